@@ -1,0 +1,3 @@
+//! What one decision costs.
+
+fn main() {}

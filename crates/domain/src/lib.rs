@@ -1,0 +1,1 @@
+//! Every decision Redial makes, as pure functions of their arguments.

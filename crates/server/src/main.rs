@@ -1,0 +1,3 @@
+//! The `redial` binary.
+
+fn main() {}

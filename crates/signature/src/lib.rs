@@ -1,0 +1,1 @@
+//! Sign and verify webhooks.
