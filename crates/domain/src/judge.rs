@@ -1,0 +1,152 @@
+//! The decision after an attempt: delivered, retry, or bury.
+//!
+//! This is the whole retry table of the product. The server, the policy lab, the dashboard's
+//! schedule and the simulator call it; nothing else decides, least of all SQL.
+
+use std::time::Duration;
+
+use crate::delivery::{Budget, Cause, Pending};
+use crate::dice::Dice;
+use crate::endpoint::Reason;
+use crate::outcome::Outcome;
+use crate::policy::{Class, Policy};
+use crate::time::Timestamp;
+use crate::verdict::{Decision, EndpointEffect, Notice, Pressure, Signal, Verdict};
+
+/// Decides what an attempt's outcome means for its delivery and its endpoint.
+#[must_use]
+pub fn judge(
+    policy: &Policy,
+    delivery: &Pending,
+    outcome: Outcome,
+    now: Timestamp,
+    dice: Dice,
+) -> Verdict {
+    match outcome {
+        Outcome::Interrupted => put_back(delivery),
+        Outcome::Blocked => blocked(delivery),
+        Outcome::Answered { .. }
+        | Outcome::TimedOut
+        | Outcome::Unreachable(_)
+        | Outcome::TlsFailed
+        | Outcome::BrokenAnswer => weigh(policy, delivery, outcome, now, dice),
+    }
+}
+
+/// A failure of ours costs the delivery nothing: same count, same due time.
+fn put_back(delivery: &Pending) -> Verdict {
+    Verdict {
+        decision: Decision::Retry { due: delivery.due },
+        budget: delivery.budget,
+        endpoint: EndpointEffect::none(),
+        notice: None,
+    }
+}
+
+/// The address guard's refusal is final for every policy, and says nothing about the receiver.
+fn blocked(delivery: &Pending) -> Verdict {
+    Verdict {
+        decision: Decision::Bury { cause: Cause::Blocked },
+        budget: counted(delivery.budget, Class::Permanent),
+        endpoint: EndpointEffect::none(),
+        notice: None,
+    }
+}
+
+fn weigh(
+    policy: &Policy,
+    delivery: &Pending,
+    outcome: Outcome,
+    now: Timestamp,
+    dice: Dice,
+) -> Verdict {
+    let class = policy.classification.class_of(outcome);
+    let mut budget = counted(delivery.budget, class);
+    let asked = asked_wait(policy, class, outcome, now);
+    let (decision, notice) = match class {
+        Class::Success => (Decision::Delivered, None),
+        Class::Permanent | Class::Disable => {
+            let gone = matches!(outcome, Outcome::Answered { status: 410, .. });
+            (Decision::Bury { cause: Cause::Permanent }, gone.then_some(Notice::Gone))
+        }
+        Class::Ambiguous if budget.ambiguous >= policy.classification.ambiguous_limit() => {
+            (Decision::Bury { cause: Cause::Permanent }, Some(Notice::Ambiguous))
+        }
+        Class::Retry | Class::Ambiguous => {
+            let wait = wait(policy, &budget, asked, dice);
+            let decided = retry_or_bury(policy, &budget, now.after(wait));
+            budget.last_wait = wait;
+            decided
+        }
+    };
+    Verdict { decision, budget, endpoint: effect(policy, class, outcome, now, asked), notice }
+}
+
+fn counted(budget: Budget, class: Class) -> Budget {
+    let ambiguous = u32::from(class == Class::Ambiguous);
+    Budget {
+        attempts: budget.attempts.saturating_add(1),
+        ambiguous: budget.ambiguous.saturating_add(ambiguous),
+        ..budget
+    }
+}
+
+/// Returns what the receiver asked for, where the policy listens to it.
+fn asked_wait(policy: &Policy, class: Class, outcome: Outcome, now: Timestamp) -> Option<Duration> {
+    match (class, outcome) {
+        (Class::Retry | Class::Ambiguous, Outcome::Answered { status, retry_after }) => {
+            policy.patience.honoured(status, retry_after?.wait(now)?)
+        }
+        _ => None,
+    }
+}
+
+fn wait(policy: &Policy, budget: &Budget, asked: Option<Duration>, dice: Dice) -> Duration {
+    let drawn = policy.backoff.draw(budget.attempts, budget.last_wait, dice);
+    match asked {
+        None => drawn,
+        Some(asked) => policy.patience.combine(asked, drawn),
+    }
+}
+
+/// The attempts limit speaks first: a delivery that has used them all is exhausted, even if the
+/// next attempt would also have come too late.
+fn retry_or_bury(policy: &Policy, budget: &Budget, due: Timestamp) -> (Decision, Option<Notice>) {
+    if policy.limits.max_attempts().is_some_and(|most| budget.attempts >= most.get()) {
+        return (Decision::Bury { cause: Cause::Exhausted }, Some(Notice::Exhausted));
+    }
+    if budget.expires_at.is_some_and(|end| due > end) {
+        return (Decision::Bury { cause: Cause::Expired }, Some(Notice::Expired));
+    }
+    (Decision::Retry { due }, None)
+}
+
+fn effect(
+    policy: &Policy,
+    class: Class,
+    outcome: Outcome,
+    now: Timestamp,
+    asked: Option<Duration>,
+) -> EndpointEffect {
+    let signal = match class {
+        Class::Success => Signal::Success,
+        Class::Retry | Class::Ambiguous => Signal::Failure,
+        Class::Permanent | Class::Disable => Signal::Permanent,
+    };
+    let pressure = match signal {
+        Signal::Success => Pressure::Grow,
+        Signal::Failure | Signal::Permanent | Signal::Nothing if outcome.asks_for_less() => {
+            Pressure::Halve
+        }
+        Signal::Failure | Signal::Permanent | Signal::Nothing => Pressure::Keep,
+    };
+    EndpointEffect {
+        signal,
+        pressure,
+        pause_until: asked.map(|wait| now.after(wait.min(policy.limits.longest_pause()))),
+        disable: (class == Class::Disable).then_some(Reason::Gone),
+    }
+}
+
+#[cfg(test)]
+mod tests;

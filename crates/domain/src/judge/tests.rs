@@ -1,0 +1,192 @@
+use super::*;
+use crate::outcome::Unreachable;
+use crate::policy::preset;
+use crate::retry_after::RetryAfter;
+
+const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);
+const LOW: Dice = Dice::thrown(0);
+
+fn policy(name: &str) -> &'static Policy {
+    &preset(name).unwrap().policy
+}
+
+/// A delivery whose `attempts` attempts were all retried, `ambiguous` of them ambiguous.
+fn tried(policy: &Policy, attempts: u32, ambiguous: u32) -> Pending {
+    let fresh = Pending::fresh(&policy.limits, NOW);
+    Pending { budget: Budget { attempts, ambiguous, ..fresh.budget }, ..fresh }
+}
+
+fn decide(name: &str, attempts: u32, outcome: Outcome) -> Verdict {
+    let policy = policy(name);
+    judge(policy, &tried(policy, attempts, 0), outcome, NOW, LOW)
+}
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn asking(status: u16, seconds: u64) -> Outcome {
+    Outcome::Answered { status, retry_after: Some(RetryAfter::Seconds(seconds)) }
+}
+
+fn wait(verdict: &Verdict) -> Option<Duration> {
+    match verdict.decision {
+        Decision::Retry { due } => Some(due.since(NOW)),
+        Decision::Delivered | Decision::Bury { .. } => None,
+    }
+}
+
+#[test]
+fn a_success_is_delivered_and_counts() {
+    let verdict = decide("redial", 3, Outcome::answered(204));
+    assert_eq!(verdict.decision, Decision::Delivered);
+    assert_eq!(verdict.budget.attempts, 4);
+    assert_eq!(verdict.endpoint.signal, Signal::Success);
+    assert_eq!(verdict.endpoint.pressure, Pressure::Grow);
+    assert_eq!(verdict.notice, None);
+}
+
+#[test]
+fn an_interrupted_attempt_does_not_count() {
+    let policy = policy("redial");
+    let delivery = tried(policy, 9, 4);
+    let verdict = judge(policy, &delivery, Outcome::Interrupted, NOW.after(seconds(9)), LOW);
+    assert_eq!(verdict.decision, Decision::Retry { due: delivery.due });
+    assert_eq!(verdict.budget, delivery.budget);
+    assert_eq!(verdict.endpoint, EndpointEffect::none());
+}
+
+#[test]
+fn a_blocked_destination_is_buried_under_every_policy() {
+    for name in crate::policy::preset_names() {
+        let verdict = decide(name, 0, Outcome::Blocked);
+        assert_eq!(verdict.decision, Decision::Bury { cause: Cause::Blocked }, "{name}");
+        assert_eq!(verdict.endpoint, EndpointEffect::none(), "{name}");
+        assert_eq!(verdict.budget.attempts, 1);
+    }
+}
+
+#[test]
+fn the_last_attempt_exhausts() {
+    assert!(wait(&decide("redial", 8, Outcome::TimedOut)).is_some());
+    let verdict = decide("redial", 9, Outcome::TimedOut);
+    assert_eq!(verdict.decision, Decision::Bury { cause: Cause::Exhausted });
+    assert_eq!(verdict.notice, Some(Notice::Exhausted));
+    assert_eq!(verdict.budget.attempts, 10);
+}
+
+#[test]
+fn a_due_time_beyond_the_give_up_time_buries_at_once() {
+    let policy = policy("github");
+    let mut delivery = tried(policy, 1, 0);
+    let due = NOW.after(seconds(4_800));
+    delivery.budget.expires_at = Some(due);
+    let at_the_end = judge(policy, &delivery, Outcome::answered(500), NOW, LOW);
+    assert_eq!(at_the_end.decision, Decision::Retry { due });
+    delivery.budget.expires_at = Some(due.before(Duration::from_micros(1)));
+    let too_late = judge(policy, &delivery, Outcome::answered(500), NOW, LOW);
+    assert_eq!(too_late.decision, Decision::Bury { cause: Cause::Expired });
+    assert_eq!(too_late.notice, Some(Notice::Expired));
+}
+
+#[test]
+fn the_fifth_ambiguous_answer_buries() {
+    let policy = policy("redial");
+    let fourth = judge(policy, &tried(policy, 3, 3), Outcome::answered(404), NOW, LOW);
+    assert!(wait(&fourth).is_some());
+    assert_eq!(fourth.budget.ambiguous, 4);
+    let fifth = judge(policy, &tried(policy, 6, 4), Outcome::answered(404), NOW, LOW);
+    assert_eq!(fifth.decision, Decision::Bury { cause: Cause::Permanent });
+    assert_eq!(fifth.notice, Some(Notice::Ambiguous));
+    assert_eq!(fifth.endpoint.signal, Signal::Failure);
+    let other = judge(policy, &tried(policy, 6, 4), Outcome::answered(500), NOW, LOW);
+    assert!(wait(&other).is_some());
+    assert_eq!(other.budget.ambiguous, 4);
+}
+
+#[test]
+fn gone_disables_where_the_policy_says_so_and_is_told_everywhere() {
+    let redial = decide("redial", 0, Outcome::answered(410));
+    assert_eq!(redial.decision, Decision::Bury { cause: Cause::Permanent });
+    assert_eq!(redial.endpoint.disable, Some(Reason::Gone));
+    assert_eq!(redial.notice, Some(Notice::Gone));
+    let chapter = decide("backoff-chapter", 0, Outcome::answered(410));
+    assert_eq!(chapter.decision, Decision::Bury { cause: Cause::Permanent });
+    assert_eq!(chapter.endpoint.disable, None);
+    assert_eq!(chapter.notice, Some(Notice::Gone));
+    let other = decide("redial", 0, Outcome::answered(400));
+    assert_eq!((other.endpoint.disable, other.notice), (None, None));
+    assert_eq!(other.endpoint.signal, Signal::Permanent);
+}
+
+#[test]
+fn the_longer_of_retry_after_and_backoff_is_waited() {
+    // The least wait before the first retry of `redial` is 4 s.
+    assert_eq!(wait(&decide("redial", 0, asking(503, 3))), Some(seconds(4)));
+    assert_eq!(wait(&decide("redial", 0, asking(503, 90))), Some(seconds(90)));
+    assert_eq!(wait(&decide("redial", 0, asking(404, 90))), Some(seconds(90)));
+    assert_eq!(wait(&decide("backoff-chapter", 0, asking(503, 3_600))), Some(seconds(3_600)));
+    assert_eq!(wait(&decide("backoff-chapter", 0, asking(500, 3_600))), Some(seconds(30)));
+    assert_eq!(wait(&decide("webhook-actions", 0, asking(429, 3_600))), Some(seconds(30)));
+}
+
+#[test]
+fn a_replacing_retry_after_may_shorten_and_is_capped() {
+    assert_eq!(wait(&decide("recuro", 7, asking(429, 5))), Some(seconds(5)));
+    assert_eq!(wait(&decide("recuro", 0, asking(429, 86_400))), Some(seconds(3_840)));
+    assert_eq!(wait(&decide("recuro", 0, asking(503, 60))), Some(Duration::ZERO));
+    assert_eq!(wait(&decide("recuro", 7, asking(429, 0))), Some(Duration::ZERO));
+}
+
+#[test]
+fn a_date_counts_from_now_and_the_past_is_ignored() {
+    let at = |moment| Outcome::Answered { status: 429, retry_after: Some(RetryAfter::At(moment)) };
+    assert_eq!(wait(&decide("redial", 0, at(NOW.after(seconds(77))))), Some(seconds(77)));
+    assert_eq!(wait(&decide("redial", 0, at(NOW.before(seconds(77))))), Some(seconds(4)));
+}
+
+#[test]
+fn an_honoured_retry_after_pauses_the_endpoint() {
+    let until = |verdict: Verdict| verdict.endpoint.pause_until;
+    assert_eq!(until(decide("redial", 0, asking(429, 60))), Some(NOW.after(seconds(60))));
+    // Also when the delivery itself has no attempt left.
+    assert_eq!(until(decide("redial", 9, asking(429, 60))), Some(NOW.after(seconds(60))));
+    assert_eq!(until(decide("redial", 0, asking(200, 60))), None);
+    assert_eq!(until(decide("redial", 0, asking(400, 60))), None);
+    assert_eq!(until(decide("formspring", 0, asking(503, 60))), None);
+    let years = decide("redial", 0, asking(503, 3_000_000_000));
+    assert_eq!(years.decision, Decision::Bury { cause: Cause::Expired });
+    assert_eq!(until(years), Some(NOW.after(seconds(96 * 3_600))));
+}
+
+#[test]
+fn answers_that_ask_for_less_halve_the_concurrency() {
+    let pressure = |outcome| decide("redial", 0, outcome).endpoint.pressure;
+    for status in [429, 502, 503, 504] {
+        assert_eq!(pressure(Outcome::answered(status)), Pressure::Halve, "{status}");
+    }
+    assert_eq!(pressure(Outcome::TimedOut), Pressure::Halve);
+    for status in [400, 404, 408, 500, 501, 505] {
+        assert_eq!(pressure(Outcome::answered(status)), Pressure::Keep, "{status}");
+    }
+    let others = [
+        Outcome::Unreachable(Unreachable::Refused),
+        Outcome::TlsFailed,
+        Outcome::BrokenAnswer,
+        Outcome::Blocked,
+        Outcome::Interrupted,
+    ];
+    for outcome in others {
+        assert_eq!(pressure(outcome), Pressure::Keep, "{outcome:?}");
+    }
+    // Also under a policy to which 429 is final.
+    let verdict = decide("formspring", 0, Outcome::answered(429));
+    assert_eq!(verdict.endpoint.pressure, Pressure::Halve);
+}
+
+#[test]
+fn the_drawn_wait_is_remembered_for_the_next() {
+    let verdict = decide("redial", 0, Outcome::TimedOut);
+    assert_eq!(verdict.budget.last_wait, seconds(4));
+    assert_eq!(decide("redial", 0, Outcome::answered(200)).budget.last_wait, Duration::ZERO);
+}

@@ -1,0 +1,187 @@
+//! A preset: a policy by name, and the endpoint settings that its source goes with it.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use super::Policy;
+use crate::breaker;
+use crate::health;
+use crate::rate::Rate;
+
+/// A named policy with endpoint defaults.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preset {
+    /// Its name, such as `redial`.
+    pub name: String,
+    /// One line about it.
+    pub summary: String,
+    /// The policy.
+    pub policy: Policy,
+    /// What its endpoints start with.
+    pub endpoint: EndpointDefaults,
+}
+
+/// What an endpoint starts with when its owner sets nothing else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndpointDefaults {
+    /// The most attempts in flight at once.
+    pub in_flight: NonZeroU32,
+    /// The most attempts per second.
+    pub rate: Rate,
+    /// The breaker, if it has one.
+    pub breaker: Option<breaker::Settings>,
+    /// When a failing endpoint is disabled.
+    pub health: health::Rule,
+    /// How attempts are signed.
+    pub signatures: Vec<Profile>,
+    /// Further headers, by name.
+    pub headers: Vec<(String, Companion)>,
+    /// What is kept of a response.
+    pub response_kept: ResponseKept,
+}
+
+/// A way of signing an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Profile {
+    /// `webhook-id`, `webhook-timestamp`, `webhook-signature`.
+    StandardWebhooks,
+    /// The same under `svix-` names.
+    Svix,
+    /// `X-<Brand>-Signature: t=…,v1=…`.
+    Timestamped,
+    /// `X-Webhook-Signature: sha256=…`.
+    Sha256,
+}
+
+impl Profile {
+    /// All profiles.
+    pub const ALL: [Self; 4] =
+        [Self::StandardWebhooks, Self::Svix, Self::Timestamped, Self::Sha256];
+
+    /// Returns the word a preset uses for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::StandardWebhooks => "standard-webhooks",
+            Self::Svix => "svix",
+            Self::Timestamped => "timestamped",
+            Self::Sha256 => "sha256",
+        }
+    }
+}
+
+/// What a further header says about the attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Companion {
+    /// The message's id.
+    MessageId,
+    /// The delivery's id.
+    DeliveryId,
+    /// The message's event type.
+    EventType,
+    /// The attempt's time, in unix seconds.
+    Timestamp,
+}
+
+impl Companion {
+    /// All kinds.
+    pub const ALL: [Self; 4] =
+        [Self::MessageId, Self::DeliveryId, Self::EventType, Self::Timestamp];
+
+    /// Returns the word a preset uses for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::MessageId => "message_id",
+            Self::DeliveryId => "delivery_id",
+            Self::EventType => "event_type",
+            Self::Timestamp => "timestamp",
+        }
+    }
+}
+
+/// What is kept of a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResponseKept {
+    /// Which parts.
+    pub parts: BTreeSet<Part>,
+    /// How much of the body, if it is kept at all.
+    pub body_limit: BodyLimit,
+}
+
+/// A part of an attempt's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The status.
+    Status,
+    /// How long it took.
+    Latency,
+    /// The response's headers.
+    Headers,
+    /// The beginning of its body.
+    Body,
+    /// The error, if there was no answer.
+    Error,
+}
+
+impl Part {
+    /// All parts.
+    pub const ALL: [Self; 5] =
+        [Self::Status, Self::Latency, Self::Headers, Self::Body, Self::Error];
+
+    /// Returns the word a preset uses for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Latency => "latency",
+            Self::Headers => "headers",
+            Self::Body => "body",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// How much of a response body is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyLimit {
+    /// So many bytes.
+    Bytes(u32),
+    /// So many characters.
+    Characters(u32),
+}
+
+impl BodyLimit {
+    /// Returns the beginning of a body that this limit keeps. A character that the limit would cut
+    /// in two is left out; bytes that are no text count as a character each.
+    #[must_use]
+    pub fn keep(self, body: &[u8]) -> &[u8] {
+        let end = match self {
+            Self::Bytes(most) => usize::try_from(most).unwrap_or(usize::MAX),
+            Self::Characters(most) => {
+                let most = usize::try_from(most).unwrap_or(usize::MAX);
+                let continues = |byte: u8| byte & 0b1100_0000 == 0b1000_0000;
+                let mut starts = (0..body.len()).filter(|at| !continues(body[*at]));
+                starts.nth(most).unwrap_or(body.len())
+            }
+        };
+        &body[..end.min(body.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_kept_up_to_its_limit_in_bytes_or_characters() {
+        let body = "äöü".as_bytes();
+        assert_eq!(BodyLimit::Bytes(100).keep(body), body);
+        assert_eq!(BodyLimit::Bytes(2).keep(body), "ä".as_bytes());
+        assert_eq!(BodyLimit::Characters(2).keep(body), "äö".as_bytes());
+        assert_eq!(BodyLimit::Characters(3).keep(body), body);
+        assert_eq!(BodyLimit::Characters(9).keep(body), body);
+        assert_eq!(BodyLimit::Characters(0).keep(body), b"");
+        assert_eq!(BodyLimit::Characters(2).keep(&[0xff, 0xfe, 0xfd]), &[0xff, 0xfe]);
+    }
+}

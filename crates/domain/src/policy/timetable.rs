@@ -1,0 +1,86 @@
+//! A policy's schedule as a table: what people are shown, made from what the server runs.
+
+use std::time::Duration;
+
+use super::Policy;
+
+/// The most rows a table has; a policy without an attempts limit could go on for ever.
+const MOST_ROWS: u32 = 1_000;
+
+/// The attempts a policy makes, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timetable {
+    /// One entry per attempt; the first has no wait.
+    pub turns: Vec<Turn>,
+}
+
+/// One attempt of the table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Turn {
+    /// Counted from 1.
+    pub attempt: u32,
+    /// The wait before it, without chance.
+    pub nominal: Duration,
+    /// The shortest wait before it.
+    pub shortest: Duration,
+    /// The longest wait before it.
+    pub longest: Duration,
+    /// The sum of nominal waits up to it.
+    pub cumulative: Duration,
+}
+
+impl Policy {
+    /// Returns the attempts that fit into the attempts limit and, counted by nominal waits, into
+    /// the give-up time.
+    #[must_use]
+    pub fn timetable(&self) -> Timetable {
+        let most = self.limits.max_attempts().map_or(MOST_ROWS, |most| most.get().min(MOST_ROWS));
+        let first = Turn {
+            attempt: 1,
+            nominal: Duration::ZERO,
+            shortest: Duration::ZERO,
+            longest: Duration::ZERO,
+            cumulative: Duration::ZERO,
+        };
+        let mut turns = vec![first];
+        let mut before = first;
+        while before.attempt < most {
+            let turn = self.turn_after(before);
+            if self.limits.give_up_after().is_some_and(|span| turn.cumulative > span) {
+                break;
+            }
+            turns.push(turn);
+            before = turn;
+        }
+        Timetable { turns }
+    }
+
+    fn turn_after(&self, before: Turn) -> Turn {
+        let retry = before.attempt;
+        let nominal = self.backoff.schedule().wait(retry);
+        let (shortest, longest) = self.backoff.range(retry, before.longest);
+        let cumulative = before.cumulative.saturating_add(nominal);
+        Turn { attempt: retry + 1, nominal, shortest, longest, cumulative }
+    }
+}
+
+impl Timetable {
+    /// Returns the nominal time from the first attempt to the last.
+    #[must_use]
+    pub fn span(&self) -> Duration {
+        self.turns.last().map_or(Duration::ZERO, |turn| turn.cumulative)
+    }
+
+    /// Returns the shortest and the longest time from the first attempt to the last.
+    #[must_use]
+    pub fn span_range(&self) -> (Duration, Duration) {
+        let shortest = self.turns.iter().map(|turn| turn.shortest).sum();
+        (shortest, self.turns.iter().map(|turn| turn.longest).sum())
+    }
+
+    /// Returns the nominal waits, in order.
+    #[must_use]
+    pub fn waits(&self) -> Vec<Duration> {
+        self.turns.iter().skip(1).map(|turn| turn.nominal).collect()
+    }
+}

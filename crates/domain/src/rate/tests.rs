@@ -1,0 +1,114 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);
+
+fn rate(count: u64) -> Rate {
+    Rate::per_second(count).unwrap()
+}
+
+/// Takes as fast as the limiter lets, waking exactly when it says, and returns the moments.
+fn greedy(rate: Rate, mut limiter: Limiter, from: Timestamp, count: usize) -> Vec<Timestamp> {
+    let mut now = from;
+    let mut taken = Vec::new();
+    while taken.len() < count {
+        match limiter.take(rate, now) {
+            Ok(next) => {
+                taken.push(now);
+                limiter = next;
+            }
+            Err(wake) => now = wake,
+        }
+    }
+    taken
+}
+
+fn most_within(window: Duration, moments: &[Timestamp]) -> usize {
+    (0..moments.len())
+        .map(|i| moments[i..].iter().take_while(|later| later.since(moments[i]) < window).count())
+        .max()
+        .unwrap_or(0)
+}
+
+#[test]
+fn a_new_limiter_has_no_credit() {
+    let mut limiter = Limiter::begin(NOW).take(rate(10), NOW).unwrap();
+    assert_eq!(limiter.take(rate(10), NOW), Err(NOW.after(Duration::from_millis(100))));
+    limiter = limiter.take(rate(10), NOW.after(Duration::from_millis(100))).unwrap();
+    assert_eq!(limiter.next(), NOW.after(Duration::from_millis(200)));
+}
+
+#[test]
+fn attempts_are_spaced_evenly_not_in_bursts() {
+    let moments = greedy(rate(10), Limiter::begin(NOW), NOW, 30);
+    for pair in moments.windows(2) {
+        assert_eq!(pair[1].since(pair[0]), Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn rates_without_a_whole_spacing_do_not_drift() {
+    let moments = greedy(rate(3_000), Limiter::begin(NOW), NOW, 30_001);
+    let span = moments[30_000].since(NOW);
+    assert!(
+        span >= Duration::from_millis(9_999) && span <= Duration::from_millis(10_001),
+        "{span:?}"
+    );
+}
+
+#[test]
+fn a_slow_endpoint_saves_nothing_up_while_idle() {
+    let limiter = Limiter::begin(NOW).take(rate(10), NOW).unwrap();
+    let idle = NOW.after(Duration::from_secs(3_600));
+    let moments = greedy(rate(10), limiter, idle, 20);
+    assert_eq!(most_within(Duration::from_secs(1), &moments), 10);
+}
+
+#[test]
+fn a_fast_endpoint_catches_up_on_a_late_timer_and_on_no_more() {
+    let limiter = Limiter::begin(NOW).take(rate(1_000), NOW).unwrap();
+    let late = NOW.after(Duration::from_secs(60));
+    let mut at_once = 0;
+    let mut limiter = limiter;
+    while let Ok(next) = limiter.take(rate(1_000), late) {
+        limiter = next;
+        at_once += 1;
+    }
+    assert_eq!(at_once, 11);
+}
+
+#[test]
+fn rates_lie_between_one_and_a_million() {
+    for count in [0, 1_000_001, u64::MAX] {
+        assert_eq!(Rate::per_second(count).unwrap_err().field(), "rate");
+    }
+    assert_eq!(rate(1).get(), 1);
+    assert_eq!(rate(1_000_000).get(), 1_000_000);
+}
+
+proptest! {
+    #[test]
+    fn no_window_holds_more_than_the_rate_and_its_catch_up(
+        count in 1_u64..5_000,
+        gaps in prop::collection::vec(0_u64..200_000, 1..200),
+    ) {
+        let rate = rate(count);
+        let mut limiter = Limiter::begin(NOW);
+        let (mut now, mut moments) = (NOW, Vec::new());
+        for gap in gaps {
+            now = now.after(Duration::from_micros(gap));
+            while let Ok(next) = limiter.take(rate, now) {
+                limiter = next;
+                moments.push(now);
+            }
+        }
+        for millis in [10_u64, 100, 1_000] {
+            let window = Duration::from_millis(millis);
+            let spacing = SECOND / count;
+            let catch_up = if spacing > 10_000_000 { 0 } else { 10 };
+            let allowed = count * (millis + catch_up) / 1_000 + 2;
+            prop_assert!(most_within(window, &moments) as u64 <= allowed);
+        }
+    }
+}
