@@ -13,6 +13,7 @@
 //! - [`address`]: where a request may go
 //! - [`ids`], [`names`], [`time`], [`span`], [`dice`], [`retry_after`], [`nearest`]: small values
 
+pub mod address;
 pub mod breaker;
 pub mod concurrency;
 pub mod delivery;

@@ -1,0 +1,157 @@
+//! The operator's list of private ranges that deliveries may reach.
+//!
+//! An entry may be narrowed to ports and to one application. It never opens a bad port: the types
+//! of its ports see to that. Applications cannot add to the list.
+
+use std::{fmt, net::IpAddr, str::FromStr};
+
+use ipnet::{IpNet, Ipv4Net};
+
+use super::port::UsablePort;
+use crate::ids::ApplicationId;
+
+/// A range of addresses the operator has opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedRange {
+    network: IpNet,
+    /// Empty means every usable port.
+    ports: Vec<UsablePort>,
+    /// `None` means every application.
+    application: Option<ApplicationId>,
+}
+
+/// Why a text is not an [`AllowedRange`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRange {
+    /// Neither an address nor a prefix.
+    #[error("`{0}` is neither an address nor a range such as 10.0.0.0/8")]
+    Unreadable(String),
+    /// Bits are set after the prefix, so one of the two numbers is a mistake.
+    #[error("`{written}` has bits after its prefix; write {meant} if that range is meant")]
+    LooseBits {
+        /// What was written.
+        written: String,
+        /// The range it would stand for.
+        meant: IpNet,
+    },
+}
+
+impl AllowedRange {
+    /// Narrows the range to these ports; without any it stays open on every usable port.
+    #[must_use]
+    pub fn on_ports(self, ports: impl IntoIterator<Item = UsablePort>) -> Self {
+        Self { ports: ports.into_iter().collect(), ..self }
+    }
+
+    /// Narrows the range to one application.
+    #[must_use]
+    pub fn for_application(self, application: ApplicationId) -> Self {
+        Self { application: Some(application), ..self }
+    }
+
+    /// Whether the entry has anything to say to this application on this port.
+    pub(super) fn concerns(&self, port: u16, application: ApplicationId) -> bool {
+        let on_port = self.ports.is_empty() || self.ports.iter().any(|open| open.number() == port);
+        on_port && self.application.is_none_or(|only| only == application)
+    }
+
+    /// Whether a canonical address lies in the range.
+    pub(super) fn contains(&self, address: IpAddr) -> bool {
+        self.network.contains(&address)
+    }
+
+    /// Whether the range is a single address, written out on purpose.
+    pub(super) fn is_single_address(&self) -> bool {
+        self.network.prefix_len() == self.network.max_prefix_len()
+    }
+}
+
+impl FromStr for AllowedRange {
+    type Err = InvalidRange;
+
+    /// Reads `10.0.0.0/8`, `fd00::/8`, or an address alone.
+    fn from_str(text: &str) -> Result<Self, InvalidRange> {
+        let network = match (text.parse::<IpNet>(), text.parse::<IpAddr>()) {
+            (Ok(network), _) => network,
+            (Err(_), Ok(address)) => IpNet::from(address),
+            (Err(_), Err(_)) => return Err(InvalidRange::Unreadable(text.to_owned())),
+        };
+        if network != network.trunc() {
+            let written = text.to_owned();
+            return Err(InvalidRange::LooseBits { written, meant: network.trunc() });
+        }
+        Ok(Self { network: canonical(network), ports: Vec::new(), application: None })
+    }
+}
+
+impl fmt::Display for AllowedRange {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.network)?;
+        for (index, port) in self.ports.iter().enumerate() {
+            write!(formatter, "{}{port}", if index == 0 { " on port " } else { ", " })?;
+        }
+        match &self.application {
+            Some(application) => write!(formatter, " for {application}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Turns a range of mapped addresses into the IPv4 range it stands for, because only canonical
+/// addresses are ever compared with the list.
+fn canonical(network: IpNet) -> IpNet {
+    const MAPPED_BITS: u8 = 96;
+    let prefix = network.prefix_len().checked_sub(MAPPED_BITS);
+    match (network.addr(), network.addr().to_canonical(), prefix) {
+        (IpAddr::V6(_), IpAddr::V4(address), Some(prefix)) => {
+            Ipv4Net::new(address, prefix).map_or(network, IpNet::from)
+        }
+        (_, _, _) => network,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(text: &str) -> AllowedRange {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_address_alone_is_a_range_of_one() {
+        assert_eq!(range("10.0.0.7"), range("10.0.0.7/32"));
+        assert!(range("::1").is_single_address());
+        assert!(!range("10.0.0.0/31").is_single_address());
+    }
+
+    #[test]
+    fn a_mapped_range_stands_for_its_ipv4_range() {
+        assert_eq!(range("::ffff:10.0.0.0/104"), range("10.0.0.0/8"));
+        assert_eq!(range("::ffff:10.0.0.7"), range("10.0.0.7"));
+    }
+
+    #[test]
+    fn bits_after_the_prefix_are_a_mistake_that_is_named() {
+        let fault = "10.0.0.7/8".parse::<AllowedRange>().unwrap_err();
+        assert_eq!(
+            fault.to_string(),
+            "`10.0.0.7/8` has bits after its prefix; write 10.0.0.0/8 if that range is meant"
+        );
+        assert!("10.0.0/8".parse::<AllowedRange>().is_err());
+        assert!("localhost".parse::<AllowedRange>().is_err());
+    }
+
+    const FIRST: ApplicationId = ApplicationId::from_bytes([1; 20]);
+    const SECOND: ApplicationId = ApplicationId::from_bytes([2; 20]);
+
+    #[test]
+    fn an_entry_concerns_only_its_ports_and_its_application() {
+        let port = UsablePort::try_from(8443).unwrap();
+        let entry = range("10.0.0.0/8").on_ports([port]).for_application(FIRST);
+        assert!(entry.concerns(8443, FIRST));
+        assert!(!entry.concerns(8444, FIRST));
+        assert!(!entry.concerns(8443, SECOND));
+        assert_eq!(entry.to_string(), format!("10.0.0.0/8 on port 8443 for {FIRST}"));
+    }
+}
