@@ -174,6 +174,41 @@ impl<N: Noun> Id<N> {
     }
 }
 
+/// How many bytes of a delivery's id are its message's.
+const SHARED_BYTES: usize = 14;
+
+impl DeliveryId {
+    /// Derives the id of the delivery of a message to the endpoint with this row number.
+    ///
+    /// It begins like the message's id, and ends in the row number, hidden by the message's own
+    /// random bytes. So a delivery is found by its id without an index of its own, which would be
+    /// one more write for each delivery.
+    #[must_use]
+    pub fn derive(message: &MessageId, endpoint_row: u64) -> Self {
+        let mut bytes = message.bytes;
+        for (byte, mask) in bytes[SHARED_BYTES..].iter_mut().zip(&endpoint_row.to_be_bytes()[2..]) {
+            *byte ^= mask;
+        }
+        Self::from_bytes(bytes)
+    }
+
+    /// Returns the smallest and the largest message id that this delivery's message can have.
+    #[must_use]
+    pub fn message_range(&self) -> (MessageId, MessageId) {
+        let (mut low, mut high) = (self.bytes, self.bytes);
+        low[SHARED_BYTES..].fill(0);
+        high[SHARED_BYTES..].fill(0xff);
+        (MessageId::from_bytes(low), MessageId::from_bytes(high))
+    }
+
+    /// Returns the row number of the endpoint, given the message.
+    #[must_use]
+    pub fn endpoint_row(&self, message: &MessageId) -> u64 {
+        let pairs = self.bytes[SHARED_BYTES..].iter().zip(&message.bytes[SHARED_BYTES..]);
+        pairs.fold(0, |row, (own, theirs)| (row << 8) | u64::from(own ^ theirs))
+    }
+}
+
 impl<N: Noun> FromStr for Id<N> {
     type Err = BadId;
 

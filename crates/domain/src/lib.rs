@@ -9,6 +9,7 @@
 //! - [`policy`]: schedules, jitter, limits, classification, Retry-After, and the presets
 //! - [`delivery`], [`endpoint`]: states and transitions
 //! - [`breaker`], [`concurrency`], [`rate`], [`health`]: what keeps an endpoint from being hammered
+//! - [`partition`]: the share of endpoints that one node owns
 //! - [`filter`]: which messages an endpoint gets; [`replay`]: which deliveries a replay means
 //! - [`address`]: where a request may go
 //! - [`ids`], [`names`], [`time`], [`span`], [`dice`], [`retry_after`], [`nearest`]: small values
@@ -26,6 +27,7 @@ pub mod judge;
 pub mod names;
 pub mod nearest;
 pub mod outcome;
+pub mod partition;
 pub mod policy;
 pub mod rate;
 pub mod replay;

@@ -34,6 +34,19 @@ proptest! {
     }
 
     #[test]
+    fn a_delivery_is_found_from_its_id(
+        wall in wall(), random: [u8; 16], row in 0_u64..(1 << 48), other in 0_u64..(1 << 48),
+    ) {
+        let message = MessageId::new(wall, random);
+        let delivery = DeliveryId::derive(&message, row);
+        prop_assert_eq!(delivery.endpoint_row(&message), row);
+        let (low, high) = delivery.message_range();
+        prop_assert!(low <= message && message <= high);
+        prop_assert_eq!(delivery.made_at(), message.made_at());
+        prop_assert_eq!(DeliveryId::derive(&message, other) == delivery, other == row);
+    }
+
+    #[test]
     fn chance_fills_everything_after_the_time(wall in wall()) {
         let filled = MessageId::new(wall, [0xff; 16]);
         prop_assert!(filled.as_bytes()[6..].iter().all(|byte| *byte == 0xff));

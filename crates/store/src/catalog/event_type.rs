@@ -1,0 +1,41 @@
+//! Event types. They belong to the sender, not to one of its applications.
+
+use domain::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A kind of message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventType {
+    /// Its name.
+    pub name: String,
+    /// What the sender set.
+    pub settings: EventTypeSettings,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// What the sender can set about an event type.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventTypeSettings {
+    /// A text for people.
+    pub description: String,
+    /// Hidden from lists.
+    pub archived: bool,
+    /// Not to be used any more.
+    pub deprecated: bool,
+    /// JSON schemas by version, with examples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schemas: Option<serde_json::Value>,
+    /// Shown only to applications with this flag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feature_flag: Option<String>,
+    /// The group it is listed in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Its policy, as a document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<serde_json::Value>,
+}

@@ -1,0 +1,121 @@
+//! What people set up: applications, endpoints, secrets, event types, tokens.
+//!
+//! Every write that could change a fan-out raises its application's revision in the same
+//! transaction. A message accepted with an older revision is refused and fanned out again: so an
+//! endpoint that existed before a message was received gets it, whichever node accepted it.
+
+mod application;
+mod endpoint;
+mod event_type;
+mod token;
+
+use domain::ids::{ApplicationId, EndpointId};
+use domain::time::Timestamp;
+
+pub use application::{Application, ApplicationSettings, NewApplication};
+pub use endpoint::{
+    Confidential, Credentials, Endpoint, EndpointSettings, EndpointView, FanOut, NewEndpoint,
+    Secret,
+};
+pub use event_type::{EventType, EventTypeSettings};
+pub use token::{Scope, Token};
+
+use crate::Answer;
+use crate::keys::{ApplicationKey, EndpointKey};
+use crate::page::{Listed, Page};
+use crate::queue::Running;
+
+/// How a thing is named by a caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Name<Id> {
+    /// By its id.
+    Id(Id),
+    /// By the uid its owner gave it.
+    Uid(String),
+}
+
+/// What the API and the dashboard set up.
+pub trait Catalog: Send + Sync {
+    /// Creates an application. Its uid, if it has one, must not be taken.
+    fn create_application(&self, new: NewApplication) -> Answer<'_, Application>;
+    /// Finds an application that is not deleted.
+    fn application(&self, name: Name<ApplicationId>) -> Answer<'_, Application>;
+    /// Replaces an application's uid and settings.
+    fn update_application(
+        &self,
+        key: ApplicationKey,
+        uid: Option<String>,
+        settings: ApplicationSettings,
+        at: Timestamp,
+    ) -> Answer<'_, Application>;
+    /// Deletes an application: a tombstone at once, its uid free; upkeep removes all that is its.
+    fn delete_application(&self, key: ApplicationKey, at: Timestamp) -> Answer<'_, ()>;
+    /// Lists applications by id, ascending.
+    fn applications(
+        &self,
+        page: Page<ApplicationId>,
+    ) -> Answer<'_, Listed<Application, ApplicationId>>;
+
+    /// Creates an endpoint with its first secret.
+    fn create_endpoint(&self, new: NewEndpoint) -> Answer<'_, Endpoint>;
+    /// Finds an endpoint of an application that is not deleted.
+    fn endpoint(&self, application: ApplicationKey, name: Name<EndpointId>)
+    -> Answer<'_, Endpoint>;
+    /// Replaces an endpoint's uid, state, settings and confidential part. Switching between FIFO
+    /// and due order is refused while something is pending.
+    fn update_endpoint(&self, endpoint: Endpoint) -> Answer<'_, Endpoint>;
+    /// Deletes an endpoint: a tombstone at once, its uid free, its pending deliveries buried by
+    /// upkeep.
+    fn delete_endpoint(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        at: Timestamp,
+    ) -> Answer<'_, ()>;
+    /// Lists an application's endpoints by id, descending.
+    fn endpoints(
+        &self,
+        application: ApplicationKey,
+        page: Page<EndpointId>,
+    ) -> Answer<'_, Listed<Endpoint, EndpointId>>;
+    /// Returns an endpoint's running state as its owner last wrote it.
+    fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running>;
+
+    /// Returns the secrets that sign now, newest first.
+    fn secrets(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        at: Timestamp,
+    ) -> Answer<'_, Vec<Secret>>;
+    /// Makes a new secret the current one; those before it go on signing until `grace_ends`.
+    /// Refused while more than ten old ones are live.
+    fn rotate_secret(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        secret: Secret,
+        grace_ends: Timestamp,
+    ) -> Answer<'_, ()>;
+
+    /// Returns all that fanning a message out and sending it needs, as of one revision.
+    fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut>;
+
+    /// Creates or replaces an event type.
+    fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()>;
+    /// Finds an event type, archived or not.
+    fn event_type(&self, name: String) -> Answer<'_, EventType>;
+    /// Removes an event type for good.
+    fn remove_event_type(&self, name: String) -> Answer<'_, ()>;
+    /// Lists event types by name, ascending.
+    fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>>;
+
+    /// Keeps a token, as a hash.
+    fn create_token(&self, token: Token) -> Answer<'_, ()>;
+    /// Finds a token by its public part. Revoked and expired ones are found, too.
+    fn token(&self, id: String) -> Answer<'_, Token>;
+    /// Revokes a token.
+    fn revoke_token(&self, id: String, at: Timestamp) -> Answer<'_, ()>;
+    /// Lists tokens by id, ascending.
+    fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>>;
+}

@@ -1,0 +1,83 @@
+//! Deliveries and attempts as they are looked at.
+
+use domain::delivery::{Cause, Delivery};
+use domain::ids::{AttemptId, DeliveryId, MessageId};
+use domain::replay::StatusClass;
+use domain::time::Timestamp;
+
+use crate::keys::DeliveryKey;
+use crate::queue::AttemptRecord;
+
+/// A delivery.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeliveryEntry {
+    /// Its row.
+    pub key: DeliveryKey,
+    /// Its id.
+    pub id: DeliveryId,
+    /// Its message's id.
+    pub message: MessageId,
+    /// Its message's event type.
+    pub event_type: String,
+    /// When its message was received.
+    pub received_at: Timestamp,
+    /// Where it stands.
+    pub state: Delivery,
+    /// When it got there, if it is settled.
+    pub settled_at: Option<Timestamp>,
+    /// Attempts recorded, over all budgets.
+    pub recorded: u32,
+    /// The last of them.
+    pub last_attempt: Option<AttemptId>,
+    /// The status of the last of them, if it was answered.
+    pub last_status: Option<u16>,
+}
+
+/// Which deliveries are wanted. What is missing does not restrict.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeliveryFilter {
+    /// Only in this state, by its word.
+    pub state: Option<&'static str>,
+    /// Only dead letters with this cause.
+    pub cause: Option<Cause>,
+    /// Only whose last attempt was answered in this class.
+    pub status_class: Option<StatusClass>,
+    /// Only of these event types; empty for all.
+    pub event_types: Vec<String>,
+    /// Only whose message was received at this moment or later.
+    pub since: Option<Timestamp>,
+    /// Only whose message was received before this moment.
+    pub until: Option<Timestamp>,
+}
+
+/// An attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptEntry {
+    /// Its delivery's row.
+    pub key: DeliveryKey,
+    /// Its message's id.
+    pub message: MessageId,
+    /// Its message's event type.
+    pub event_type: String,
+    /// Which attempt of the delivery it was, counted from 1 over all budgets.
+    pub number: u32,
+    /// When the next one was due after it, if the delivery was to be sent again.
+    pub next_due: Option<Timestamp>,
+    /// The record.
+    pub record: AttemptRecord,
+}
+
+/// Which attempts are wanted. What is missing does not restrict.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AttemptFilter {
+    /// Only successes (2xx), or only failures.
+    pub succeeded: Option<bool>,
+    /// Only answered in this class.
+    pub status_class: Option<StatusClass>,
+    /// Only of these event types; empty for all.
+    pub event_types: Vec<String>,
+    /// Only begun at this moment or later.
+    pub since: Option<Timestamp>,
+    /// Only begun before this moment.
+    pub until: Option<Timestamp>,
+}

@@ -1,0 +1,56 @@
+//! Messages as they are looked at.
+
+use bytes::Bytes;
+use domain::ids::MessageId;
+use domain::time::Timestamp;
+
+use crate::keys::{ApplicationKey, MessageKey};
+
+/// A message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MessageEntry {
+    /// Its row.
+    pub key: MessageKey,
+    /// Whose it is.
+    pub application: ApplicationKey,
+    /// Its id.
+    pub id: MessageId,
+    /// What kind of message it is.
+    pub event_type: String,
+    /// The sender's own id for it.
+    pub event_id: Option<String>,
+    /// The channels it goes out on.
+    pub channels: Vec<String>,
+    /// What the payload is said to be when it is not JSON.
+    pub content_type: Option<String>,
+    /// When it was received.
+    pub received_at: Timestamp,
+    /// Its payload.
+    pub payload: Payload,
+}
+
+/// A message's payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Payload {
+    /// The exact bytes.
+    Kept(Bytes),
+    /// Not asked for.
+    Omitted,
+    /// Removed: its time was over, or somebody expunged it.
+    Gone,
+}
+
+/// Which messages are wanted. What is empty or missing does not restrict.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MessageFilter {
+    /// Only of these event types.
+    pub event_types: Vec<String>,
+    /// Only on this channel.
+    pub channel: Option<String>,
+    /// Only received at this moment or later.
+    pub since: Option<Timestamp>,
+    /// Only received before this moment.
+    pub until: Option<Timestamp>,
+    /// Whether payloads are wanted.
+    pub with_payload: bool,
+}

@@ -1,0 +1,95 @@
+//! What people look at: messages, deliveries, attempts, sums, and the replays they start.
+//!
+//! Each list walks one index. Whatever else it is filtered by is looked at while walking, up to
+//! [`MOST_WALKED`] rows a page; a page may therefore be short and say that it is not the last.
+
+mod buckets;
+mod delivery;
+mod message;
+mod task;
+
+use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
+use domain::time::Timestamp;
+
+pub use buckets::{BUCKETS, bucket, bucket_ends_at};
+pub use delivery::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
+pub use message::{MessageEntry, MessageFilter, Payload};
+pub use task::{NewTask, Task, TaskKind, TaskState};
+
+use crate::Answer;
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
+use crate::page::{Listed, Page};
+use crate::queue::{Minute, Rollup, Subject};
+
+/// The most rows that one page looks at.
+pub const MOST_WALKED: u32 = 20_000;
+
+/// What the API and the dashboard read, and the few things they change there.
+pub trait Ledger: Send + Sync {
+    /// Finds a message by its id, or by the sender's id for it.
+    fn message(
+        &self,
+        application: ApplicationKey,
+        name: crate::catalog::Name<MessageId>,
+    ) -> Answer<'_, MessageEntry>;
+    /// Lists an application's messages, newest first.
+    fn messages(
+        &self,
+        application: ApplicationKey,
+        filter: MessageFilter,
+        page: Page<MessageId>,
+    ) -> Answer<'_, Listed<MessageEntry, MessageId>>;
+    /// Removes a message's payload on purpose.
+    fn expunge(&self, application: ApplicationKey, message: MessageKey) -> Answer<'_, ()>;
+
+    /// Finds a delivery by its id.
+    fn delivery(&self, application: ApplicationKey, id: DeliveryId) -> Answer<'_, DeliveryEntry>;
+    /// Returns all deliveries of a message, by endpoint.
+    fn deliveries_of(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+    ) -> Answer<'_, Vec<DeliveryEntry>>;
+    /// Lists an endpoint's deliveries, newest message first.
+    fn deliveries(
+        &self,
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        filter: DeliveryFilter,
+        page: Page<MessageKey>,
+    ) -> Answer<'_, Listed<DeliveryEntry, MessageKey>>;
+    /// Lists an application's dead letters, newest message first.
+    fn dead_letters(
+        &self,
+        application: ApplicationKey,
+        filter: DeliveryFilter,
+        page: Page<(MessageKey, EndpointKey)>,
+    ) -> Answer<'_, Listed<DeliveryEntry, (MessageKey, EndpointKey)>>;
+    /// Cancels a pending delivery, and leaves a request for its owner to forget it.
+    fn cancel(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry>;
+
+    /// Returns the attempts of a delivery, newest first.
+    fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>>;
+    /// Lists an endpoint's attempts, newest first.
+    fn attempts(
+        &self,
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        filter: AttemptFilter,
+        page: Page<AttemptId>,
+    ) -> Answer<'_, Listed<AttemptEntry, AttemptId>>;
+
+    /// Returns a subject's sums from one minute up to, but without, another.
+    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>>;
+
+    /// Starts a replay task.
+    fn start_task(&self, task: NewTask) -> Answer<'_, Task>;
+    /// Finds a task.
+    fn task(&self, id: TaskId) -> Answer<'_, Task>;
+    /// Lists tasks, newest first; all of them, or those of one application.
+    fn tasks(
+        &self,
+        application: Option<ApplicationKey>,
+        page: Page<TaskId>,
+    ) -> Answer<'_, Listed<Task, TaskId>>;
+}

@@ -1,0 +1,74 @@
+//! Replay tasks: durable, so that they go on after a restart or a take-over.
+
+use domain::ids::TaskId;
+use domain::time::Timestamp;
+
+use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
+
+/// A replay that runs in the background.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// Its id.
+    pub id: TaskId,
+    /// Whose deliveries it replays.
+    pub application: ApplicationKey,
+    /// Of which endpoint, if of one only.
+    pub endpoint: Option<EndpointKey>,
+    /// What kind of replay it is.
+    pub kind: TaskKind,
+    /// Which deliveries it means, as a document.
+    pub selection: serde_json::Value,
+    /// The last message it may touch: what comes later is not meant.
+    pub upper: MessageKey,
+    /// How far it has got, walking downwards.
+    pub cursor: Option<MessageKey>,
+    /// How many deliveries it has replayed.
+    pub replayed: u64,
+    /// Where it stands.
+    pub state: TaskState,
+    /// Who started it.
+    pub by: String,
+    /// When it was started.
+    pub created_at: Timestamp,
+    /// When it last moved.
+    pub updated_at: Timestamp,
+}
+
+/// A task that is not in the store yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    /// Its id.
+    pub id: TaskId,
+    /// Whose deliveries it replays.
+    pub application: ApplicationKey,
+    /// Of which endpoint, if of one only.
+    pub endpoint: Option<EndpointKey>,
+    /// What kind of replay it is.
+    pub kind: TaskKind,
+    /// Which deliveries it means, as a document.
+    pub selection: serde_json::Value,
+    /// Who started it.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The kinds of replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskKind {
+    /// What failed and was not delivered since.
+    Recover,
+    /// What was never attempted on the endpoint.
+    ReplayMissing,
+    /// Whatever the selection says, delivered ones included.
+    BulkReplay,
+}
+
+/// Where a task stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskState {
+    /// It has more to do.
+    Running,
+    /// It has walked to the end.
+    Finished,
+}

@@ -1,0 +1,33 @@
+//! Where messages, deliveries and their endpoints are kept.
+//!
+//! Three small traits, one for each kind of caller, in verbs of the life of a message. SQL
+//! persists what `domain` decided and never decides anything itself.
+//!
+//! # Layout
+//! - [`queue`]: the hot path. Batches of accepts, settles and upkeep; loads; leases
+//! - [`catalog`]: what people set up. Applications, endpoints, secrets, event types, tokens
+//! - [`ledger`]: what people look at. Messages, deliveries, attempts, rollups, replay tasks
+//! - [`vault`]: what is kept encrypted
+//! - [`keys`], [`page`], [`error`]: what all of them share
+//!
+//! Durability: when a call that writes has answered, what it wrote is on disk. A call that failed
+//! with a retryable error may have taken effect all the same; repeating it changes nothing more.
+
+pub mod catalog;
+pub mod error;
+pub mod keys;
+pub mod ledger;
+pub mod page;
+pub mod queue;
+pub mod vault;
+
+use std::pin::Pin;
+
+pub use catalog::Catalog;
+pub use error::Error;
+pub use ledger::Ledger;
+pub use queue::Queue;
+pub use vault::Vault;
+
+/// The answer of a store, to be awaited.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;

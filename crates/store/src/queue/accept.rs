@@ -1,0 +1,101 @@
+//! Accepting a message: the message, its deliveries and its idempotency key, or none of them.
+
+use bytes::Bytes;
+use domain::delivery::{Cause, Pending};
+use domain::ids::MessageId;
+use domain::partition::Partition;
+use domain::time::Timestamp;
+
+use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
+
+/// A message with the deliveries it was fanned out to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accept {
+    /// Whose message it is.
+    pub application: ApplicationKey,
+    /// The revision of the application that the fan-out used. If it is no longer the current one,
+    /// nothing is written and the message must be fanned out again.
+    pub revision: i64,
+    /// The message.
+    pub message: NewMessage,
+    /// The hash of the idempotency key, if the caller gave one.
+    pub idempotency: Option<[u8; 32]>,
+    /// One per endpoint that gets it; no endpoint twice.
+    pub deliveries: Vec<NewDelivery>,
+}
+
+/// A message that is not in the store yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewMessage {
+    /// Its id, made before the commit so that a repeated commit is recognised.
+    pub id: MessageId,
+    /// What kind of message it is.
+    pub event_type: String,
+    /// The sender's own id for it, unique in the application.
+    pub event_id: Option<String>,
+    /// The channels it goes out on.
+    pub channels: Vec<String>,
+    /// The exact bytes to be sent.
+    pub payload: Bytes,
+    /// What the payload is said to be when it is not JSON.
+    pub content_type: Option<String>,
+    /// The policy that was set on this very message, as a document.
+    pub policy: Option<String>,
+    /// When it was received.
+    pub received_at: Timestamp,
+    /// When its settled deliveries and attempts may be pruned.
+    pub retained_until: Timestamp,
+}
+
+/// A delivery that is not in the store yet.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NewDelivery {
+    /// Where it goes.
+    pub endpoint: EndpointKey,
+    /// The endpoint's partition.
+    pub partition: Partition,
+    /// What decides its turn.
+    pub order: Order,
+    /// How it begins.
+    pub state: FirstState,
+}
+
+/// What decides the turn of an endpoint's deliveries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Their due times.
+    Due,
+    /// A sequence given inside the transaction.
+    Fifo,
+}
+
+/// How a delivery begins.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FirstState {
+    /// To be sent.
+    Pending(Pending),
+    /// A dead letter from the start: its endpoint is disabled.
+    Dead(Cause),
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Accepted {
+    /// It is durable.
+    New {
+        /// Its row.
+        message: MessageKey,
+        /// The turns of its deliveries, in their order.
+        turns: Vec<i64>,
+    },
+    /// Its idempotency key was used before; this is the message accepted then.
+    Repeated(MessageId),
+    /// Its event id was used before, by this message.
+    EventIdTaken(MessageId),
+    /// The application changed since the fan-out; this is its revision now.
+    Stale(i64),
+    /// The application is gone.
+    ApplicationMissing,
+    /// The database refused this one; the others are unharmed. The text is for the operator.
+    Refused(String),
+}

@@ -1,0 +1,73 @@
+//! Loading: from the index of pending deliveries into an engine's window.
+
+use bytes::Bytes;
+use domain::delivery::Pending;
+use domain::ids::MessageId;
+use domain::partition::Partition;
+use domain::time::Timestamp;
+
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey};
+
+/// Which deliveries are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// The endpoint's application.
+    pub application: ApplicationKey,
+    /// The endpoint.
+    pub endpoint: EndpointKey,
+    /// The most deliveries to return.
+    pub most: u32,
+    /// The most payload bytes to return; later deliveries come without their payload.
+    pub most_bytes: u64,
+}
+
+/// An endpoint's earliest pending deliveries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// Earliest turn first.
+    pub deliveries: Vec<PendingDelivery>,
+    /// Whether these are all there are.
+    pub complete: bool,
+}
+
+/// A pending delivery with all that is needed to send it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PendingDelivery {
+    /// Its row.
+    pub key: DeliveryKey,
+    /// Its endpoint's partition.
+    pub partition: Partition,
+    /// What orders it among its endpoint's deliveries.
+    pub turn: i64,
+    /// When it is due, and what is left of its budget.
+    pub pending: Pending,
+    /// Attempts recorded, over all budgets. A settle names it, so that it applies only once.
+    pub recorded: u32,
+    /// When its last attempt ended, if there was one.
+    pub last_attempt_at: Option<Timestamp>,
+    /// The message's id.
+    pub message: MessageId,
+    /// The message's event type.
+    pub event_type: String,
+    /// When the message was received.
+    pub received_at: Timestamp,
+    /// The message's own policy, as a document.
+    pub policy: Option<String>,
+    /// What the payload is said to be when it is not JSON.
+    pub content_type: Option<String>,
+    /// The exact bytes to be sent; none if the load's limit on bytes was reached before.
+    pub payload: Option<Bytes>,
+}
+
+/// An endpoint that has something to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// The endpoint's application.
+    pub application: ApplicationKey,
+    /// The endpoint.
+    pub endpoint: EndpointKey,
+    /// Its partition.
+    pub partition: Partition,
+    /// The due time of the delivery whose turn is first.
+    pub due: Timestamp,
+}

@@ -1,0 +1,86 @@
+//! The hot path: accept, load, settle, and who owns what.
+//!
+//! Group commit happens above this trait. A batch is one transaction (on PostgreSQL one per lane),
+//! and nothing about one of its items may harm another: each gets its own answer.
+
+mod accept;
+mod load;
+mod settle;
+mod upkeep;
+
+use domain::partition::Partition;
+use domain::time::Timestamp;
+
+pub use accept::{Accept, Accepted, FirstState, NewDelivery, NewMessage, Order};
+pub use load::{Load, Loaded, PendingDelivery, Waiting};
+pub use settle::{AttemptRecord, NextState, Phases, Running, Settle, Settled, Trigger};
+pub use upkeep::{Bury, Done, Minute, Replay, Request, RequestKind, Rollup, Subject, Upkeep};
+
+use crate::Answer;
+use crate::keys::{Lease, Node};
+
+/// What a node needs to accept, send and settle.
+pub trait Queue: Send + Sync {
+    /// Writes a batch durably and answers each of its items, in their order.
+    ///
+    /// After a retryable error the same batch may be given again: items that had taken effect are
+    /// recognised by their ids and answered as if for the first time.
+    fn commit(&self, batch: Batch) -> Answer<'_, Committed>;
+
+    /// Returns an endpoint's pending deliveries, earliest turn first.
+    fn load(&self, load: Load) -> Answer<'_, Loaded>;
+
+    /// Returns every endpoint of these partitions that has pending deliveries, with the first of
+    /// their due times. One loose walk over the index, whatever the backlog behind an endpoint.
+    fn waiting(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Waiting>>;
+
+    /// Returns the requests for these partitions that nobody has consumed yet, oldest first.
+    fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>>;
+
+    /// Registers a node, or renews its lease on everything it owns.
+    fn renew(&self, node: Node) -> Answer<'_, Renewal>;
+
+    /// Takes up to `most` partitions that nobody owns, or whose owner has not renewed its lease.
+    /// Each gets a new epoch, durably, before this answers.
+    fn take(&self, node: Node, most: u8) -> Answer<'_, Vec<Lease>>;
+
+    /// Gives partitions back. Ones that another node has taken in the meantime are left alone.
+    fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()>;
+
+    /// Waits until another node says that it committed work for some partitions. It may be missed;
+    /// whoever relies on it also looks for itself from time to time.
+    fn woken(&self) -> Answer<'_, Vec<Partition>>;
+}
+
+/// What is committed together.
+#[derive(Debug, Clone, Default)]
+pub struct Batch {
+    /// Messages to accept.
+    pub accepts: Vec<Accept>,
+    /// Attempts to settle.
+    pub settles: Vec<Settle>,
+    /// Everything else, in small steps.
+    pub upkeep: Vec<Upkeep>,
+}
+
+/// The answers to a batch, each list in the order of its items.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Committed {
+    /// To the accepts.
+    pub accepts: Vec<Accepted>,
+    /// To the settles.
+    pub settles: Vec<Settled>,
+    /// To the upkeep.
+    pub upkeep: Vec<Done>,
+}
+
+/// What a node learns when it renews its lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Renewal {
+    /// The time of the rows' timeline.
+    pub now: Timestamp,
+    /// What the node owns.
+    pub owned: Vec<Lease>,
+    /// Other nodes whose lease is current: between them and this one the partitions are shared.
+    pub others: u32,
+}

@@ -1,0 +1,122 @@
+//! Settling: the verdict on an attempt, its record, and what changed about the endpoint.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::breaker::Breaker;
+use domain::delivery::{Budget, Cause};
+use domain::health::Health;
+use domain::ids::AttemptId;
+use domain::outcome::Outcome;
+use domain::time::Timestamp;
+
+use crate::keys::{DeliveryKey, Lease};
+
+/// What is written after an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settle {
+    /// The right to do so.
+    pub lease: Lease,
+    /// Which delivery.
+    pub key: DeliveryKey,
+    /// How many attempts were recorded when it was loaded. If there are more by now, or it is no
+    /// longer pending, the attempt is recorded and the state left alone.
+    pub recorded: u32,
+    /// Where it goes from here.
+    pub next: NextState,
+    /// Its budget after the attempt.
+    pub budget: Budget,
+    /// The attempt.
+    pub attempt: AttemptRecord,
+    /// The endpoint's running state, if the attempt changed it.
+    pub running: Option<Running>,
+}
+
+/// Where a settled delivery goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextState {
+    /// It is sent again.
+    Pending {
+        /// When.
+        due: Timestamp,
+    },
+    /// It is done.
+    Delivered,
+    /// It is a dead letter.
+    Dead(Cause),
+}
+
+/// An attempt as it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptRecord {
+    /// Its id; also what makes repeating a settle harmless.
+    pub id: AttemptId,
+    /// When it began.
+    pub began_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// What made it happen.
+    pub trigger: Trigger,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Where the time went.
+    pub phases: Phases,
+    /// The request's headers as sent, secrets masked.
+    pub request_headers: Vec<(String, String)>,
+    /// The response's headers, as far as they are kept.
+    pub response_headers: Vec<(String, String)>,
+    /// The beginning of the response's body, as far as it is kept.
+    pub response_body: Bytes,
+    /// What went wrong, in words, if there was no answer.
+    pub error: Option<String>,
+}
+
+/// What makes an attempt happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trigger {
+    /// The schedule.
+    Scheduled,
+    /// A person or an API call.
+    Manual,
+}
+
+/// How long the parts of an attempt took. What did not happen is missing: a connection that was
+/// used again has neither name look-up nor handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Phases {
+    /// Name look-up.
+    pub dns: Option<Duration>,
+    /// TCP connect.
+    pub connect: Option<Duration>,
+    /// TLS handshake.
+    pub tls: Option<Duration>,
+    /// From the request to the first byte of the answer.
+    pub first_byte: Option<Duration>,
+}
+
+/// What an endpoint's owner keeps about it while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Running {
+    /// The breaker.
+    pub breaker: Breaker,
+    /// The health.
+    pub health: Health,
+    /// No attempt before this moment, by Retry-After.
+    pub paused_until: Option<Timestamp>,
+}
+
+/// What became of a settle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// State and attempt are written.
+    Applied {
+        /// The turn of a delivery that is still pending.
+        turn: Option<i64>,
+    },
+    /// The attempt is recorded, the state was left alone: somebody cancelled or settled it.
+    LeftAlone,
+    /// The lease is not current: nothing is written.
+    Fenced,
+    /// The delivery's row is gone.
+    Missing,
+}

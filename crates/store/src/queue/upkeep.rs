@@ -1,0 +1,162 @@
+//! Upkeep: everything that is not accepting or settling, in steps small enough to stall neither.
+
+use domain::delivery::{Cause, Pending};
+use domain::ids::TaskId;
+use domain::partition::Partition;
+use domain::time::Timestamp;
+
+use super::{Order, Running};
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey};
+
+/// One step.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Upkeep {
+    /// Buries pending deliveries of one endpoint.
+    Bury(Bury),
+    /// Makes settled deliveries pending again, for a replay task.
+    Replay(Replay),
+    /// Writes an endpoint's running state outside of a settle.
+    Run {
+        /// The right to do so.
+        lease: Lease,
+        /// The endpoint's application.
+        application: ApplicationKey,
+        /// The endpoint.
+        endpoint: EndpointKey,
+        /// Its running state.
+        running: Running,
+    },
+    /// Leaves a request for whoever owns the endpoint's partition.
+    Ask(Request),
+    /// Removes requests that their owner has consumed.
+    Consume {
+        /// The right to do so.
+        lease: Lease,
+        /// The requests, by number.
+        requests: Vec<i64>,
+    },
+    /// Adds to per-minute sums.
+    RollUp(Vec<Rollup>),
+    /// Removes what has outlived its time: at most so many rows.
+    Prune {
+        /// The time.
+        now: Timestamp,
+        /// The most rows to remove.
+        most: u32,
+    },
+}
+
+/// Deliveries of one endpoint to be buried.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bury {
+    /// The right to do so.
+    pub lease: Lease,
+    /// The endpoint's application.
+    pub application: ApplicationKey,
+    /// The endpoint.
+    pub endpoint: EndpointKey,
+    /// Which of its deliveries; those no longer pending are left alone.
+    pub messages: Vec<MessageKey>,
+    /// Why.
+    pub cause: Cause,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A chunk of a replay task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replay {
+    /// The right to run the task: of the partition its id hashes to.
+    pub lease: Lease,
+    /// The task.
+    pub task: TaskId,
+    /// How far it had got before this chunk; if it is elsewhere by now, nothing is written.
+    pub cursor: Option<MessageKey>,
+    /// How far it has got with it; none when it is finished.
+    pub next_cursor: Option<MessageKey>,
+    /// Deliveries that become pending; those that are pending already are left alone.
+    pub deliveries: Vec<(DeliveryKey, Partition, Order, Pending)>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// Something that an endpoint's owner is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Its number; given by the store.
+    pub number: i64,
+    /// The endpoint's application.
+    pub application: ApplicationKey,
+    /// The endpoint.
+    pub endpoint: EndpointKey,
+    /// The endpoint's partition.
+    pub partition: Partition,
+    /// What to do.
+    pub kind: RequestKind,
+    /// When it was asked.
+    pub at: Timestamp,
+}
+
+/// What an owner can be asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    /// Close the breaker.
+    ResetBreaker,
+    /// Read the endpoint's configuration again: it was paused, resumed, disabled or changed.
+    Refresh,
+    /// Send this delivery now.
+    RetryNow(MessageKey),
+    /// Forget this delivery: it was cancelled.
+    Cancel(MessageKey),
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Done {
+    /// So many rows changed.
+    Changed(u32),
+    /// The lease is not current, or a task has moved on: nothing is written.
+    Fenced,
+}
+
+/// A minute's sums for one subject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rollup {
+    /// Whose sums.
+    pub subject: Subject,
+    /// Which minute.
+    pub minute: Minute,
+    /// Attempts answered with success.
+    pub succeeded: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Deliveries that ended delivered.
+    pub delivered: u64,
+    /// Deliveries that ended dead.
+    pub dead: u64,
+    /// Times from acceptance to delivery, counted by bucket; see [`crate::ledger::buckets`].
+    pub latencies: Vec<u32>,
+}
+
+/// Whose sums a rollup holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// Of everything.
+    Whole,
+    /// Of an application.
+    Application(ApplicationKey),
+    /// Of an endpoint.
+    Endpoint(EndpointKey),
+}
+
+/// A minute since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Minute(pub i64);
+
+impl Minute {
+    /// Returns the minute that a moment belongs to.
+    #[must_use]
+    pub const fn of(moment: Timestamp) -> Self {
+        Self(moment.as_seconds().div_euclid(60))
+    }
+}
