@@ -1,0 +1,256 @@
+//! Group commit: what waits to be written, and how much of it goes into the next batch.
+//!
+//! Three bounded lanes. Accepting and settling each get up to half of a batch, so that neither can
+//! starve the other; upkeep gets a small step beside them. There is no timer: an idle committer
+//! cuts a batch as soon as something is offered, a busy one finds more when it comes back, and so
+//! batches grow with the load by themselves.
+//!
+//! A full accept lane is the caller's signal to answer 429 or 503; one application may hold a
+//! quarter of it at the most, so that a flood of its own making turns away nobody else. A full
+//! settle lane is the engine's signal to start no further attempt.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use domain::time::Timestamp;
+
+/// How long upkeep may be passed over while the other lanes are busy.
+const UPKEEP_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// What an item costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Weight {
+    /// Rows it writes, fan-out included.
+    pub rows: u32,
+    /// Bytes it writes, roughly.
+    pub bytes: u64,
+}
+
+/// The limits of lanes and batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The most that one batch holds of accepts and settles together.
+    pub batch: Weight,
+    /// The most that each of these two lanes holds.
+    pub lane: Weight,
+    /// The most upkeep rows in one batch.
+    pub upkeep_rows: u32,
+    /// The most upkeep steps that wait.
+    pub upkeep_steps: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            batch: Weight { rows: 4_096, bytes: 8 << 20 },
+            lane: Weight { rows: 16_384, bytes: 64 << 20 },
+            upkeep_rows: 256,
+            upkeep_steps: 1_024,
+        }
+    }
+}
+
+/// Why an item was not taken in. It comes back with the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Full<T> {
+    /// The item.
+    pub item: T,
+    /// What is full.
+    pub what: Crowded,
+}
+
+/// What is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crowded {
+    /// The lane: the server is overloaded.
+    Lane,
+    /// The application's share of the lane: it alone is too fast.
+    Share,
+}
+
+/// The lanes of one committer, over whatever items its callers have.
+#[derive(Debug)]
+pub struct Lanes<Key, Accept, Settle, Upkeep> {
+    limits: Limits,
+    accepts: Lane<(Key, Accept)>,
+    settles: Lane<Settle>,
+    upkeep: VecDeque<(u32, Upkeep)>,
+    shares: BTreeMap<Key, u32>,
+    last_upkeep: Timestamp,
+}
+
+/// What goes into one batch.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Cut<Accept, Settle, Upkeep> {
+    /// Oldest first.
+    pub accepts: Vec<Accept>,
+    /// Oldest first.
+    pub settles: Vec<Settle>,
+    /// Oldest first.
+    pub upkeep: Vec<Upkeep>,
+}
+
+impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep> {
+    /// Makes empty lanes.
+    #[must_use]
+    pub fn new(limits: Limits, now: Timestamp) -> Self {
+        Self {
+            limits,
+            accepts: Lane::default(),
+            settles: Lane::default(),
+            upkeep: VecDeque::new(),
+            shares: BTreeMap::new(),
+            last_upkeep: now,
+        }
+    }
+
+    /// Takes in a message to accept.
+    ///
+    /// # Errors
+    /// Gives it back if the lane, or its application's quarter of it, is full.
+    pub fn offer_accept(
+        &mut self,
+        application: Key,
+        weight: Weight,
+        item: Accept,
+    ) -> Result<(), Full<Accept>> {
+        let held = self.shares.get(&application).copied().unwrap_or(0);
+        // An application that holds nothing may always enter: a fan-out may be wider than a share.
+        if held > 0 && held.saturating_add(weight.rows) > self.limits.lane.rows / 4 {
+            return Err(Full { item, what: Crowded::Share });
+        }
+        if !self.accepts.has_room(weight, self.limits.lane) {
+            return Err(Full { item, what: Crowded::Lane });
+        }
+        *self.shares.entry(application).or_default() += weight.rows;
+        self.accepts.push(weight, (application, item));
+        Ok(())
+    }
+
+    /// Takes in an attempt to settle.
+    ///
+    /// # Errors
+    /// Gives it back if the lane is full.
+    pub fn offer_settle(&mut self, weight: Weight, item: Settle) -> Result<(), Full<Settle>> {
+        if !self.settles.has_room(weight, self.limits.lane) {
+            return Err(Full { item, what: Crowded::Lane });
+        }
+        self.settles.push(weight, item);
+        Ok(())
+    }
+
+    /// Takes in a step of upkeep.
+    ///
+    /// # Errors
+    /// Gives it back if too many wait.
+    pub fn offer_upkeep(&mut self, rows: u32, item: Upkeep) -> Result<(), Full<Upkeep>> {
+        if self.upkeep.len() >= self.limits.upkeep_steps {
+            return Err(Full { item, what: Crowded::Lane });
+        }
+        self.upkeep.push_back((rows, item));
+        Ok(())
+    }
+
+    /// Tells whether the settle lane could take more than what is in flight will bring.
+    #[must_use]
+    pub fn has_room_for_settles(&self, in_flight: Weight) -> bool {
+        self.settles.has_room(in_flight, self.limits.lane)
+    }
+
+    /// Tells whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.accepts.queue.is_empty() && self.settles.queue.is_empty() && self.upkeep.is_empty()
+    }
+
+    /// Cuts the next batch, or returns none if nothing waits.
+    ///
+    /// Upkeep goes along when the other lanes leave their half of the batch unused, and in any
+    /// case once a second.
+    pub fn cut(&mut self, now: Timestamp) -> Option<Cut<Accept, Settle, Upkeep>> {
+        if self.is_empty() {
+            return None;
+        }
+        let half = Weight { rows: self.limits.batch.rows / 2, bytes: self.limits.batch.bytes / 2 };
+        let accepts = self.accepts.take(half);
+        for (rows, (application, _)) in &accepts {
+            self.give_back(*application, *rows);
+        }
+        let accepts: Vec<Accept> = accepts.into_iter().map(|(_, (_, item))| item).collect();
+        let settles = self.settles.take(half).into_iter().map(|(_, item)| item).collect();
+        let overdue = now.since(self.last_upkeep) >= UPKEEP_AT_LEAST_EVERY;
+        let busy = !self.accepts.queue.is_empty() || !self.settles.queue.is_empty();
+        let upkeep = if busy && !overdue { Vec::new() } else { self.take_upkeep(now) };
+        Some(Cut { accepts, settles, upkeep })
+    }
+
+    fn take_upkeep(&mut self, now: Timestamp) -> Vec<Upkeep> {
+        let (mut steps, mut rows) = (Vec::new(), 0_u32);
+        while let Some((weight, _)) = self.upkeep.front() {
+            rows = rows.saturating_add(*weight);
+            if !steps.is_empty() && rows > self.limits.upkeep_rows {
+                break;
+            }
+            steps.extend(self.upkeep.pop_front().map(|(_, step)| step));
+        }
+        if !steps.is_empty() {
+            self.last_upkeep = now;
+        }
+        steps
+    }
+
+    fn give_back(&mut self, application: Key, rows: u32) {
+        let Some(held) = self.shares.get_mut(&application) else { return };
+        *held = held.saturating_sub(rows);
+        if *held == 0 {
+            self.shares.remove(&application);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Lane<T> {
+    queue: VecDeque<(Weight, T)>,
+    held: Weight,
+}
+
+impl<T> Default for Lane<T> {
+    fn default() -> Self {
+        Self { queue: VecDeque::new(), held: Weight::default() }
+    }
+}
+
+impl<T> Lane<T> {
+    /// An empty lane takes anything: what is larger than a whole lane must still get through.
+    fn has_room(&self, weight: Weight, limit: Weight) -> bool {
+        self.queue.is_empty()
+            || (self.held.rows.saturating_add(weight.rows) <= limit.rows
+                && self.held.bytes.saturating_add(weight.bytes) <= limit.bytes)
+    }
+
+    fn push(&mut self, weight: Weight, item: T) {
+        self.held.rows = self.held.rows.saturating_add(weight.rows);
+        self.held.bytes = self.held.bytes.saturating_add(weight.bytes);
+        self.queue.push_back((weight, item));
+    }
+
+    /// Takes the oldest items that fit, and at least one.
+    fn take(&mut self, limit: Weight) -> Vec<(u32, T)> {
+        let (mut taken, mut used) = (Vec::new(), Weight::default());
+        while let Some((weight, _)) = self.queue.front() {
+            used.rows = used.rows.saturating_add(weight.rows);
+            used.bytes = used.bytes.saturating_add(weight.bytes);
+            if !taken.is_empty() && (used.rows > limit.rows || used.bytes > limit.bytes) {
+                break;
+            }
+            let Some((weight, item)) = self.queue.pop_front() else { break };
+            self.held.rows = self.held.rows.saturating_sub(weight.rows);
+            self.held.bytes = self.held.bytes.saturating_sub(weight.bytes);
+            taken.push((weight.rows, item));
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);
+
+type Numbers = Lanes<u8, u32, u32, u32>;
+
+fn small() -> Limits {
+    Limits {
+        batch: Weight { rows: 8, bytes: 800 },
+        lane: Weight { rows: 16, bytes: 1_600 },
+        upkeep_rows: 4,
+        upkeep_steps: 3,
+    }
+}
+
+fn rows(rows: u32) -> Weight {
+    Weight { rows, bytes: 10 }
+}
+
+fn lanes() -> Numbers {
+    Lanes::new(small(), NOW)
+}
+
+#[test]
+fn whatever_waits_is_cut_at_once() {
+    let mut lanes = lanes();
+    assert_eq!(lanes.cut(NOW), None);
+    lanes.offer_accept(1, rows(2), 7).unwrap();
+    assert_eq!(lanes.cut(NOW), Some(Cut { accepts: vec![7], settles: vec![], upkeep: vec![] }));
+    assert!(lanes.is_empty());
+}
+
+#[test]
+fn each_lane_gets_at_most_half_of_a_batch() {
+    let mut lanes = lanes();
+    for n in 0..4 {
+        lanes.offer_accept(u8::try_from(n).unwrap(), rows(2), n).unwrap();
+        lanes.offer_settle(rows(1), n).unwrap();
+    }
+    lanes.offer_settle(rows(1), 4).unwrap();
+    let cut = lanes.cut(NOW).unwrap();
+    assert_eq!((cut.accepts, cut.settles), (vec![0, 1], vec![0, 1, 2, 3]));
+    let cut = lanes.cut(NOW).unwrap();
+    assert_eq!((cut.accepts, cut.settles), (vec![2, 3], vec![4]));
+}
+
+#[test]
+fn bytes_limit_a_batch_too() {
+    let mut lanes = lanes();
+    for n in 0..3 {
+        lanes.offer_settle(Weight { rows: 1, bytes: 300 }, n).unwrap();
+    }
+    assert_eq!(lanes.cut(NOW).unwrap().settles, [0]);
+    assert_eq!(lanes.cut(NOW).unwrap().settles, [1]);
+}
+
+#[test]
+fn an_item_larger_than_a_batch_goes_alone() {
+    let mut lanes = lanes();
+    lanes.offer_accept(1, rows(100), 1).unwrap();
+    lanes.offer_accept(2, rows(1), 2).unwrap_err();
+    assert_eq!(lanes.cut(NOW).unwrap().accepts, [1]);
+    lanes.offer_accept(2, rows(1), 2).unwrap();
+}
+
+#[test]
+fn a_full_lane_gives_the_item_back() {
+    let mut lanes = lanes();
+    for n in 0..4 {
+        lanes.offer_accept(u8::try_from(n).unwrap(), rows(4), n).unwrap();
+    }
+    let full = lanes.offer_accept(9, rows(1), 42).unwrap_err();
+    assert_eq!(full, Full { item: 42, what: Crowded::Lane });
+    for n in 0..16 {
+        lanes.offer_settle(rows(1), n).unwrap();
+    }
+    assert_eq!(lanes.offer_settle(rows(1), 16).unwrap_err().what, Crowded::Lane);
+    assert!(!lanes.has_room_for_settles(rows(1)));
+    lanes.cut(NOW);
+    assert!(lanes.has_room_for_settles(rows(4)));
+    assert!(!lanes.has_room_for_settles(rows(5)));
+}
+
+#[test]
+fn one_application_holds_a_quarter_at_the_most() {
+    let mut lanes = lanes();
+    for n in 0..4 {
+        lanes.offer_accept(1, rows(1), n).unwrap();
+    }
+    assert_eq!(lanes.offer_accept(1, rows(1), 4).unwrap_err().what, Crowded::Share);
+    lanes.offer_accept(2, rows(1), 5).unwrap();
+    // What was cut no longer counts.
+    assert_eq!(lanes.cut(NOW).unwrap().accepts, [0, 1, 2, 3]);
+    lanes.offer_accept(1, rows(4), 6).unwrap();
+    // A fan-out wider than the quarter passes when its application holds nothing.
+    lanes.offer_accept(3, rows(5), 7).unwrap();
+}
+
+#[test]
+fn upkeep_goes_along_in_small_steps_when_there_is_room() {
+    let mut lanes = lanes();
+    for n in 0..3 {
+        lanes.offer_upkeep(2, n).unwrap();
+    }
+    assert_eq!(lanes.offer_upkeep(2, 3).unwrap_err().what, Crowded::Lane);
+    assert_eq!(lanes.cut(NOW).unwrap().upkeep, [0, 1]);
+    assert_eq!(lanes.cut(NOW).unwrap().upkeep, [2]);
+}
+
+#[test]
+fn busy_lanes_put_upkeep_off_for_a_second_at_the_most() {
+    let mut lanes = lanes();
+    let fill = |lanes: &mut Numbers| {
+        while lanes.offer_settle(rows(1), 0).is_ok() {}
+    };
+    fill(&mut lanes);
+    lanes.offer_upkeep(100, 7).unwrap();
+    let soon = NOW.after(Duration::from_millis(999));
+    assert!(lanes.cut(soon).unwrap().upkeep.is_empty());
+    fill(&mut lanes);
+    assert_eq!(lanes.cut(NOW.after(Duration::from_secs(1))).unwrap().upkeep, [7]);
+}
+
+proptest! {
+    #[test]
+    fn everything_offered_comes_out_once_and_in_order(
+        offers in prop::collection::vec((0_u8..5, 1_u32..9, 0_u64..900, any::<bool>()), 0..200),
+    ) {
+        let mut lanes = lanes();
+        let (mut offered, mut seen) = (Vec::new(), Vec::new());
+        for (n, (application, rows, bytes, cut)) in (0..).zip(offers) {
+            if lanes.offer_accept(application, Weight { rows, bytes }, n).is_ok() {
+                offered.push(n);
+            }
+            if cut {
+                seen.extend(lanes.cut(NOW).into_iter().flat_map(|cut| cut.accepts));
+            }
+        }
+        while let Some(cut) = lanes.cut(NOW) {
+            prop_assert!(!cut.accepts.is_empty());
+            seen.extend(cut.accepts);
+        }
+        prop_assert_eq!(seen, offered);
+        prop_assert!(lanes.shares.is_empty());
+        prop_assert_eq!(lanes.accepts.held, Weight::default());
+    }
+}
