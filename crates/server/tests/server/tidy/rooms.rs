@@ -1,0 +1,233 @@
+//! Who may import whom: between the crates, and between the rooms of the server.
+//!
+//! The compiler refuses circles, not wrong directions. ARCHITECTURE.md draws the picture; a new
+//! crate is added there first and to [`CRATES`] then.
+
+use super::tree::{self, File};
+use super::{Complaint, assert_tidy};
+
+/// Each crate's folder, and which of our crates it may depend on.
+const CRATES: [(&str, &[&str]); 6] = [
+    ("signature", &[]),
+    ("domain", &[]),
+    ("engine", &["domain"]),
+    ("store", &["domain"]),
+    ("simulation", &["engine", "domain"]),
+    ("server", &["engine", "store", "signature", "domain"]),
+];
+
+/// Crates whose every answer follows from their arguments.
+const PURE: [&str; 3] = ["signature", "domain", "engine"];
+/// What brings a clock, dice, a runtime, SQL or logs with it.
+const IMPURE: [&str; 14] = [
+    "async-std",
+    "chrono",
+    "fastrand",
+    "getrandom",
+    "hyper",
+    "jiff",
+    "log",
+    "rand",
+    "reqwest",
+    "rusqlite",
+    "time",
+    "tokio",
+    "tokio-postgres",
+    "tracing",
+];
+
+/// The rooms of the server from the top down, and which of them each one must not import.
+const ROOMS: [(&str, &[&str]); 6] = [
+    ("main", &[]),
+    ("cli", &[]),
+    ("api", &["cli", "dashboard"]),
+    ("dashboard", &["cli", "api"]),
+    ("problem", &["cli", "api", "dashboard"]),
+    ("app", &["cli", "api", "dashboard", "problem"]),
+];
+/// What a room must not import that is not in the list: it lies below `app`.
+const ABOVE: &[&str] = &["cli", "api", "dashboard", "problem", "app"];
+/// These reach the store through `app` alone.
+const WITHOUT_STORE: [&str; 2] = ["api", "dashboard"];
+
+/// A dependency as a manifest lists it.
+#[derive(Debug, PartialEq, Eq)]
+struct Dependency<'a> {
+    line: usize,
+    name: &'a str,
+    /// It is needed by tests, not by the crate.
+    dev: bool,
+}
+
+fn dependencies(manifest: &str) -> Vec<Dependency<'_>> {
+    let mut section = "";
+    let mut found = Vec::new();
+    for (index, line) in manifest.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if let Some(header) = line.strip_prefix('[') {
+            section = header.trim_end_matches(']');
+        }
+        let table = section.rsplit_once('.').map_or("", |it| it.0);
+        let name = if line.starts_with('[') && table.ends_with("dependencies") {
+            section.rsplit_once('.').map(|it| it.1)
+        } else if section.ends_with("dependencies") {
+            line.split(['=', '.']).next().filter(|_| line.contains('='))
+        } else {
+            None
+        };
+        let dev = section.contains("dev-dependencies");
+        found.extend(name.map(|name| Dependency { line: index + 1, name: name.trim(), dev }));
+    }
+    found
+}
+
+fn crate_directions(manifest: &File) -> Vec<Complaint> {
+    let folder = manifest.path.split('/').nth(1).unwrap_or_default();
+    let Some((_, allowed)) = CRATES.iter().find(|(name, _)| *name == folder) else {
+        let text = "is a crate that ARCHITECTURE.md and tidy/rooms.rs do not know";
+        return vec![Complaint::new(&manifest.path, 0, text)];
+    };
+    let mut complaints = Vec::new();
+    for dependency in dependencies(&manifest.text) {
+        let ours = dependency.name.strip_prefix("redial-");
+        if let Some(other) = ours.filter(|other| !allowed.contains(other)) {
+            let text = format!("`{folder}` must not depend on `{other}`");
+            complaints.push(Complaint::new(&manifest.path, dependency.line, text));
+        }
+        if PURE.contains(&folder) && !dependency.dev && IMPURE.contains(&dependency.name) {
+            let text = format!("`{folder}` is pure; `{}` does not belong in it", dependency.name);
+            complaints.push(Complaint::new(&manifest.path, dependency.line, text));
+        }
+    }
+    complaints
+}
+
+fn room_directions(file: &File) -> Vec<Complaint> {
+    let Some(inside) = file.path.strip_prefix("crates/server/src/") else { return Vec::new() };
+    let room = inside.split(['/', '.']).next().unwrap_or_default();
+    let forbidden = ROOMS.iter().find(|(name, _)| *name == room).map_or(ABOVE, |(_, it)| *it);
+    let depth = inside.trim_end_matches("/mod.rs").split('/').count();
+    let mut complaints = Vec::new();
+    for (number, name) in imports(file, depth) {
+        if forbidden.contains(&name.as_str()) {
+            let text = format!("`{room}` must not import `{name}`, which lies above or beside it");
+            complaints.push(Complaint::new(&file.path, number, text));
+        }
+        if WITHOUT_STORE.contains(&room) && name == "store" {
+            let text = format!("`{room}` reaches the store through `app` alone");
+            complaints.push(Complaint::new(&file.path, number, text));
+        }
+    }
+    complaints
+}
+
+/// Returns what a file of the server names from outside of its room, with the line: rooms behind
+/// `crate::` or enough `super::`, and the store's crate.
+fn imports(file: &File, depth: usize) -> Vec<(usize, String)> {
+    let source = file.source();
+    let lines: Vec<&str> = source.lines.iter().map(|line| line.code.as_str()).collect();
+    let code = lines.join("\n");
+    let root = ["crate::".to_owned(), "super::".repeat(depth)];
+    let mut found = Vec::new();
+    for prefix in &root {
+        for (at, _) in code.match_indices(prefix.as_str()) {
+            let rest = code[at + prefix.len()..].trim_start_matches("super::");
+            let number = code[..at].matches('\n').count() + 1;
+            found.extend(heads(rest).into_iter().map(|name| (number, name)));
+        }
+    }
+    for (at, _) in code.match_indices("store::") {
+        let before = code[..at].chars().next_back();
+        if !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
+            found.push((code[..at].matches('\n').count() + 1, "store".to_owned()));
+        }
+    }
+    found
+}
+
+/// Returns the first names of a path or of each path in a group: `{app::x, api}` gives app, api.
+fn heads(rest: &str) -> Vec<String> {
+    let Some(group) = rest.strip_prefix('{') else { return vec![name_at(rest)] };
+    let mut depth = 0_usize;
+    let mut heads = Vec::new();
+    let mut expected = true;
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 0 => break,
+            '}' => depth -= 1,
+            ',' if depth == 0 => expected = true,
+            _ if expected && !c.is_whitespace() => {
+                heads.push(name_at(&group[at..]));
+                expected = false;
+            }
+            _ => {}
+        }
+    }
+    heads
+}
+
+fn name_at(text: &str) -> String {
+    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+#[test]
+fn crates_depend_downwards_only() {
+    let files = tree::files().unwrap();
+    let manifests = files.iter().filter(|file| {
+        file.path.starts_with("crates/")
+            && file.path.matches('/').count() == 2
+            && file.path.ends_with("/Cargo.toml")
+    });
+    assert_tidy(manifests.flat_map(crate_directions));
+}
+
+#[test]
+fn rooms_of_the_server_import_downwards_only() {
+    assert_tidy(tree::rust_files().unwrap().iter().flat_map(room_directions));
+}
+
+#[test]
+fn a_dependency_upwards_is_found_however_it_is_written() {
+    let complaints = |folder: &str, text: &str| {
+        crate_directions(&File::new(&format!("crates/{folder}/Cargo.toml"), text)).len()
+    };
+    assert_eq!(complaints("server", "[dependencies]\nredial-domain.workspace = true\n"), 0);
+    assert_eq!(complaints("domain", "[dependencies]\nredial-store.workspace = true\n"), 1);
+    assert_eq!(complaints("engine", "[dev-dependencies]\nredial-store = { path = \"x\" }\n"), 1);
+    assert_eq!(complaints("store", "[dependencies.redial-signature]\nworkspace = true\n"), 1);
+    assert_eq!(
+        complaints("store", "[target.'cfg(unix)'.dependencies]\nredial-engine = \"1\"\n"),
+        1
+    );
+    assert_eq!(complaints("server", "[dev-dependencies]\nredial-simulation = \"1\"\n"), 1);
+    assert_eq!(complaints("attic", ""), 1);
+}
+
+#[test]
+fn a_pure_crate_gets_no_clock_and_no_runtime() {
+    let complaints = |text: &str| crate_directions(&File::new("crates/engine/Cargo.toml", text));
+    assert_eq!(complaints("[dependencies]\ntokio = \"1\"\n")[0].line, 2);
+    assert_eq!(complaints("[dev-dependencies]\ntokio = \"1\"\n"), []);
+    assert_eq!(complaints("[dependencies]\nthiserror = \"2\" # tokio = \"1\"\n"), []);
+}
+
+#[test]
+fn an_import_upwards_is_found_however_it_is_written() {
+    let names = |path: &str, text: &str| {
+        let path = format!("crates/server/src/{path}");
+        room_directions(&File::new(&path, text)).len()
+    };
+    assert_eq!(names("app/endpoints.rs", "use crate::api::Page;\n"), 1);
+    assert_eq!(names("app/endpoints.rs", "use crate::{clock, dashboard::{a, b}, api};\n"), 2);
+    assert_eq!(names("app/endpoints.rs", "use super::super::cli;\n"), 1);
+    assert_eq!(names("app/endpoints.rs", "use super::api;\n"), 0);
+    assert_eq!(names("app.rs", "use super::api;\n"), 1);
+    assert_eq!(names("clock.rs", "fn f() { crate::app::g() }\n"), 1);
+    assert_eq!(names("transport/connect.rs", "use crate::{\n    config,\n    cli,\n};\n"), 1);
+    assert_eq!(names("api/endpoints.rs", "use crate::dashboard::Chart;\n"), 1);
+    assert_eq!(names("api/endpoints.rs", "use store::Store;\n"), 1);
+    assert_eq!(names("api/endpoints.rs", "use crate::app::{endpoints, Error};\n"), 0);
+    assert_eq!(names("cli/serve.rs", "use crate::{api, app, dashboard};\nuse store::sqlite;\n"), 0);
+    assert_eq!(names("config.rs", "// crate::cli reads it\nlet x = \"crate::cli\";\n"), 0);
+}
