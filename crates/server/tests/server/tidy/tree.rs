@@ -88,9 +88,7 @@ fn collect(folder: &Path, prefix: &str, found: &mut Vec<File>) -> io::Result<()>
 }
 
 fn is_foreign(name: &str, path: &Path) -> bool {
-    FOREIGN.contains(&name)
-        || name.starts_with("mutants.out")
-        || path.join("CACHEDIR.TAG").exists()
+    FOREIGN.contains(&name) || name.starts_with("mutants.out") || path.join("CACHEDIR.TAG").exists()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One word for one thing: identifiers and comments keep to docs/glossary.md.
 //!
-//! The glossary's table "Do not say" is the list. Names are taken apart (`TenantId`, `tenant_id`),
+//! The glossary's table "Do not say" is the list. Names are taken apart (`DeliveryId`, `delivery_id`),
 //! a final s and articles are overlooked, and what stands between quotes is not looked at: other
 //! people's formats have their own words.
 
