@@ -9,7 +9,8 @@ use std::{fs, io};
 use super::source::Source;
 
 /// What holds nothing of ours, besides those that Cargo marks as caches.
-const FOREIGN: [&str; 5] = [".git", "target", "node_modules", ".venv", "redial-data"];
+const FOREIGN: [&str; 7] =
+    [".git", "target", "node_modules", ".venv", "redial-data", "corpus", "artifacts"];
 
 /// A text file.
 #[derive(Debug, Clone)]
