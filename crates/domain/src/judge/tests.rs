@@ -57,7 +57,7 @@ fn an_interrupted_attempt_does_not_count() {
 }
 
 #[test]
-fn a_blocked_destination_is_buried_under_every_policy() {
+fn a_blocked_attempt_is_buried_under_every_policy() {
     for name in crate::policy::preset_names() {
         let verdict = decide(name, 0, Outcome::Blocked);
         assert_eq!(verdict.decision, Decision::Bury { cause: Cause::Blocked }, "{name}");
