@@ -1,3 +1,11 @@
-//! The tests of the `redial` crate, linked once: one binary builds faster than many.
+//! Tests of the `redial` binary from outside, and of the house it lives in.
+//!
+//! One test binary for all of them, with a module per command, because each further one would be
+//! linked anew.
 
+#[cfg(test)]
+mod binary;
+#[cfg(test)]
+mod policy;
+#[cfg(test)]
 mod tidy;

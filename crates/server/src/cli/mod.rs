@@ -1,0 +1,83 @@
+//! The command line: data goes to standard output, everything else to standard error.
+//!
+//! Exit codes: 0 it worked; 1 it failed; 2 what was asked for makes no sense, and the message says
+//! what would.
+
+mod policy;
+mod table;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXIT_CODES: &str =
+    "Exit codes: 0 it worked, 1 it failed, 2 what was asked for makes no sense";
+
+/// Webhook delivery that keeps calling until the receiver picks up.
+#[derive(Debug, Parser)]
+#[command(name = "redial", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Look at retry policies and try them out
+    #[command(subcommand)]
+    Policy(policy::Command),
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The question makes no sense; asking differently helps.
+    Usage(String),
+    /// The question was fine, something else was not.
+    Other(anyhow::Error),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+/// Where a command writes.
+pub(crate) struct Streams<'a> {
+    /// What was asked for.
+    pub(crate) out: &'a mut dyn Write,
+    /// What has to be said besides.
+    pub(crate) err: &'a mut dyn Write,
+}
+
+impl Arguments {
+    /// Does what the command line says.
+    pub(crate) fn run(self) -> ExitCode {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        let mut err = io::stderr().lock();
+        let mut streams = Streams { out: &mut out, err: &mut err };
+        let done = match self.command {
+            Command::Policy(command) => command.run(&mut streams),
+        };
+        let flushed = done.and_then(|()| out.flush().map_err(Failure::from));
+        flushed.map_or_else(|failure| report(&failure, &mut err), |()| ExitCode::SUCCESS)
+    }
+}
+
+fn report(failure: &Failure, err: &mut dyn Write) -> ExitCode {
+    let (text, code) = match failure {
+        Failure::Usage(text) => (text.clone(), 2),
+        // Whoever reads us may stop reading, as `head` does. That is no error.
+        Failure::Other(error) if is_broken_pipe(error) => return ExitCode::SUCCESS,
+        Failure::Other(error) => (format!("{error:#}"), 1),
+    };
+    // If standard error is gone too, the exit code has to do.
+    let _ = writeln!(err, "error: {text}");
+    ExitCode::from(code)
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,163 @@
+//! The picture of an experiment: attempts over time, one panel per variant, all on the same axes.
+//!
+//! What arrived stands above the line, what failed hangs below it, and the outage is shaded. It is
+//! one SVG file without scripts, fonts or links, so that it can be put anywhere; the colours follow
+//! the reader's choice of light or dark.
+//!
+//! # Layout
+//! - here: the card with title, legend, panels and caption
+//! - [`panel`]: one variant; [`scale`]: from time and rate to places; [`element`]: pieces of SVG
+
+mod element;
+mod panel;
+mod scale;
+
+use domain::span;
+
+use super::{Experiment, Observed};
+use crate::words::{grouped, short};
+use element::{Place, escaped, text};
+use panel::{Frame, figures, panel};
+use scale::Scales;
+
+/// The size of the card and where things stand on it, in pixels.
+const WIDTH: f64 = 1_080.0;
+const MARGIN: f64 = 40.0;
+const PLOT_LEFT: f64 = 84.0;
+const PLOT_RIGHT: f64 = 796.0;
+const FIGURES_LEFT: f64 = 828.0;
+const PLOTS_TOP: f64 = 164.0;
+const FIRST_HEIGHT: f64 = 190.0;
+const OTHER_HEIGHT: f64 = 104.0;
+const GAP: f64 = 46.0;
+
+const STYLE: &str = "
+  svg { color-scheme: light dark; }
+  .card { fill: #ffffff; stroke: #dfe3e8; }
+  text { font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif;
+         font-size: 13px; fill: #5c6773; font-variant-numeric: tabular-nums; }
+  .title { font-size: 24px; font-weight: 650; fill: #1b2430; letter-spacing: -0.2px; }
+  .name { font-size: 14px; font-weight: 650; fill: #1b2430; }
+  .figure { font-weight: 600; fill: #1b2430; }
+  .tick { font-size: 11.5px; fill: #7b8794; }
+  .note { font-size: 12px; font-weight: 600; fill: #1b2430; paint-order: stroke; stroke: #ffffff;
+          stroke-width: 4px; stroke-linejoin: round; }
+  .grid { stroke: #e8ebef; fill: none; }
+  .line { stroke: #aab4bf; fill: none; }
+  .succeeded { fill: #2b8a8a; }
+  .failed { fill: #d9593d; }
+  .outage { fill: #d9593d; fill-opacity: 0.10; }
+  .mark { stroke: #1b2430; stroke-dasharray: 3 3; fill: none; }
+  @media (prefers-color-scheme: dark) {
+    .card { fill: #161b22; stroke: #2b323c; }
+    text { fill: #a3afbd; }
+    .title, .name, .figure { fill: #eef2f6; }
+    .tick { fill: #8593a3; }
+    .note { fill: #eef2f6; stroke: #161b22; }
+    .grid { stroke: #262d37; }
+    .line { stroke: #566273; }
+    .succeeded { fill: #4fb8b0; }
+    .failed { fill: #f0795c; }
+    .outage { fill: #f0795c; fill-opacity: 0.14; }
+    .mark { stroke: #eef2f6; }
+  }
+";
+
+/// Draws an experiment with the policy of this name.
+pub(crate) fn draw(name: &str, experiment: &Experiment) -> String {
+    let scales = Scales::of(experiment, PLOT_RIGHT - PLOT_LEFT);
+    let mut body = header(name, experiment, &scales);
+    let mut top = PLOTS_TOP;
+    for (position, observed) in experiment.results.iter().enumerate() {
+        let height = if position == 0 { FIRST_HEIGHT } else { OTHER_HEIGHT };
+        let frame = Frame { left: PLOT_LEFT, top, width: PLOT_RIGHT - PLOT_LEFT, height };
+        body.push_str(&panel(&frame, &scales, experiment, observed));
+        body.push_str(&figures(&frame, FIGURES_LEFT, WIDTH - MARGIN, &observed.tally));
+        top += height + GAP;
+    }
+    let bottom = top - GAP;
+    body.push_str(&time_axis(&scales, bottom));
+    body.push_str(&text("", Place::left(MARGIN, bottom + 78.0), &caption(experiment)));
+    card(&heading(name, experiment), &caption(experiment), &body, bottom + 106.0)
+}
+
+fn card(title: &str, description: &str, body: &str, height: f64) -> String {
+    let (title, description) = (escaped(title), escaped(description));
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-labelledby=\"title desc\" \
+         viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\">\n\
+         <title id=\"title\">{title}</title>\n<desc id=\"desc\">{description}</desc>\n\
+         <style>{STYLE}</style>\n\
+         <rect class=\"card\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"14\"/>\n\
+         {body}</svg>\n",
+        WIDTH - 1.0,
+        height - 1.0,
+    )
+}
+
+fn heading(name: &str, experiment: &Experiment) -> String {
+    let outage = span::format(experiment.scenario.outage.lasts);
+    format!("What {name} does to a receiver that is down for {outage}")
+}
+
+fn header(name: &str, experiment: &Experiment, scales: &Scales) -> String {
+    let scenario = &experiment.scenario;
+    let outage = &scenario.outage;
+    let subtitle = format!(
+        "{} events over {}; down from {} to {} ({}); seed {}",
+        grouped(scenario.events.into()),
+        span::format(scenario.over),
+        span::format(outage.starts),
+        span::format(outage.starts + outage.lasts),
+        outage.answer.word(),
+        scenario.seed,
+    );
+    let legend = 112.0;
+    let mut made = text("title", Place::left(MARGIN, 56.0), &heading(name, experiment));
+    made.push_str(&text("", Place::left(MARGIN, 82.0), &subtitle));
+    for (class, left, words) in [
+        ("succeeded", MARGIN, "arrived"),
+        ("failed", MARGIN + 86.0, "failed"),
+        ("outage", MARGIN + 162.0, "receiver down"),
+    ] {
+        made.push_str(&format!(
+            "<rect class=\"{class}\" x=\"{left}\" y=\"{}\" width=\"12\" height=\"12\" rx=\"3\"/>\n",
+            legend - 10.5
+        ));
+        made.push_str(&text("", Place::left(left + 18.0, legend), words));
+    }
+    let unit = format!("attempts per {}, logarithmic scale", scales.rate.unit());
+    made.push_str(&text("", Place::right(PLOT_RIGHT, legend), &unit));
+    made
+}
+
+fn time_axis(scales: &Scales, bottom: f64) -> String {
+    let mut made = String::new();
+    for (share, label) in scales.time.ticks() {
+        let x = PLOT_LEFT + share * (PLOT_RIGHT - PLOT_LEFT);
+        made.push_str(&text("tick", Place::middle(x, bottom + 20.0), &label));
+    }
+    let middle = f64::midpoint(PLOT_LEFT, PLOT_RIGHT);
+    made.push_str(&text("", Place::middle(middle, bottom + 44.0), "time since the first event"));
+    made
+}
+
+/// The picture in one sentence, for whoever cannot see it as well.
+fn caption(experiment: &Experiment) -> String {
+    let Some(Observed { tally, .. }) = experiment.results.first() else { return String::new() };
+    let caught_up = match tally.backlog_delivered_after_recovery {
+        Some(span) => format!("caught up {} after it", short(span)),
+        None => "no delayed event arrived".to_owned(),
+    };
+    format!(
+        "As it is: {} of {} attempts were wasted on the outage; the busiest second after it had \
+         {}; {caught_up}; {} buried",
+        grouped(tally.attempts_during_outage),
+        grouped(tally.attempts),
+        grouped(tally.peak_per_second_after_recovery),
+        grouped(tally.dead()),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+use std::time::Duration;
+
+use domain::policy::preset;
+
+use super::*;
+use crate::lab::scenario::{Answer, Outage, Scenario};
+use crate::lab::simulate;
+
+fn picture(name: &str, events: u32, outage_hours: u64) -> String {
+    picture_over(10, name, events, outage_hours)
+}
+
+fn picture_over(over: u64, name: &str, events: u32, outage_hours: u64) -> String {
+    let hours = |count| Duration::from_secs(3_600 * count);
+    let outage =
+        Outage { starts: hours(1), lasts: hours(outage_hours), answer: Answer::Unavailable };
+    let scenario = Scenario { events, over: hours(over), outage, seed: 1 };
+    draw(name, &simulate(preset("redial").unwrap(), scenario).unwrap())
+}
+
+#[test]
+fn every_variant_has_a_panel_with_the_outage_shaded() {
+    let drawn = picture("redial", 10_000, 3);
+    for label in ["as it is", "without jitter", "without breaker", "without both"] {
+        assert!(drawn.contains(&format!(">{label}</text>")), "{label}");
+    }
+    assert_eq!(drawn.matches("<rect class=\"outage\"").count(), 1 + 4);
+    assert_eq!(drawn.matches("<path class=\"succeeded\"").count(), 4);
+    assert_eq!(drawn.matches("<path class=\"failed\"").count(), 4);
+}
+
+#[test]
+fn it_says_in_words_what_it_shows() {
+    let drawn = picture("redial", 10_000, 3);
+    assert!(drawn.contains("role=\"img\" aria-labelledby=\"title desc\""));
+    let title = "<title id=\"title\">What redial does to a receiver that is down for 3h</title>";
+    assert!(drawn.contains(title));
+    assert!(drawn.contains("attempts were wasted on the outage"));
+}
+
+#[test]
+fn a_policys_name_cannot_become_markup() {
+    let drawn = picture("<script>&", 10, 1);
+    assert!(!drawn.contains("<script>"));
+    assert!(drawn.contains("What &lt;script&gt;&amp; does"));
+}
+
+#[test]
+fn a_disabled_endpoint_is_marked() {
+    let drawn = picture_over(480, "redial", 1_000, 240);
+    assert!(drawn.contains("endpoint disabled"));
+    assert!(drawn.contains("no delayed event arrived"));
+}
+
+#[test]
+fn no_number_is_missing_or_endless() {
+    for (events, hours) in [(1, 1), (2, 100), (50_000, 9)] {
+        let drawn = picture("redial", events, hours);
+        assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{events} {hours}");
+    }
+}

@@ -1,0 +1,5 @@
+//! `redial policy`: what is shown, what is refused, and what the lab finds.
+
+mod errors;
+mod show;
+mod simulate;
