@@ -73,11 +73,14 @@ impl<'a> Fields<'a> {
     }
 
     fn unknown(&self, key: &str, keys: &[&str]) -> Problem {
-        let hint = match nearest(key, keys.iter().copied()) {
-            Some(meant) => format!("; did you mean `{meant}`?"),
-            None => String::new(),
+        let allowed = keys.join(", ");
+        let text = match nearest(key, keys.iter().copied()) {
+            Some(meant) => {
+                format!("is not a key here; did you mean `{meant}`? Allowed are {allowed}")
+            }
+            None => format!("is not a key here; allowed are {allowed}"),
         };
-        self.problem(key, format!("is not a key here{hint} Allowed are {}", keys.join(", ")))
+        self.problem(key, text)
     }
 
     /// Makes a problem of one of this table's fields.

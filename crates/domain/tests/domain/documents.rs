@@ -57,6 +57,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("[policy]\nmax_attempts = 99999999999", "policy.max_attempts", "too large"),
     ("[policy]\nmax_atempts = 3", "policy.max_atempts", "did you mean `max_attempts`?"),
     ("[polcy]\nmax_attempts = 3", "polcy", "did you mean `policy`?"),
+    ("[policy]\nzzz = 3", "policy.zzz", "is not a key here; allowed are max_attempts"),
     ("policy = 3", "policy", "must be a table with the keys max_attempts"),
     (
         "[policy]\nmax_attempts = \"unlimited\"\ngive_up_after = \"never\"",
