@@ -17,7 +17,7 @@ const EXIT_CODES: &str =
 /// Webhook delivery that keeps calling until the receiver picks up.
 #[derive(Debug, Parser)]
 #[command(name = "redial", version, arg_required_else_help = true, after_help = EXIT_CODES)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Streams<'a> {
 
 impl Arguments {
     /// Does what the command line says.
-    pub(crate) fn run(self) -> ExitCode {
+    pub fn run(self) -> ExitCode {
         let mut out = io::BufWriter::new(io::stdout().lock());
         let mut err = io::stderr().lock();
         let mut streams = Streams { out: &mut out, err: &mut err };

@@ -1,0 +1,162 @@
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::ids::MessageId;
+use domain::partition::Partition;
+use store::Answer;
+use store::keys::{Lease, MessageKey, Node};
+use store::queue::{Load, Loaded, NewMessage, Renewal, Request};
+
+use super::*;
+
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_seconds(1_700_000_000)
+    }
+    fn wall(&self) -> Timestamp {
+        self.now()
+    }
+}
+
+/// A store whose commits take a moment, or fail.
+#[derive(Default)]
+struct Slow {
+    commits: AtomicUsize,
+    fails: bool,
+}
+
+impl Queue for Slow {
+    fn commit(&self, batch: Batch) -> Answer<'_, Committed> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            self.commits.fetch_add(1, Ordering::Relaxed);
+            if self.fails {
+                return Err(store::Error::Unavailable { text: "full".into(), source: None });
+            }
+            let number = |accept: &Accept| MessageKey(accept.revision);
+            let accepts = batch
+                .accepts
+                .iter()
+                .map(|accept| Accepted::New { message: number(accept), turns: vec![] });
+            Ok(Committed { accepts: accepts.collect(), ..Committed::default() })
+        })
+    }
+    fn load(&self, _: Load) -> Answer<'_, Loaded> {
+        unimplemented_here()
+    }
+    fn waiting(&self, _: Vec<Partition>) -> Answer<'_, Vec<store::queue::Waiting>> {
+        unimplemented_here()
+    }
+    fn requests(&self, _: Vec<Partition>) -> Answer<'_, Vec<Request>> {
+        unimplemented_here()
+    }
+    fn renew(&self, _: Node) -> Answer<'_, Renewal> {
+        unimplemented_here()
+    }
+    fn take(&self, _: Node, _: u8) -> Answer<'_, Vec<Lease>> {
+        unimplemented_here()
+    }
+    fn release(&self, _: Node, _: Vec<Lease>) -> Answer<'_, ()> {
+        unimplemented_here()
+    }
+    fn woken(&self) -> Answer<'_, Vec<Partition>> {
+        unimplemented_here()
+    }
+}
+
+fn unimplemented_here<'a, T: Send + 'a>() -> Answer<'a, T> {
+    Box::pin(async { Err(store::Error::Refused("the committer only commits".into())) })
+}
+
+fn accept(application: i64, number: i64) -> Accept {
+    Accept {
+        application: ApplicationKey(application),
+        revision: number,
+        message: NewMessage {
+            id: MessageId::from_bytes([1; 20]),
+            event_type: "a".into(),
+            event_id: None,
+            channels: vec![],
+            payload: Bytes::from_static(b"{}"),
+            content_type: None,
+            policy: None,
+            received_at: Still.now(),
+            retained_until: Still.now(),
+        },
+        idempotency: None,
+        deliveries: vec![],
+    }
+}
+
+async fn hand_in_all(committer: &Committer, count: i64) -> Vec<Result<Accepted, Rejected>> {
+    let calls = (0..count).map(|n| {
+        let committer = committer.clone();
+        tokio::spawn(async move { committer.accept(accept(n, n)).await })
+    });
+    let calls: Vec<_> = calls.collect();
+    let mut answers = Vec::new();
+    for call in calls {
+        answers.push(call.await.unwrap());
+    }
+    answers
+}
+
+#[tokio::test]
+async fn callers_share_commits_and_each_gets_its_own_answer() {
+    let store = Arc::new(Slow::default());
+    let limits = Limits::default();
+    let (committer, task) = Committer::start(Arc::clone(&store) as _, Arc::new(Still), limits);
+    let answers = hand_in_all(&committer, 100).await;
+    let keys: BTreeSet<i64> = answers
+        .into_iter()
+        .map(|answer| {
+            let Accepted::New { message, .. } = answer.unwrap() else { panic!("not new") };
+            message.0
+        })
+        .collect();
+    assert_eq!(keys.len(), 100);
+    committer.close();
+    let counts = task.await.unwrap();
+    assert_eq!(counts.items, 100);
+    assert!(counts.batches < 20, "{counts:?}");
+}
+
+#[tokio::test]
+async fn a_failed_batch_is_told_to_everybody_in_it() {
+    let store = Arc::new(Slow { fails: true, ..Slow::default() });
+    let (committer, _task) =
+        Committer::start(Arc::clone(&store) as _, Arc::new(Still), Limits::default());
+    for answer in hand_in_all(&committer, 10).await {
+        assert!(matches!(answer, Err(Rejected::Store(error)) if error.is_retryable()));
+    }
+}
+
+#[tokio::test]
+async fn a_full_lane_turns_callers_away_at_once() {
+    let store = Arc::new(Slow::default());
+    let limits = Limits { lane: Weight { rows: 8, bytes: 1 << 20 }, ..Limits::default() };
+    let (committer, _task) = Committer::start(store as _, Arc::new(Still), limits);
+    let answers = hand_in_all(&committer, 50).await;
+    let turned_away = answers.iter().filter(|it| matches!(it, Err(Rejected::Crowded(_)))).count();
+    assert!(turned_away > 0 && turned_away < 50, "{turned_away}");
+}
+
+#[tokio::test]
+async fn closing_commits_what_waits_and_takes_nothing_more() {
+    let store = Arc::new(Slow::default());
+    let (committer, task) =
+        Committer::start(Arc::clone(&store) as _, Arc::new(Still), Limits::default());
+    let waiting = {
+        let committer = committer.clone();
+        tokio::spawn(async move { committer.accept(accept(1, 1)).await })
+    };
+    tokio::task::yield_now().await;
+    committer.close();
+    assert!(matches!(committer.accept(accept(2, 2)).await, Err(Rejected::Closed)));
+    assert!(waiting.await.unwrap().is_ok());
+    assert_eq!(task.await.unwrap().items, 1);
+}
