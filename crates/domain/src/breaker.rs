@@ -201,6 +201,16 @@ impl Breaker {
         }
     }
 
+    /// Takes over a breaker that another process left behind: its probe, if one was on its way,
+    /// will never report, so another may go at once.
+    #[must_use]
+    pub fn taken_over(self, now: Timestamp) -> Self {
+        match self {
+            Self::HalfOpen { cooldown } => Self::Open { until: now, cooldown },
+            Self::Closed { .. } | Self::Open { .. } => self,
+        }
+    }
+
     /// Closes it by hand.
     #[must_use]
     pub fn reset(self) -> Self {

@@ -18,7 +18,7 @@ pub enum State {
 /// Why an endpoint is disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// It answered 410, and its policy takes that at its word.
+    /// It answered 410, or another status by which its policy has endpoints disabled.
     Gone,
     /// Too many permanent failures in a row.
     PermanentStreak,

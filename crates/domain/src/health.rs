@@ -1,7 +1,9 @@
 //! Endpoint health: when one that stays dead is disabled, and when its owner is warned.
 //!
 //! Two rules, each of which a preset may leave out: too many permanent failures in a row, and too
-//! long without a success. The owner hears at 50, 70 and 90 % of the way, before anything happens.
+//! long without a success. The owner hears at 50, 70 and 90 % of the way, before anything happens:
+//! an endpoint that fails so rarely that it passes the end without having been warned is warned
+//! then, and disabled by a later failure.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -60,7 +62,7 @@ pub struct Health {
     pub permanent_streak: u32,
     /// The first failure since the last success.
     pub failing_since: Option<Timestamp>,
-    /// The highest warning given since the last success.
+    /// The highest warning given since the last success, by whichever rule.
     pub warned: Option<Level>,
 }
 
@@ -122,11 +124,15 @@ impl Health {
 
     fn weigh(self, rule: &Rule, now: Timestamp) -> (Self, Finding) {
         let failing = self.failing_since.map_or(Duration::ZERO, |since| now.since(since));
-        if rule.permanent_streak.is_some_and(|most| self.permanent_streak > most.get()) {
-            return (self, Finding::Disable(Reason::PermanentStreak));
-        }
-        if rule.without_success.is_some_and(|most| failing >= most) {
-            return (self, Finding::Disable(Reason::WithoutSuccess));
+        let over = if rule.permanent_streak.is_some_and(|most| self.permanent_streak > most.get()) {
+            Some(Reason::PermanentStreak)
+        } else if rule.without_success.is_some_and(|most| failing >= most) {
+            Some(Reason::WithoutSuccess)
+        } else {
+            None
+        };
+        if let Some(reason) = over.filter(|_| self.warned == Some(Level::Nearly)) {
+            return (self, Finding::Disable(reason));
         }
         let by_streak = rule
             .permanent_streak

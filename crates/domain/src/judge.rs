@@ -67,7 +67,8 @@ fn weigh(
         Class::Success => (Decision::Delivered, None),
         Class::Permanent | Class::Disable => {
             let gone = matches!(outcome, Outcome::Answered { status: 410, .. });
-            (Decision::Bury { cause: Cause::Permanent }, gone.then_some(Notice::Gone))
+            let told = gone || class == Class::Disable;
+            (Decision::Bury { cause: Cause::Permanent }, told.then_some(Notice::Gone))
         }
         Class::Ambiguous if budget.ambiguous >= policy.classification.ambiguous_limit() => {
             (Decision::Bury { cause: Cause::Permanent }, Some(Notice::Ambiguous))
@@ -111,11 +112,15 @@ fn wait(policy: &Policy, budget: &Budget, asked: Option<Duration>, dice: Dice) -
 
 /// The attempts limit speaks first: a delivery that has used them all is exhausted, even if the
 /// next attempt would also have come too late.
+///
+/// The time that attempts themselves may take does not count against the give-up time. Otherwise
+/// a schedule that fills it exactly would lose its last attempt to a few milliseconds of latency.
 fn retry_or_bury(policy: &Policy, budget: &Budget, due: Timestamp) -> (Decision, Option<Notice>) {
     if policy.limits.max_attempts().is_some_and(|most| budget.attempts >= most.get()) {
         return (Decision::Bury { cause: Cause::Exhausted }, Some(Notice::Exhausted));
     }
-    if budget.expires_at.is_some_and(|end| due > end) {
+    let attempting = policy.timeouts.whole().saturating_mul(budget.attempts);
+    if budget.expires_at.is_some_and(|end| due > end.after(attempting)) {
         return (Decision::Bury { cause: Cause::Expired }, Some(Notice::Expired));
     }
     (Decision::Retry { due }, None)

@@ -1,8 +1,9 @@
 //! The rate limit of an endpoint: evenly spaced, not so many per period.
 //!
 //! A generic cell rate: each attempt pushes the moment of the next one by the spacing. Timers wake
-//! late, so a limiter may catch up on what it missed within [`CATCH_UP`]; beyond that, time in
-//! which nothing was sent is lost, and a new owner begins without any credit.
+//! late, so a fast limiter may catch up on what it missed within [`CATCH_UP`]; beyond that, time in
+//! which nothing was sent is lost, and a new owner begins without any credit. What it may catch up
+//! on is taken out of the rate: no second ever holds more attempts than the limit says.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::policy::Problem;
 use crate::time::Timestamp;
 
 /// How far a limiter may lag behind its own spacing and still make up for it. At 1,000 attempts a
-/// second that is at most ten at once; at 50 or fewer it is none.
+/// second that is at most ten at once; below 100 a second it is none.
 pub const CATCH_UP: Duration = Duration::from_millis(10);
 
 /// Nanoseconds in a second.
@@ -40,6 +41,12 @@ impl Rate {
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0.get()
+    }
+
+    /// A rate too slow to lag behind by a whole spacing has nothing to catch up on.
+    fn catch_up(self) -> u64 {
+        let catch_up = u64::try_from(CATCH_UP.as_nanos()).unwrap_or(u64::MAX);
+        if SECOND / u64::from(self.get()) > catch_up { 0 } else { catch_up }
     }
 }
 
@@ -75,11 +82,10 @@ impl Limiter {
             return Err(self.next());
         }
         let elapsed = u64::try_from(now.since(self.began).as_nanos()).unwrap_or(u64::MAX);
-        let catch_up = u64::try_from(CATCH_UP.as_nanos()).unwrap_or(u64::MAX);
+        let catch_up = rate.catch_up();
         let from = self.next.max(elapsed.saturating_sub(catch_up));
-        // A rate too slow to lag behind by a whole spacing has nothing to catch up on.
-        let spacing = SECOND / u64::from(rate.get());
-        let from = if spacing > catch_up { self.next.max(elapsed) } else { from };
+        // The attempts of any second fit into that second and what was caught up on before it.
+        let spacing = (SECOND + catch_up).div_ceil(u64::from(rate.get()));
         Ok(Self { next: from.saturating_add(spacing), ..self })
     }
 }

@@ -82,7 +82,7 @@ pub enum Pressure {
 /// What the owner of an endpoint is told about one delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Notice {
-    /// The endpoint answered 410 Gone.
+    /// The endpoint answered 410 Gone, or another status that has it disabled.
     Gone,
     /// Too many answers that might have meant "never"; buried.
     Ambiguous,

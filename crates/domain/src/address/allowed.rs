@@ -60,6 +60,11 @@ impl AllowedRange {
         self.network.contains(&address)
     }
 
+    /// Whether the range holds loopback addresses and no others.
+    pub(super) fn is_loopback(&self) -> bool {
+        self.network.network().is_loopback() && self.network.broadcast().is_loopback()
+    }
+
     /// Whether the range is a single address, written out on purpose.
     pub(super) fn is_single_address(&self) -> bool {
         self.network.prefix_len() == self.network.max_prefix_len()
@@ -144,6 +149,16 @@ mod tests {
 
     const FIRST: ApplicationId = ApplicationId::from_bytes([1; 20]);
     const SECOND: ApplicationId = ApplicationId::from_bytes([2; 20]);
+
+    #[test]
+    fn only_a_range_of_loopback_alone_is_loopback() {
+        for text in ["127.0.0.0/8", "127.0.0.1", "127.1.0.0/16", "::1"] {
+            assert!(range(text).is_loopback(), "{text}");
+        }
+        for text in ["0.0.0.0/0", "126.0.0.0/7", "10.0.0.0/8", "::/0", "::/127"] {
+            assert!(!range(text).is_loopback(), "{text}");
+        }
+    }
 
     #[test]
     fn an_entry_concerns_only_its_ports_and_its_application() {

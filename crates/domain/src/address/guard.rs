@@ -11,6 +11,8 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use ipnet::{IpNet, Ipv6Net};
+
 use super::allowed::AllowedRange;
 use super::host::{Host, HostName, NameRule};
 use super::pool::{PolicyVersion, PoolKey};
@@ -30,6 +32,9 @@ pub struct Settings {
     pub own_names: Vec<HostName>,
     /// Ports below 1024 to open besides 80 and 443.
     pub extra_ports: Vec<UsablePort>,
+    /// The prefixes by which this network reaches IPv4 over IPv6 (RFC 6052). They are denied as a
+    /// whole: what is behind such an address is not vetted yet.
+    pub nat64_prefixes: Vec<Ipv6Net>,
     /// Whether public addresses may be spoken to without TLS.
     pub plain_http: PlainHttp,
     /// Whether requests go through a proxy.
@@ -289,6 +294,9 @@ impl Guard {
         if self.own_addresses.contains(&ip) {
             return Err(Reason::OwnAddress(ip));
         }
+        if self.settings.nat64_prefixes.iter().any(|prefix| IpNet::V6(*prefix).contains(&ip)) {
+            return Err(Reason::NotPublic { address: ip, block: "a NAT64 prefix of this network" });
+        }
         match ranges::denied_block(ip) {
             Some(block) => Err(Reason::NotPublic { address: ip, block }),
             None => Ok(Reach::Public),
@@ -300,13 +308,14 @@ impl Guard {
         if ip.is_unspecified() {
             return false;
         }
-        // A listed network must not open this server's own API and metrics. Loopback is different:
-        // whoever lists it can only mean this machine.
+        // A listed network must not open this server's own API and metrics by the way. Whoever lists
+        // one of its addresses alone, or a range of loopback and nothing else, can only mean it.
         let alone_only = !ip.is_loopback() && self.own_addresses.contains(&ip);
         self.settings.allowed.iter().any(|range| {
             range.contains(ip)
                 && range.concerns(port, application)
                 && (!alone_only || range.is_single_address())
+                && (!ip.is_loopback() || range.is_loopback())
         })
     }
 
@@ -315,7 +324,8 @@ impl Guard {
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         self.settings.allowed.iter().any(|range| {
             range.concerns(port, application)
-                && (!loopback_only || loopback.iter().any(|address| range.contains(*address)))
+                && (!loopback_only
+                    || range.is_loopback() && loopback.iter().any(|it| range.contains(*it)))
         })
     }
 }

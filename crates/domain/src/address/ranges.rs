@@ -71,8 +71,8 @@ pub(super) fn denied_block(address: IpAddr) -> Option<&'static str> {
 
 /// The IPv4 address to which a router would forward what is sent to this IPv6 address.
 ///
-/// Only ISATAP so far. The operator's NAT64 prefixes (RFC 6052) will be decoded here; until then
-/// they are denied, since 64:ff9b::/96 and 64:ff9b:1::/48 lie outside 2000::/3.
+/// Only ISATAP so far. NAT64 (RFC 6052) will be decoded here; until then it is denied: the
+/// well-known prefixes lie outside 2000::/3, and the operator names those of the network.
 pub(super) fn embedded_ipv4(address: IpAddr) -> Option<Ipv4Addr> {
     match address {
         IpAddr::V4(_) => None,

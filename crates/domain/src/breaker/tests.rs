@@ -102,6 +102,16 @@ fn what_had_begun_before_the_trip_changes_nothing_unless_it_succeeds() {
 }
 
 #[test]
+fn a_probe_that_died_with_its_owner_is_sent_again() {
+    let taken_over = Breaker::HalfOpen { cooldown: MINUTES_5 }.taken_over(NOW);
+    assert_eq!(taken_over, Breaker::Open { until: NOW, cooldown: MINUTES_5 });
+    assert_eq!(taken_over.admission(NOW), Admission::Probe);
+    assert_eq!(tripped().taken_over(NOW), tripped());
+    let counting = Breaker::Closed { failures: 2 };
+    assert_eq!(counting.taken_over(NOW), counting);
+}
+
+#[test]
 fn a_person_can_close_it() {
     assert_eq!(tripped().reset(), Breaker::default());
     let words = [Breaker::default(), tripped(), Breaker::HalfOpen { cooldown: MINUTES_5 }];

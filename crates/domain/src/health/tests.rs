@@ -76,6 +76,15 @@ fn days_without_a_success_disable_and_warn_before() {
 }
 
 #[test]
+fn nobody_is_disabled_without_a_warning_before() {
+    let (health, _) = Health::default().after(&rule(), Signal::Permanent, NOW);
+    let (health, finding) = health.after(&rule(), Signal::Failure, NOW.after(6 * DAY));
+    assert_eq!(finding, Finding::Warn(Level::Nearly, Reason::WithoutSuccess));
+    let (_, finding) = health.after(&rule(), Signal::Failure, NOW.after(6 * DAY));
+    assert_eq!(finding, Finding::Disable(Reason::WithoutSuccess));
+}
+
+#[test]
 fn time_counts_from_the_first_failure_not_from_the_last_success() {
     let (health, _) = Health::default().after(&rule(), Signal::Success, NOW);
     let week_later = NOW.after(7 * DAY);

@@ -80,10 +80,12 @@ fn a_due_time_beyond_the_give_up_time_buries_at_once() {
     let policy = policy("github");
     let mut delivery = tried(policy, 1, 0);
     let due = NOW.after(seconds(4_800));
-    delivery.budget.expires_at = Some(due);
+    // Two attempts of at most 10 s each do not count against the give-up time.
+    let due_at_the_latest = due.before(seconds(20));
+    delivery.budget.expires_at = Some(due_at_the_latest);
     let at_the_end = judge(policy, &delivery, Outcome::answered(500), NOW, LOW);
     assert_eq!(at_the_end.decision, Decision::Retry { due });
-    delivery.budget.expires_at = Some(due.before(Duration::from_micros(1)));
+    delivery.budget.expires_at = Some(due_at_the_latest.before(Duration::from_micros(1)));
     let too_late = judge(policy, &delivery, Outcome::answered(500), NOW, LOW);
     assert_eq!(too_late.decision, Decision::Bury { cause: Cause::Expired });
     assert_eq!(too_late.notice, Some(Notice::Expired));
@@ -114,6 +116,12 @@ fn gone_disables_where_the_policy_says_so_and_is_told_everywhere() {
     assert_eq!(chapter.decision, Decision::Bury { cause: Cause::Permanent });
     assert_eq!(chapter.endpoint.disable, None);
     assert_eq!(chapter.notice, Some(Notice::Gone));
+    let lists = "[policy.classification]\nsuccess = [\"2xx\"]\nretry = []\nambiguous = []\n\
+                 permanent = []\ndisable = [\"401\"]\notherwise = \"retry\"\nambiguous_limit = 5\n";
+    let own = crate::policy::read_toml(lists).unwrap().policy;
+    let verdict = judge(&own, &tried(&own, 0, 0), Outcome::answered(401), NOW, LOW);
+    assert_eq!(verdict.endpoint.disable, Some(Reason::Gone));
+    assert_eq!(verdict.notice, Some(Notice::Gone));
     let other = decide("redial", 0, Outcome::answered(400));
     assert_eq!((other.endpoint.disable, other.notice), (None, None));
     assert_eq!(other.endpoint.signal, Signal::Permanent);
@@ -156,7 +164,7 @@ fn an_honoured_retry_after_pauses_the_endpoint() {
     assert_eq!(until(decide("formspring", 0, asking(503, 60))), None);
     let years = decide("redial", 0, asking(503, 3_000_000_000));
     assert_eq!(years.decision, Decision::Bury { cause: Cause::Expired });
-    assert_eq!(until(years), Some(NOW.after(seconds(96 * 3_600))));
+    assert_eq!(until(years), Some(NOW.after(seconds(24 * 3_600))));
 }
 
 #[test]

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use super::Problem;
 
-/// The pause an absurd Retry-After gets from a policy that never gives up by time.
-const LONGEST_PAUSE: Duration = Duration::from_secs(7 * 86_400);
+/// The most attempts that a policy may allow; whoever wants more limits the time instead.
+const MOST_ATTEMPTS: u32 = 10_000;
+/// The longest pause that a Retry-After can bring to a whole endpoint.
+const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 
 /// The attempts limit and the give-up time; either may be missing, not both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,12 @@ impl Limits {
                 Problem::new("max_attempts", "is 0, so nothing would ever be sent; use 1 or more")
             })?),
         };
+        if let Some(most) = most.filter(|most| most.get() > MOST_ATTEMPTS) {
+            let text = format!(
+                "is {most}; use {MOST_ATTEMPTS} or fewer, or \"unlimited\" and a give_up_after"
+            );
+            return Err(Problem::new("max_attempts", text));
+        }
         if give_up_after.is_some_and(|span| span.is_zero()) {
             return Err(Problem::new(
                 "give_up_after",
@@ -55,11 +63,11 @@ impl Limits {
         self.give_up_after
     }
 
-    /// Returns the longest time for which a Retry-After can pause a whole endpoint: a receiver
-    /// that asks for years must not get them.
+    /// Returns the longest time for which a Retry-After can pause a whole endpoint: one answer that
+    /// asks for years must not make everything else that is pending there expire.
     #[must_use]
     pub fn longest_pause(&self) -> Duration {
-        self.give_up_after.unwrap_or(LONGEST_PAUSE)
+        self.give_up_after.unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)
     }
 }
 
@@ -78,14 +86,17 @@ mod tests {
     #[test]
     fn zero_is_no_limit() {
         assert_eq!(Limits::new(Some(0), None).unwrap_err().field(), "max_attempts");
+        assert_eq!(Limits::new(Some(10_001), None).unwrap_err().field(), "max_attempts");
+        assert!(Limits::new(Some(10_000), None).is_ok());
         let zero = Limits::new(Some(1), Some(Duration::ZERO));
         assert_eq!(zero.unwrap_err().field(), "give_up_after");
     }
 
     #[test]
-    fn a_pause_ends_with_the_give_up_time_or_after_a_week() {
+    fn a_pause_ends_with_the_give_up_time_or_after_a_day() {
         let day = Duration::from_secs(86_400);
-        assert_eq!(Limits::new(None, Some(day)).unwrap().longest_pause(), day);
-        assert_eq!(Limits::new(Some(3), None).unwrap().longest_pause(), 7 * day);
+        assert_eq!(Limits::new(None, Some(day / 2)).unwrap().longest_pause(), day / 2);
+        assert_eq!(Limits::new(None, Some(4 * day)).unwrap().longest_pause(), day);
+        assert_eq!(Limits::new(Some(3), None).unwrap().longest_pause(), day);
     }
 }

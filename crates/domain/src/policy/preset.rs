@@ -32,31 +32,32 @@ pub struct EndpointDefaults {
     pub breaker: Option<breaker::Settings>,
     /// When a failing endpoint is disabled.
     pub health: health::Rule,
-    /// How attempts are signed.
+    /// Which headers attempts carry.
     pub signatures: Vec<Profile>,
-    /// Further headers, by name.
-    pub headers: Vec<(String, Companion)>,
     /// What is kept of a response.
     pub response_kept: ResponseKept,
 }
 
-/// A way of signing an attempt.
+/// A set of headers that an attempt carries: its signature in one form, and what goes with it. The
+/// crate `signature` writes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {
     /// `webhook-id`, `webhook-timestamp`, `webhook-signature`.
     StandardWebhooks,
     /// The same under `svix-` names.
     Svix,
-    /// `X-<Brand>-Signature: t=…,v1=…`.
-    Timestamped,
-    /// `X-Webhook-Signature: sha256=…`.
-    Sha256,
+    /// `X-<Brand>-Signature: t=…,v1=…` and `X-<Brand>-Delivery`.
+    Branded,
+    /// `X-Webhook-Signature: sha256=…`, `X-Webhook-ID`, `X-Webhook-Event`, `X-Webhook-Timestamp`.
+    WebhookDigest,
+    /// `X-Event-Id`, beside a signature.
+    EventId,
 }
 
 impl Profile {
     /// All profiles.
-    pub const ALL: [Self; 4] =
-        [Self::StandardWebhooks, Self::Svix, Self::Timestamped, Self::Sha256];
+    pub const ALL: [Self; 5] =
+        [Self::StandardWebhooks, Self::Svix, Self::Branded, Self::WebhookDigest, Self::EventId];
 
     /// Returns the word a preset uses for it.
     #[must_use]
@@ -64,38 +65,9 @@ impl Profile {
         match self {
             Self::StandardWebhooks => "standard-webhooks",
             Self::Svix => "svix",
-            Self::Timestamped => "timestamped",
-            Self::Sha256 => "sha256",
-        }
-    }
-}
-
-/// What a further header says about the attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Companion {
-    /// The message's id.
-    MessageId,
-    /// The delivery's id.
-    DeliveryId,
-    /// The message's event type.
-    EventType,
-    /// The attempt's time, in unix seconds.
-    Timestamp,
-}
-
-impl Companion {
-    /// All kinds.
-    pub const ALL: [Self; 4] =
-        [Self::MessageId, Self::DeliveryId, Self::EventType, Self::Timestamp];
-
-    /// Returns the word a preset uses for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::MessageId => "message_id",
-            Self::DeliveryId => "delivery_id",
-            Self::EventType => "event_type",
-            Self::Timestamp => "timestamp",
+            Self::Branded => "branded",
+            Self::WebhookDigest => "webhook-digest",
+            Self::EventId => "event-id",
         }
     }
 }

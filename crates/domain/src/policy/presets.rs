@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+use super::read::ROOT;
 use super::{Preset, read_toml};
 use crate::nearest::nearest;
 
@@ -65,6 +66,9 @@ pub fn preset_names() -> impl Iterator<Item = &'static str> {
 pub(super) fn document(name: &str) -> Option<Map<String, Value>> {
     let (_, text) = DOCUMENTS.into_iter().find(|(known, _)| *known == name)?;
     let own: Map<String, Value> = toml::from_str(text).ok()?;
+    if name == ROOT {
+        return Some(own);
+    }
     match super::read::complete(Value::Object(own)).ok()? {
         Value::Object(whole) => Some(whole),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {

@@ -11,16 +11,20 @@ use serde_json::{Map, Value};
 use super::classification::Listed;
 use super::fields::{Fields, unknown_word};
 use super::{
-    Backoff, BodyLimit, Class, Classification, Companion, EndpointDefaults, Jitter, Limits, Part,
-    Patience, Pattern, Policy, Preset, Problem, Profile, ReadError, Redirects, ResponseKept,
-    Schedule, Statuses, Timeouts, presets,
+    Backoff, BodyLimit, Class, Classification, EndpointDefaults, Jitter, Limits, Part, Patience,
+    Pattern, Policy, Preset, Problem, Profile, ReadError, Redirects, ResponseKept, Schedule,
+    Statuses, Timeouts, presets,
 };
 use crate::breaker;
 use crate::health;
 use crate::rate::Rate;
 
 /// The preset whose values stand where a document is silent.
-const ROOT: &str = "redial";
+pub(super) const ROOT: &str = "redial";
+/// The most attempts in flight to one endpoint: as many as a node starts in all.
+const MOST_IN_FLIGHT: u32 = 1_024;
+/// The most bytes or characters of a response that are kept.
+const MOST_KEPT: u32 = 16_384;
 /// Tables whose keys can be set one by one.
 const MERGED: [&str; 5] = ["policy", "endpoint", "timeouts", "disable", "response_kept"];
 
@@ -70,10 +74,6 @@ pub(super) fn complete(value: Value) -> Result<Value, Problem> {
         Some(Value::String(base)) => base,
         Some(_) => return Err(Problem::new("extends", "must be the name of a preset in quotes")),
     };
-    let is_root = own.get("name").and_then(Value::as_str) == Some(ROOT);
-    if is_root {
-        return Ok(Value::Object(own));
-    }
     let mut whole = presets::document(&base).ok_or_else(|| {
         let names: Vec<&str> = presets::preset_names().collect();
         Problem::new("extends", unknown_word(&base, &names))
@@ -226,13 +226,15 @@ fn listed(fields: &Fields<'_>, class: Class) -> Result<Vec<Listed>, Problem> {
 }
 
 fn endpoint(document: &Fields<'_>) -> Result<EndpointDefaults, Problem> {
-    let keys =
-        ["in_flight", "rate", "breaker", "disable", "signatures", "headers", "response_kept"];
+    let keys = ["in_flight", "rate", "breaker", "disable", "signatures", "response_kept"];
     let fields = document.table("endpoint", &keys)?;
-    let in_flight = NonZeroU32::new(fields.count("in_flight")?)
-        .ok_or_else(|| fields.problem("in_flight", "is 0, so nothing would ever be sent"))?;
+    let in_flight = fields.count("in_flight")?;
+    let in_flight = NonZeroU32::new(in_flight).filter(|it| it.get() <= MOST_IN_FLIGHT);
+    let in_flight = in_flight.ok_or_else(|| {
+        fields.problem("in_flight", format!("must be between 1 and {MOST_IN_FLIGHT}"))
+    })?;
     let signatures = fields.choices("signatures", &Profile::ALL.map(|it| (it.word(), it)))?;
-    if signatures.is_empty() {
+    if signatures.iter().all(|profile| *profile == Profile::EventId) {
         let text = "is empty; an attempt must be signed in at least one way";
         return Err(fields.problem("signatures", text));
     }
@@ -243,7 +245,6 @@ fn endpoint(document: &Fields<'_>) -> Result<EndpointDefaults, Problem> {
         breaker: breaker(&fields)?,
         health: health(&fields)?,
         signatures,
-        headers: headers(&fields)?,
         response_kept: response_kept(&fields)?,
     })
 }
@@ -273,27 +274,22 @@ fn health(endpoint: &Fields<'_>) -> Result<health::Rule, Problem> {
         .map_err(|problem| fields.within(problem))
 }
 
-fn headers(endpoint: &Fields<'_>) -> Result<Vec<(String, Companion)>, Problem> {
-    let value = endpoint.value("headers")?;
-    let names: Vec<&str> =
-        value.as_object().into_iter().flatten().map(|(name, _)| name.as_str()).collect();
-    let fields = endpoint.table("headers", &names)?;
-    let words = Companion::ALL.map(|companion| (companion.word(), companion));
-    let pairs = names.iter().map(|name| Ok(((*name).to_owned(), fields.choice(name, &words)?)));
-    pairs.collect()
-}
-
 fn response_kept(endpoint: &Fields<'_>) -> Result<ResponseKept, Problem> {
     let fields = endpoint.table("response_kept", &["parts", "body_limit"])?;
     let parts = fields.choices("parts", &Part::ALL.map(|part| (part.word(), part)))?;
     let text = fields.text("body_limit")?;
-    let limit = text.split_once(' ').and_then(|(count, unit)| match (count.parse(), unit) {
-        (Ok(count), "bytes") => Some(BodyLimit::Bytes(count)),
-        (Ok(count), "characters") => Some(BodyLimit::Characters(count)),
-        _ => None,
+    let limit = text.split_once(' ').and_then(|(count, unit)| {
+        let count = count.parse().ok().filter(|count| *count <= MOST_KEPT)?;
+        match unit {
+            "bytes" => Some(BodyLimit::Bytes(count)),
+            "characters" => Some(BodyLimit::Characters(count)),
+            _ => None,
+        }
     });
     let body_limit = limit.ok_or_else(|| {
-        let text = format!("is `{text}`; write for example \"16384 bytes\" or \"1000 characters\"");
+        let text = format!(
+            "is `{text}`; write for example \"1000 characters\", or at most \"{MOST_KEPT} bytes\""
+        );
         fields.problem("body_limit", text)
     })?;
     Ok(ResponseKept { parts: parts.into_iter().collect(), body_limit })

@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::Problem;
 use crate::span;
 
+/// The shortest wait: what comes sooner is no retry but a second blow.
+const SHORTEST: Duration = Duration::from_millis(100);
 /// The most waits a fixed schedule may list.
 const MOST_WAITS: usize = 100;
 /// The largest factor by which waits may grow.
@@ -37,14 +39,14 @@ impl Schedule {
     /// Makes an exponential schedule.
     ///
     /// # Errors
-    /// If the base is zero, the factor shrinks the waits, or the cap lies below the base.
+    /// If the base is under 100 ms, the factor shrinks the waits, or the cap lies below the base.
     pub fn exponential(
         base: Duration,
         factor: f64,
         cap: Option<Duration>,
     ) -> Result<Self, Problem> {
-        if base.is_zero() {
-            return Err(Problem::new("base", "is zero; the first wait must be at least 1ms"));
+        if base < SHORTEST {
+            return Err(Problem::new("base", too_short(base)));
         }
         if !(1.0..=LARGEST_FACTOR).contains(&factor) {
             let text = format!("is {factor}; it must be between 1 and {LARGEST_FACTOR}");
@@ -61,7 +63,7 @@ impl Schedule {
     /// Makes a fixed schedule.
     ///
     /// # Errors
-    /// If the list is empty or too long.
+    /// If the list is empty or too long, or a wait is under 100 ms.
     pub fn fixed(waits: Vec<Duration>) -> Result<Self, Problem> {
         if waits.is_empty() {
             return Err(Problem::new("waits", "is empty; list at least one wait, such as \"5s\""));
@@ -69,6 +71,9 @@ impl Schedule {
         if waits.len() > MOST_WAITS {
             let text = format!("lists {} waits; at most {MOST_WAITS} are allowed", waits.len());
             return Err(Problem::new("waits", text));
+        }
+        if let Some(short) = waits.iter().find(|wait| **wait < SHORTEST) {
+            return Err(Problem::new("waits", too_short(*short)));
         }
         Ok(Self::Fixed(Fixed { waits }))
     }
@@ -100,6 +105,10 @@ impl Schedule {
             Self::Fixed(Fixed { waits }) => waits.iter().copied().max().unwrap_or(span::LONGEST),
         }
     }
+}
+
+fn too_short(wait: Duration) -> String {
+    format!("has a wait of {}; it must be at least {}", span::format(wait), span::format(SHORTEST))
 }
 
 impl Exponential {
@@ -168,6 +177,8 @@ mod tests {
             Schedule::exponential(base, 100.1, None),
             Schedule::exponential(base, f64::NAN, None),
             Schedule::exponential(base, 2.0, Some(seconds(59))),
+            Schedule::exponential(Duration::from_millis(99), 2.0, None),
+            Schedule::fixed(vec![base, Duration::ZERO]),
             Schedule::fixed(vec![]),
             Schedule::fixed(vec![base; 101]),
         ];
@@ -177,5 +188,6 @@ mod tests {
         assert!(Schedule::exponential(base, 1.0, Some(base)).is_ok());
         assert!(Schedule::exponential(base, 100.0, None).is_ok());
         assert!(Schedule::fixed(vec![base; 100]).is_ok());
+        assert!(Schedule::fixed(vec![Duration::from_millis(100)]).is_ok());
     }
 }

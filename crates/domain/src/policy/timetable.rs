@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::Policy;
+use super::{Jitter, Policy};
 
-/// The most rows a table has; a policy without an attempts limit could go on for ever.
-const MOST_ROWS: u32 = 1_000;
+/// The most rows a table has: as many as a policy may allow attempts. One that limits only the time
+/// could make more of them.
+const MOST_ROWS: u32 = 10_000;
 
 /// The attempts a policy makes, in order.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +20,7 @@ pub struct Timetable {
 pub struct Turn {
     /// Counted from 1.
     pub attempt: u32,
-    /// The wait before it, without chance.
+    /// The wait before it, without chance; the middle of the range where chance is all there is.
     pub nominal: Duration,
     /// The shortest wait before it.
     pub shortest: Duration,
@@ -55,10 +56,24 @@ impl Policy {
         Timetable { turns }
     }
 
+    /// Returns the nominal time from the first attempt to the last.
+    #[must_use]
+    pub fn span(&self) -> Duration {
+        let table = self.timetable();
+        let cut = self.limits.max_attempts().is_none() && table.turns.len() >= MOST_ROWS as usize;
+        // A table that was cut goes on until the policy gives up.
+        self.limits.give_up_after().filter(|_| cut).unwrap_or_else(|| table.span())
+    }
+
     fn turn_after(&self, before: Turn) -> Turn {
         let retry = before.attempt;
-        let nominal = self.backoff.schedule().wait(retry);
         let (shortest, longest) = self.backoff.range(retry, before.longest);
+        let nominal = match self.backoff.jitter() {
+            Jitter::Decorrelated => shortest + (longest - shortest) / 2,
+            Jitter::None | Jitter::Full | Jitter::Equal | Jitter::Around(_) | Jitter::UpTo(_) => {
+                self.backoff.schedule().wait(retry)
+            }
+        };
         let cumulative = before.cumulative.saturating_add(nominal);
         Turn { attempt: retry + 1, nominal, shortest, longest, cumulative }
     }

@@ -28,7 +28,7 @@ impl Policy {
     #[must_use]
     pub fn warnings(&self) -> Vec<Warning> {
         let timeout = self.timeouts.whole();
-        let span = self.timetable().span();
+        let span = self.span();
         let mut warnings = Vec::new();
         if timeout < SHORT_TIMEOUT {
             warnings.push(Warning::ShortTimeout(timeout));

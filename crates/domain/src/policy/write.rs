@@ -112,11 +112,6 @@ fn classification(policy: &Policy) -> Value {
 }
 
 fn endpoint(endpoint: &EndpointDefaults) -> Value {
-    let headers: Map<String, Value> = endpoint
-        .headers
-        .iter()
-        .map(|(name, companion)| (name.clone(), json!(companion.word())))
-        .collect();
     let signatures: Vec<&str> = endpoint.signatures.iter().map(|profile| profile.word()).collect();
     let parts: Vec<&str> = endpoint.response_kept.parts.iter().map(|part| part.word()).collect();
     let streak = endpoint.health.permanent_streak();
@@ -129,7 +124,6 @@ fn endpoint(endpoint: &EndpointDefaults) -> Value {
             "permanent_streak": streak.map_or(json!("never"), |most| json!(most)),
             "without_success": span_or(endpoint.health.without_success(), "never"),
         },
-        "headers": headers,
         "response_kept": {
             "parts": parts,
             "body_limit": match endpoint.response_kept.body_limit {

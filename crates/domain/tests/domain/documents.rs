@@ -38,6 +38,13 @@ fn a_document_says_only_what_differs() {
 }
 
 #[test]
+fn a_document_may_take_the_name_of_the_default() {
+    let own = read_json(r#"{"name": "redial", "policy": {"max_attempts": 5}}"#).unwrap();
+    assert_eq!(own.name, "redial");
+    assert_eq!(own.policy.limits.max_attempts().unwrap().get(), 5);
+}
+
+#[test]
 fn null_means_the_same_as_the_word_for_nothing() {
     let words = r#"{"policy": {"give_up_after": "never"}, "endpoint": {"breaker": "off"}}"#;
     let nulls = r#"{"policy": {"give_up_after": null}, "endpoint": {"breaker": null}}"#;
@@ -137,10 +144,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "not a key",
     ),
     ("[policy.classification]\nsuccess = [\"2xx\"]", "policy.classification.retry", "is missing"),
-    ("[endpoint]\nin_flight = 0", "endpoint.in_flight", "nothing would ever be sent"),
+    ("[endpoint]\nin_flight = 0", "endpoint.in_flight", "between 1 and 1024"),
+    ("[endpoint]\nin_flight = 1025", "endpoint.in_flight", "between 1 and 1024"),
     ("[endpoint]\nrate = 0", "endpoint.rate", "between 1 and 1000000"),
     ("[endpoint]\nsignatures = []", "endpoint.signatures", "at least one way"),
-    ("[endpoint]\nsignatures = [\"sha512\"]", "endpoint.signatures", "did you mean `sha256`?"),
+    ("[endpoint]\nsignatures = [\"svyx\"]", "endpoint.signatures", "did you mean `svix`?"),
     ("[endpoint]\nsignatures = [\"svix\", \"svix\"]", "endpoint.signatures", "lists `svix` twice"),
     ("[endpoint]\nbreaker = \"on\"", "endpoint.breaker", "must be a table with the keys threshold"),
     (
@@ -153,7 +161,18 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "endpoint.disable.permanent_streak",
         "use 1 or more",
     ),
-    ("[endpoint.headers]\nX-Id = \"uuid\"", "endpoint.headers.X-Id", "allowed are message_id"),
+    ("[endpoint]\nsignatures = [\"event-id\"]", "endpoint.signatures", "at least one way"),
+    (
+        "[endpoint.response_kept]\nbody_limit = \"16385 bytes\"",
+        "endpoint.response_kept.body_limit",
+        "at most \"16384 bytes\"",
+    ),
+    (
+        "[policy]\nschedule = { kind = \"fixed\", waits = [\"5s\", \"0s\"] }",
+        "policy.schedule.waits",
+        "at least 100ms",
+    ),
+    ("[policy]\nmax_attempts = 10001", "policy.max_attempts", "use 10000 or fewer"),
     (
         "[endpoint.response_kept]\nbody_limit = \"1 page\"",
         "endpoint.response_kept.body_limit",

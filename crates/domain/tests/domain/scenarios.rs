@@ -86,6 +86,34 @@ fn unwise_policies_are_warned_about() {
 }
 
 #[test]
+fn long_schedules_are_measured_to_their_end() {
+    let span = |limits: &str, wait: &str| {
+        let text = format!(
+            "[policy]\n{limits}\nschedule = {{ kind = \"fixed\", waits = [\"{wait}\"] }}\n"
+        );
+        read_toml(&text).unwrap().policy.span()
+    };
+    let many = "max_attempts = 10000\ngive_up_after = \"never\"";
+    assert_eq!(span(many, "10m"), Duration::from_secs(9_999 * 600));
+    let unlimited = "max_attempts = \"unlimited\"\ngive_up_after = \"96h\"";
+    assert_eq!(span(unlimited, "1s"), Duration::from_secs(96 * 3_600));
+    assert_eq!(span(unlimited, "1h"), Duration::from_secs(96 * 3_600));
+}
+
+#[test]
+fn decorrelated_turns_show_the_middle_of_their_range() {
+    let own = "[policy]\nmax_attempts = 3\ngive_up_after = \"never\"\n\
+               schedule = { kind = \"exponential\", base = \"10s\", factor = 2, cap = \"10m\" }\n\
+               jitter = { kind = \"decorrelated\" }\n";
+    let turns = read_toml(own).unwrap().policy.timetable().turns;
+    let waits: Vec<_> = turns
+        .iter()
+        .map(|it| (it.shortest.as_secs(), it.nominal.as_secs(), it.longest.as_secs()))
+        .collect();
+    assert_eq!(waits, [(0, 0, 0), (10, 20, 30), (10, 50, 90)]);
+}
+
+#[test]
 fn the_edges_of_a_warning_are_wise() {
     let own = |whole: &str, wait: &str| {
         let text = format!(
@@ -128,7 +156,9 @@ proptest! {
                 counted += 1;
                 if let Decision::Retry { due } = verdict.decision {
                     prop_assert!(due >= now, "a retry lies in the past");
-                    prop_assert!(verdict.budget.expires_at.is_none_or(|end| due <= end));
+                    let attempting = policy.timeouts.whole() * counted;
+                    let end = verdict.budget.expires_at.map(|end| end.after(attempting));
+                    prop_assert!(end.is_none_or(|end| due <= end));
                 }
             }
             prop_assert_eq!(verdict.budget.attempts, counted);

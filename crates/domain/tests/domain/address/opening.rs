@@ -166,5 +166,23 @@ fn consent_to_http_and_further_ports_hold_for_public_addresses_only() {
 fn the_unspecified_address_is_refused_even_if_everything_is_listed() {
     let guard = guard_allowing([range("0.0.0.0/0"), range("::/0")]);
     assert!(!passes(&guard, "https://0.0.0.0/") && !passes(&guard, "https://[::]/"));
-    assert!(passes(&guard, "https://0.0.0.1/") && passes(&guard, "https://[::1]/"));
+    assert!(passes(&guard, "https://0.0.0.1/") && passes(&guard, "https://[fd00::1]/"));
+}
+
+#[test]
+fn a_range_that_holds_more_than_loopback_does_not_open_loopback() {
+    let guard = Guard::new(Settings { allowed: vec![range("0.0.0.0/0")], ..Settings::default() });
+    assert!(guard.vet_url("https://10.0.0.1/", FIRST).is_ok());
+    for url in ["https://127.0.0.1/", "http://localhost:8071/", "http://127.8.0.1:9000/"] {
+        assert!(guard.vet_url(url, FIRST).is_err(), "{url}");
+    }
+}
+
+#[test]
+fn a_nat64_prefix_of_the_network_is_denied() {
+    let address = "[2001:470:64::a9fe:a9fe]:443".parse::<SocketAddr>().unwrap();
+    assert!(Guard::new(Settings::default()).vet_address(address, FIRST).is_ok());
+    let nat64_prefixes = vec!["2001:470:64::/96".parse().unwrap()];
+    let guard = Guard::new(Settings { nat64_prefixes, ..Settings::default() });
+    assert!(guard.vet_address(address, FIRST).is_err());
 }
