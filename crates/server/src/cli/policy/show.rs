@@ -18,8 +18,8 @@ use crate::cli::table::{Side, Table};
 use crate::cli::{Failure, Streams};
 use crate::words::grouped;
 
-/// The most waits that are listed; a policy may allow billions of attempts.
-const MOST_WAITS: u32 = 999;
+/// The most rows of a schedule that are printed.
+const MOST_ROWS: usize = 1_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -67,7 +67,7 @@ fn as_json(preset: &Preset) -> Value {
         "waits_s": waits(policy).into_iter().map(seconds).collect::<Vec<_>>(),
         "jitter": jitter_word(policy.backoff.jitter()),
         "timeout_s": seconds(policy.timeouts.whole()),
-        "span_s": seconds(policy.timetable().span()),
+        "span_s": seconds(policy.span()),
         "warnings": warnings,
         "policy": document["policy"],
         "endpoint": document["endpoint"],
@@ -79,10 +79,7 @@ fn as_json(preset: &Preset) -> Value {
 fn waits(policy: &Policy) -> Vec<Duration> {
     match policy.limits.max_attempts() {
         None => policy.timetable().waits(),
-        Some(most) => {
-            let retries = (most.get() - 1).min(MOST_WAITS);
-            (1..=retries).map(|retry| policy.backoff.schedule().wait(retry)).collect()
-        }
+        Some(most) => (1..most.get()).map(|retry| policy.backoff.schedule().wait(retry)).collect(),
     }
 }
 
@@ -94,7 +91,7 @@ fn schedule(policy: &Policy) -> Table {
         ("longest", Side::Right),
         ("after", Side::Right),
     ]);
-    for turn in policy.timetable().turns {
+    for turn in policy.timetable().turns.into_iter().take(MOST_ROWS) {
         let spans = [turn.nominal, turn.shortest, turn.longest, turn.cumulative];
         let [wait, shortest, longest, after] = spans.map(span::format);
         if turn.attempt == 1 {
@@ -109,13 +106,14 @@ fn schedule(policy: &Policy) -> Table {
 
 /// Says how the table goes on, if it does.
 fn beyond(policy: &Policy) -> Option<String> {
-    let table = policy.timetable();
-    let shown = table.turns.last()?.attempt;
+    let turns = policy.timetable().turns;
+    let last = turns[..turns.len().min(MOST_ROWS)].last()?;
+    let shown = last.attempt;
     let most = policy.limits.max_attempts().map(NonZeroU32::get);
     if most == Some(shown) {
         return None;
     }
-    let next = table.span().saturating_add(policy.backoff.schedule().wait(shown));
+    let next = last.cumulative.saturating_add(policy.backoff.schedule().wait(shown));
     match (policy.limits.give_up_after().filter(|end| next > *end), most) {
         (None, _) => Some("… and so on".to_owned()),
         (Some(_), None) => None,
@@ -253,7 +251,7 @@ mod tests {
     fn a_list_without_end_is_cut() {
         let (listed, rest) =
             waits_and_rest("[policy]\nmax_attempts = 5000\ngive_up_after = \"never\"");
-        assert_eq!(listed, 999);
+        assert_eq!(listed, 4_999);
         assert_eq!(rest.as_deref(), Some("… and so on"));
         assert_eq!(beyond(&preset("redial").unwrap().policy), None);
     }
