@@ -9,6 +9,7 @@
 //! - [`ledger`]: what people look at. Messages, deliveries, attempts, rollups, replay tasks
 //! - [`vault`]: what is kept encrypted
 //! - [`keys`], [`page`], [`error`], [`limits`]: what all of them share
+//! - [`memory`]: the reference, for tests and the simulator
 //! - `conformance`: what every implementation must do, as tests
 //!
 //! Durability: when a call that writes has answered, what it wrote is on disk. A call that failed
@@ -21,6 +22,7 @@ pub mod error;
 pub mod keys;
 pub mod ledger;
 pub mod limits;
+pub mod memory;
 pub mod page;
 pub mod queue;
 pub mod vault;

@@ -93,6 +93,6 @@ mod tests {
                 cases += 1;
             }
         }
-        assert!(cases > 50, "only {cases} cases were found");
+        assert!(cases >= 50, "only {cases} cases were found");
     }
 }
