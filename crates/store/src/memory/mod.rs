@@ -11,7 +11,7 @@
 //! - `applications`, `endpoints`, `names`: the catalog
 //! - `messages`, `deliveries`, `tasks`: the ledger; `walk`: its pages
 //! - `check`: what must hold between any two calls
-//! - `shared`: the three traits
+//! - `locked`: the three traits, over a state behind a lock
 
 mod accept;
 mod applications;
@@ -20,18 +20,18 @@ mod deliveries;
 mod endpoints;
 mod lease;
 mod load;
+mod locked;
 mod messages;
 mod names;
 mod prune;
 mod rows;
 mod settle;
-mod shared;
 mod tasks;
 mod upkeep;
 mod walk;
 
+pub use locked::{Clock, Memory};
 pub use rows::State;
-pub use shared::{Clock, Memory};
 
 use crate::queue::{Batch, Committed};
 
