@@ -1,4 +1,4 @@
-//! Numbers and spans as people say them: `1,234,567`, `1h7m`.
+//! Numbers, spans and texts as people can read them: `1,234,567`, `1 event`, `1h7m`, `too lo…`.
 
 use std::time::Duration;
 
@@ -30,9 +30,58 @@ pub(crate) fn short(span: Duration) -> String {
     span::format(Duration::from_millis(millis.saturating_add(whole / 2) / whole * whole))
 }
 
+/// Writes a number of things: `1 event`, `2,000 events`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", grouped(number))
+}
+
+/// Cuts the end off a text that is longer than so many letters. A letter outside of ASCII counts
+/// twice, because it may be as wide as two.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    cut(text, most.saturating_sub(1), 0)
+}
+
+/// Keeps so much of a text's beginning and end, unless one letter more holds all of it.
+fn cut(text: &str, head: usize, tail: usize) -> String {
+    if width(text.chars()) <= head + 1 + tail {
+        return text.to_owned();
+    }
+    let head = fitting(text.chars(), head);
+    let mut end = fitting(text.chars().rev(), tail);
+    end.reverse();
+    head.into_iter().chain(['…']).chain(end).collect()
+}
+
+fn fitting(letters: impl Iterator<Item = char>, most: usize) -> Vec<char> {
+    let mut used = 0;
+    let fits = |letter: &char| {
+        used += width([*letter]);
+        used <= most
+    };
+    letters.take_while(fits).collect()
+}
+
+fn width(letters: impl IntoIterator<Item = char>) -> usize {
+    letters.into_iter().map(|letter| if letter.is_ascii() { 1 } else { 2 }).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_not_many() {
+        let texts = [0, 1, 2_000].map(|number| counted(number, "event"));
+        assert_eq!(texts, ["0 events", "1 event", "2,000 events"]);
+    }
+
+    #[test]
+    fn a_long_text_loses_its_end() {
+        assert_eq!(shortened("delivery-guarantee", 18), "delivery-guarantee");
+        assert_eq!(shortened("delivery-guarantee", 10), "delivery-…");
+        assert_eq!(shortened("", 1), "");
+    }
 
     #[test]
     fn thousands_are_grouped() {

@@ -10,9 +10,10 @@ const MOST_BUCKETS: usize = 4_096;
 /// The width they begin with.
 const FIRST_WIDTH_MICROS: u64 = 100_000;
 
-/// How many attempts began in each bucket of time.
+/// How many attempts began in each bucket of time from some moment on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Histogram {
+    origin: Timestamp,
     width_micros: u64,
     buckets: Vec<Bucket>,
 }
@@ -33,13 +34,12 @@ impl Bucket {
     }
 }
 
-impl Default for Histogram {
-    fn default() -> Self {
-        Self { width_micros: FIRST_WIDTH_MICROS, buckets: Vec::new() }
-    }
-}
-
 impl Histogram {
+    /// Begins to count at a moment, which is where the first bucket begins.
+    pub(crate) fn starting_at(origin: Timestamp) -> Self {
+        Self { origin, width_micros: FIRST_WIDTH_MICROS, buckets: Vec::new() }
+    }
+
     /// Counts an attempt by the moment at which it began.
     pub(crate) fn count(&mut self, began: Timestamp, succeeded: bool) {
         let index = loop {
@@ -60,13 +60,6 @@ impl Histogram {
         }
     }
 
-    /// Returns the end of the last bucket.
-    pub(crate) fn end(&self) -> Timestamp {
-        let buckets = u64::try_from(self.buckets.len()).unwrap_or(u64::MAX);
-        let micros = self.width_micros.saturating_mul(buckets);
-        Timestamp::from_micros(i64::try_from(micros).unwrap_or(i64::MAX))
-    }
-
     /// Returns the buckets' width in microseconds.
     pub(crate) fn width_micros(&self) -> u64 {
         self.width_micros
@@ -81,8 +74,8 @@ impl Histogram {
     }
 
     fn index(&self, moment: Timestamp) -> usize {
-        let micros = u64::try_from(moment.as_micros()).unwrap_or(0);
-        usize::try_from(micros / self.width_micros).unwrap_or(usize::MAX)
+        let micros = moment.since(self.origin).as_micros() / u128::from(self.width_micros);
+        usize::try_from(micros).unwrap_or(usize::MAX)
     }
 
     fn widen(&mut self) {
@@ -101,19 +94,18 @@ mod tests {
 
     #[test]
     fn no_attempt_is_lost_when_buckets_widen() {
-        let mut histogram = Histogram::default();
+        let mut histogram = Histogram::starting_at(Timestamp::EPOCH);
         for second in 0..10_000 {
             histogram.count(Timestamp::from_seconds(second), second % 10 != 0);
         }
         assert_eq!(histogram.width_micros, FIRST_WIDTH_MICROS * 32);
         assert!(histogram.buckets.len() <= MOST_BUCKETS);
         assert_eq!(total(&histogram.buckets), Bucket { succeeded: 9_000, failed: 1_000 });
-        assert!(histogram.end() > Timestamp::from_seconds(9_999));
     }
 
     #[test]
     fn an_attempt_stands_in_the_bucket_in_which_it_began() {
-        let mut histogram = Histogram::default();
+        let mut histogram = Histogram::starting_at(Timestamp::EPOCH);
         histogram.count(Timestamp::from_micros(99_999), true);
         histogram.count(Timestamp::from_micros(100_000), false);
         let success = Bucket { succeeded: 1, failed: 0 };
@@ -123,8 +115,16 @@ mod tests {
     }
 
     #[test]
+    fn buckets_begin_where_counting_does() {
+        let mut histogram = Histogram::starting_at(Timestamp::from_micros(70_000));
+        histogram.count(Timestamp::from_micros(169_999), true);
+        histogram.count(Timestamp::from_micros(170_000), true);
+        assert_eq!(histogram.buckets, [Bucket { succeeded: 1, failed: 0 }; 2]);
+    }
+
+    #[test]
     fn years_fit() {
-        let mut histogram = Histogram::default();
+        let mut histogram = Histogram::starting_at(Timestamp::EPOCH);
         histogram.count(Timestamp::from_seconds(20 * 365 * 86_400), true);
         assert_eq!(total(&histogram.buckets), Bucket { succeeded: 1, failed: 0 });
     }

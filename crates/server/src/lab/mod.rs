@@ -8,7 +8,7 @@
 //! - [`scenario`]: how many events, over how long, and the outage; [`receiver`]: what it answers
 //! - [`variant`]: the policy as it is, and with jitter or breaker switched
 //! - [`run`]: one variant from the first event to the last; [`queue`]: what waits in it
-//! - [`tally`], [`histogram`]: what is counted; [`svg`]: the picture
+//! - [`tally`], [`timeline`], [`histogram`]: what is counted; [`svg`]: the picture
 
 pub(crate) mod histogram;
 mod queue;
@@ -17,6 +17,7 @@ mod run;
 pub(crate) mod scenario;
 pub(crate) mod svg;
 pub(crate) mod tally;
+pub(crate) mod timeline;
 pub(crate) mod variant;
 
 use domain::policy::Preset;

@@ -25,18 +25,26 @@ use super::tally::Tally;
 use super::variant::Variant;
 use crate::dice::Throws;
 
-/// The most attempts that one run makes: as many as the most patient preset makes of the most
-/// events. A policy that retries every millisecond for a year would never come to an end.
-const MOST_ATTEMPTS: u64 = 25 * 10_000_000;
+/// The most attempts that one run makes: half a minute of work. A policy that retries every
+/// millisecond for a year would never come to an end.
+const MOST_ATTEMPTS: u64 = 50_000_000;
 
 /// A run that would take too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooManyAttempts;
+pub(crate) struct TooManyAttempts {
+    /// Which variant it was, as people are shown it.
+    variant: &'static str,
+}
 
 impl std::fmt::Display for TooManyAttempts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let millions = MOST_ATTEMPTS / 1_000_000;
-        write!(f, "stopped after {millions} million attempts; try fewer --events or longer waits")
+        write!(
+            f,
+            "stopped after {} million attempts ({}); try fewer --events, a shorter --outage, or a \
+             policy with longer waits",
+            MOST_ATTEMPTS / 1_000_000,
+            self.variant,
+        )
     }
 }
 
@@ -59,7 +67,7 @@ fn run_within(
     loop {
         endpoint.send_what_may_go();
         if endpoint.tally.attempts > most_attempts {
-            return Err(TooManyAttempts);
+            return Err(TooManyAttempts { variant: variant.label });
         }
         match endpoint.next_moment() {
             Some(moment) => endpoint.now = moment,
@@ -222,7 +230,7 @@ impl<'a> Endpoint<'a> {
         let Flight { began, waiting: Waiting { event, pending }, outcome, role, .. } = flight;
         let dice = self.dice.throw();
         let verdict = judge(&self.variant.policy, &pending, outcome, self.now, dice);
-        self.tally.histogram.count(began, verdict.endpoint.signal == Signal::Success);
+        self.tally.timeline.count(began, verdict.endpoint.signal == Signal::Success);
         self.affect(verdict.endpoint, role);
         match verdict.decision {
             Decision::Delivered => self.tally.deliver(self.scenario.accepted(event), self.now),

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use domain::span;
 use domain::time::Timestamp;
 
 /// The beginning of every run.
@@ -73,10 +74,28 @@ impl Outage {
         (self.start()..self.end()).contains(&moment)
     }
 
+    /// Tells whether there is none: the receiver works all the time.
+    pub(crate) fn is_none(&self) -> bool {
+        self.lasts.is_zero()
+    }
+
     /// Returns where an outage begins unless somebody says otherwise: late enough that the picture
-    /// has a before, or at once if nothing would come after it.
+    /// has a before, or at once if nothing would come after it. Without an outage it is the first
+    /// moment too, so that what is counted after the recovery is counted of everything.
     pub(crate) fn usual_start(over: Duration, lasts: Duration) -> Duration {
-        if lasts >= over { Duration::ZERO } else { over / 10 }
+        if lasts >= over || lasts.is_zero() { Duration::ZERO } else { over / 10 }
+    }
+}
+
+/// Says when the receiver is down, as both the table and the picture do.
+impl std::fmt::Display for Outage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.is_none() {
+            return f.write_str("the receiver is never down");
+        }
+        let ends = span::format(self.starts + self.lasts);
+        let (starts, answer) = (span::format(self.starts), self.answer.word());
+        write!(f, "the receiver is down from {starts} to {ends} ({answer})")
     }
 }
 
@@ -124,10 +143,18 @@ mod tests {
     }
 
     #[test]
+    fn an_outage_is_told_in_words_and_so_is_none() {
+        assert_eq!(outage(60, 30).to_string(), "the receiver is down from 1m to 1m30s (503)");
+        assert_eq!(outage(60, 0).to_string(), "the receiver is never down");
+        assert!(!outage(0, 0).covers(START));
+    }
+
+    #[test]
     fn an_outage_begins_after_a_tenth_or_at_once_if_it_covers_everything() {
         let hour = Duration::from_secs(3_600);
         assert_eq!(Outage::usual_start(10 * hour, 2 * hour), hour);
         assert_eq!(Outage::usual_start(hour, hour), Duration::ZERO);
         assert_eq!(Outage::usual_start(hour, 2 * hour), Duration::ZERO);
+        assert_eq!(Outage::usual_start(hour, Duration::ZERO), Duration::ZERO);
     }
 }

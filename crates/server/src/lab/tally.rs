@@ -1,4 +1,4 @@
-//! What one run is remembered by: a handful of numbers and a histogram.
+//! What one run is remembered by: a handful of numbers and a timeline.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use domain::delivery::Cause;
 use domain::endpoint::Reason;
 use domain::time::Timestamp;
 
-use super::histogram::Histogram;
 use super::scenario::Scenario;
+use super::timeline::Timeline;
 
 /// The numbers of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) struct Tally {
     /// When the endpoint was disabled, and why.
     pub(crate) disabled: Option<(Timestamp, Reason)>,
     /// All attempts over time.
-    pub(crate) histogram: Histogram,
+    pub(crate) timeline: Timeline,
     dead: [u64; Cause::ALL.len()],
     recovery: Timestamp,
     outage_start: Timestamp,
@@ -55,7 +55,7 @@ impl Tally {
             last_delivered_after_recovery: None,
             backlog_delivered_after_recovery: None,
             disabled: None,
-            histogram: Histogram::default(),
+            timeline: Timeline::new(&scenario.outage),
             dead: [0; Cause::ALL.len()],
             recovery: scenario.outage.end(),
             outage_start: scenario.outage.start(),

@@ -121,6 +121,14 @@ fn an_answer_that_means_never_buries_at_once_and_a_streak_of_them_disables() {
 }
 
 #[test]
+fn without_an_outage_nothing_is_wasted_and_the_peak_is_that_of_the_whole_run() {
+    let tally = observe(preset("redial").unwrap(), &scenario(7_200, 1, Duration::ZERO));
+    assert_eq!((tally.delivered, tally.attempts, tally.attempts_during_outage), (7_200, 7_200, 0));
+    assert_eq!(tally.peak_per_second_after_recovery, 2);
+    assert_eq!(tally.backlog_delivered_after_recovery, None);
+}
+
+#[test]
 fn the_seed_alone_makes_the_difference() {
     let preset = preset("formspring").unwrap();
     let one = scenario(500, 1, HOUR);
@@ -133,6 +141,8 @@ fn the_seed_alone_makes_the_difference() {
 fn a_run_without_end_is_stopped() {
     let [as_is, ..] = variants(preset("formspring").unwrap());
     let scenario = scenario(100, 1, 100 * HOUR);
-    assert_eq!(run_within(799, &scenario, &as_is).unwrap_err(), TooManyAttempts);
+    let told = run_within(799, &scenario, &as_is).unwrap_err().to_string();
+    assert!(told.starts_with("stopped after 50 million attempts (as it is); try fewer --events"));
+    assert!(told.ends_with("longer waits"), "{told}");
     assert!(run_within(800, &scenario, &as_is).is_ok());
 }

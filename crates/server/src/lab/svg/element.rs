@@ -39,6 +39,12 @@ pub(super) fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> String {
     format!("<path class=\"{class}\" d=\"M{x1} {y1}L{x2} {y2}\"/>\n")
 }
 
+/// Makes a small dot of a class.
+pub(super) fn dot(class: &str, at: (f64, f64)) -> String {
+    let [x, y] = [at.0, at.1].map(pixels);
+    format!("<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"3\"/>\n")
+}
+
 /// Writes a length with one decimal at most: more would only make the file larger.
 pub(super) fn pixels(length: f64) -> String {
     let rounded = (length * 10.0).round() / 10.0;
@@ -56,7 +62,8 @@ pub(super) fn escaped(words: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&apos;"),
-            // XML has no way to write other control characters.
+            // XML has no way to write control characters and these two.
+            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
             other if other.is_control() => safe.push('\u{fffd}'),
             other => safe.push(other),
         }
@@ -71,7 +78,7 @@ mod tests {
     #[test]
     fn words_cannot_become_markup() {
         assert_eq!(escaped("a<b>&\"c'"), "a&lt;b&gt;&amp;&quot;c&apos;");
-        assert_eq!(escaped("bell\u{7}"), "bell\u{fffd}");
+        assert_eq!(escaped("bell\u{7}, nothing\u{ffff}"), "bell\u{fffd}, nothing\u{fffd}");
         assert!(!text("", Place::left(0.0, 0.0), "</text><script>").contains("<script>"));
     }
 

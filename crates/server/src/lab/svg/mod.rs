@@ -1,7 +1,7 @@
 //! The picture of an experiment: attempts over time, one panel per variant, all on the same axes.
 //!
-//! What arrived stands above the line, what failed hangs below it, and the outage is shaded. It is
-//! one SVG file without scripts, fonts or links, so that it can be put anywhere; the colours follow
+//! What arrived stands above the line, what failed hangs below it, and the outage is shaded. A dot
+//! marks the busiest second, because columns are averages and hide it. It is one SVG file without scripts, fonts or links, so that it can be put anywhere; the colours follow
 //! the reader's choice of light or dark.
 //!
 //! # Layout
@@ -15,8 +15,8 @@ mod scale;
 use domain::span;
 
 use super::{Experiment, Observed};
-use crate::words::{grouped, short};
-use element::{Place, escaped, text};
+use crate::words::{counted, grouped, short, shortened};
+use element::{Place, dot, escaped, text};
 use panel::{Frame, figures, panel};
 use scale::Scales;
 
@@ -27,9 +27,11 @@ const PLOT_LEFT: f64 = 84.0;
 const PLOT_RIGHT: f64 = 796.0;
 const FIGURES_LEFT: f64 = 828.0;
 const PLOTS_TOP: f64 = 164.0;
-const FIRST_HEIGHT: f64 = 190.0;
-const OTHER_HEIGHT: f64 = 104.0;
+/// One height for all panels, so that equal rates are equally high.
+const HEIGHT: f64 = 124.0;
 const GAP: f64 = 46.0;
+/// The most letters of a policy's name that the title has room for.
+const NAME_LENGTH: usize = 24;
 
 const STYLE: &str = "
   svg { color-scheme: light dark; }
@@ -48,6 +50,8 @@ const STYLE: &str = "
   .failed { fill: #d9593d; }
   .outage { fill: #d9593d; fill-opacity: 0.10; }
   .mark { stroke: #1b2430; stroke-dasharray: 3 3; fill: none; }
+  .peak { stroke: #1b2430; fill: none; }
+  .summit { fill: #1b2430; stroke: #ffffff; }
   @media (prefers-color-scheme: dark) {
     .card { fill: #161b22; stroke: #2b323c; }
     text { fill: #a3afbd; }
@@ -59,7 +63,8 @@ const STYLE: &str = "
     .succeeded { fill: #4fb8b0; }
     .failed { fill: #f0795c; }
     .outage { fill: #f0795c; fill-opacity: 0.14; }
-    .mark { stroke: #eef2f6; }
+    .mark, .peak { stroke: #eef2f6; }
+    .summit { fill: #eef2f6; stroke: #161b22; }
   }
 ";
 
@@ -68,12 +73,11 @@ pub(crate) fn draw(name: &str, experiment: &Experiment) -> String {
     let scales = Scales::of(experiment, PLOT_RIGHT - PLOT_LEFT);
     let mut body = header(name, experiment, &scales);
     let mut top = PLOTS_TOP;
-    for (position, observed) in experiment.results.iter().enumerate() {
-        let height = if position == 0 { FIRST_HEIGHT } else { OTHER_HEIGHT };
-        let frame = Frame { left: PLOT_LEFT, top, width: PLOT_RIGHT - PLOT_LEFT, height };
+    for observed in &experiment.results {
+        let frame = Frame { left: PLOT_LEFT, top, width: PLOT_RIGHT - PLOT_LEFT, height: HEIGHT };
         body.push_str(&panel(&frame, &scales, experiment, observed));
         body.push_str(&figures(&frame, FIGURES_LEFT, WIDTH - MARGIN, &observed.tally));
-        top += height + GAP;
+        top += HEIGHT + GAP;
     }
     let bottom = top - GAP;
     body.push_str(&time_axis(&scales, bottom));
@@ -96,38 +100,47 @@ fn card(title: &str, description: &str, body: &str, height: f64) -> String {
 }
 
 fn heading(name: &str, experiment: &Experiment) -> String {
-    let outage = span::format(experiment.scenario.outage.lasts);
-    format!("What {name} does to a receiver that is down for {outage}")
+    let (name, outage) = (shortened(name, NAME_LENGTH), &experiment.scenario.outage);
+    if outage.is_none() {
+        return format!("What {name} does to a receiver that is never down");
+    }
+    format!("What {name} does to a receiver that is down for {}", span::format(outage.lasts))
 }
 
 fn header(name: &str, experiment: &Experiment, scales: &Scales) -> String {
     let scenario = &experiment.scenario;
-    let outage = &scenario.outage;
     let subtitle = format!(
-        "{} events over {}; down from {} to {} ({}); seed {}",
-        grouped(scenario.events.into()),
+        "{} over {}; {}; seed {}",
+        counted(scenario.events.into(), "event"),
         span::format(scenario.over),
-        span::format(outage.starts),
-        span::format(outage.starts + outage.lasts),
-        outage.answer.word(),
+        scenario.outage,
         scenario.seed,
     );
-    let legend = 112.0;
     let mut made = text("title", Place::left(MARGIN, 56.0), &heading(name, experiment));
     made.push_str(&text("", Place::left(MARGIN, 82.0), &subtitle));
-    for (class, left, words) in [
-        ("succeeded", MARGIN, "arrived"),
-        ("failed", MARGIN + 86.0, "failed"),
-        ("outage", MARGIN + 162.0, "receiver down"),
-    ] {
+    made.push_str(&legend(112.0, scales, scenario.outage.is_none()));
+    made
+}
+
+fn legend(y: f64, scales: &Scales, never_down: bool) -> String {
+    let mut made = String::new();
+    let mut left = MARGIN;
+    let shapes = [("succeeded", "arrived", 86.0), ("failed", "failed", 76.0)];
+    let down = (!never_down).then_some(("outage", "receiver down", 130.0));
+    for (class, words, room) in shapes.into_iter().chain(down) {
         made.push_str(&format!(
             "<rect class=\"{class}\" x=\"{left}\" y=\"{}\" width=\"12\" height=\"12\" rx=\"3\"/>\n",
-            legend - 10.5
+            y - 10.5
         ));
-        made.push_str(&text("", Place::left(left + 18.0, legend), words));
+        made.push_str(&text("", Place::left(left + 18.0, y), words));
+        left += room;
     }
-    let unit = format!("attempts per {}, logarithmic scale", scales.rate.unit());
-    made.push_str(&text("", Place::right(PLOT_RIGHT, legend), &unit));
+    let when = if never_down { "busiest second" } else { "busiest second after the outage" };
+    made.push_str(&dot("summit", (left + 6.0, y - 4.5)));
+    made.push_str(&text("", Place::left(left + 18.0, y), when));
+    let scale =
+        format!("columns: average over {}; logarithmic scale", short(scales.time.column_width()));
+    made.push_str(&text("", Place::right(WIDTH - MARGIN, y), &scale));
     made
 }
 
@@ -145,17 +158,20 @@ fn time_axis(scales: &Scales, bottom: f64) -> String {
 /// The picture in one sentence, for whoever cannot see it as well.
 fn caption(experiment: &Experiment) -> String {
     let Some(Observed { tally, .. }) = experiment.results.first() else { return String::new() };
+    let attempts = counted(tally.attempts, "attempt");
+    let peak = grouped(tally.peak_per_second_after_recovery);
+    let buried = grouped(tally.dead());
+    if experiment.scenario.outage.is_none() {
+        return format!("As it is: {attempts}; the busiest second had {peak}; {buried} buried");
+    }
+    let wasted = grouped(tally.attempts_during_outage);
     let caught_up = match tally.backlog_delivered_after_recovery {
         Some(span) => format!("caught up {} after it", short(span)),
         None => "no delayed event arrived".to_owned(),
     };
     format!(
-        "As it is: {} of {} attempts were wasted on the outage; the busiest second after it had \
-         {}; {caught_up}; {} buried",
-        grouped(tally.attempts_during_outage),
-        grouped(tally.attempts),
-        grouped(tally.peak_per_second_after_recovery),
-        grouped(tally.dead()),
+        "As it is: {wasted} of {attempts} wasted on the outage; the busiest second after it had \
+         {peak}; {caught_up}; {buried} buried"
     )
 }
 

@@ -1,16 +1,13 @@
 //! One variant: its attempts over time, and the numbers beside them.
 
-use super::element::{Place, line, pixels, text};
+use super::element::{Place, dot, line, pixels, text};
 use super::scale::{Column, Scales};
 use crate::lab::tally::Tally;
 use crate::lab::{Experiment, Observed};
 use crate::words::{grouped, short};
 
 /// The room that a note beside a moment takes.
-const NOTE_WIDTH: f64 = 80.0;
-/// The room that a variant's name above its panel takes.
-const NAME_WIDTH: f64 = 190.0;
-
+const NOTE_WIDTH: f64 = 90.0;
 /// The smallest difference in height that is drawn.
 const SMALLEST_STEP: f64 = 0.9;
 
@@ -42,7 +39,7 @@ pub(super) fn panel(
 ) -> String {
     let Observed { variant, tally } = observed;
     let zero = (frame.top + scales.rate.zero(frame.height)).round();
-    let columns = scales.time.columns_of(&tally.histogram);
+    let columns = scales.time.columns_of(&tally.timeline);
     let mut made = text("name", Place::left(frame.left, frame.top - 12.0), variant.label);
     made.push_str(&outage(frame, scales, experiment));
     made.push_str(&grid(frame, scales, zero));
@@ -64,8 +61,9 @@ pub(super) fn panel(
 pub(super) fn figures(frame: &Frame, left: f64, right: f64, tally: &Tally) -> String {
     let caught_up = tally.backlog_delivered_after_recovery;
     let rows = [
-        ("wasted on the outage", grouped(tally.attempts_during_outage)),
-        ("busiest second after", grouped(tally.peak_per_second_after_recovery)),
+        ("attempts", grouped(tally.attempts)),
+        ("of them wasted", grouped(tally.attempts_during_outage)),
+        ("busiest second", grouped(tally.peak_per_second_after_recovery)),
         ("caught up after", caught_up.map_or("–".to_owned(), short)),
         ("buried", grouped(tally.dead())),
     ];
@@ -81,6 +79,9 @@ pub(super) fn figures(frame: &Frame, left: f64, right: f64, tally: &Tally) -> St
 
 fn outage(frame: &Frame, scales: &Scales, experiment: &Experiment) -> String {
     let outage = &experiment.scenario.outage;
+    if outage.is_none() {
+        return String::new();
+    }
     let (from, to) = (scales.time.x(outage.start()), scales.time.x(outage.end()));
     format!(
         "<rect class=\"outage\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
@@ -130,21 +131,28 @@ fn visible(height: f64) -> f64 {
     if height == 0.0 { 0.0 } else { height.max(2.0) }
 }
 
-/// Says where the busiest second after the recovery was, and how busy.
+/// Marks where the busiest second after the recovery was, at the height of its rate: a column is
+/// an average and can be far lower.
 fn peak(frame: &Frame, scales: &Scales, zero: f64, tally: &Tally) -> String {
     let Some(at) = tally.peak_at else { return String::new() };
-    let offset = scales.time.x(at);
-    let label = format!("peak {}/s", grouped(tally.peak_per_second_after_recovery));
-    let columns = scales.time.columns_of(&tally.histogram);
-    let beside = columns.iter().filter(|it| it.right > offset && it.left < offset + NOTE_WIDTH);
-    let tallest = beside.map(|it| scales.rate.y(it.succeeded, frame.height)).fold(0.0, f64::max);
-    let highest = if offset < NAME_WIDTH { frame.top + 14.0 } else { frame.top - 5.0 };
-    let y = (zero - tallest - 7.0).max(highest);
-    let x = frame.left + offset;
-    if offset > frame.width - NOTE_WIDTH {
-        return text("note", Place::right(x, y), &label);
-    }
-    text("note", Place::left(x, y), &label)
+    let most = tally.peak_per_second_after_recovery;
+    let x = frame.left + scales.time.x(at);
+    let y = zero - scales.rate.y(per_second(most), frame.height);
+    let mut made = line("peak", (x, zero), (x, y));
+    made.push_str(&dot("summit", (x, y)));
+    let label = format!("peak {}/s", grouped(most));
+    let place = if x > frame.right() - NOTE_WIDTH {
+        Place::right(x - 8.0, y + 4.0)
+    } else {
+        Place::left(x + 8.0, y + 4.0)
+    };
+    made.push_str(&text("note", place, &label));
+    made
+}
+
+/// More than four thousand million in a second do not occur.
+fn per_second(attempts: u64) -> f64 {
+    f64::from(u32::try_from(attempts).unwrap_or(u32::MAX))
 }
 
 fn disabled(frame: &Frame, scales: &Scales, tally: &Tally) -> String {

@@ -1,8 +1,8 @@
 //! From time and rate to places in a panel, and the ticks that say so.
 //!
-//! All panels share both scales; otherwise the eye would compare what cannot be compared. Rates
-//! stand on a logarithmic scale that is bent to reach zero: beside the peak after an outage,
-//! everyday traffic and a lonely probe stay visible.
+//! All panels share both scales and have one height; otherwise the eye would compare what cannot
+//! be compared. Rates stand on a logarithmic scale that is bent to reach zero: beside the peak
+//! after an outage, everyday traffic and a lonely probe stay visible.
 
 use std::time::Duration;
 
@@ -10,19 +10,55 @@ use domain::span;
 use domain::time::Timestamp;
 
 use crate::lab::Experiment;
-use crate::lab::histogram::{Bucket, Histogram};
+use crate::lab::histogram::Bucket;
+use crate::lab::scenario::START;
+use crate::lab::timeline::{Phase, Timeline};
 
-/// The most columns of a panel: each is wide enough to be seen.
-const COLUMNS: u64 = 188;
+/// About so many columns has a panel at the most: each is wide enough to be seen.
+const MOST_COLUMNS: u64 = 188;
+/// About so many it has at the least.
+const FEWEST_COLUMNS: u64 = 48;
+/// In between, an everyday column holds so many events: with fewer, one more or less in every other
+/// column would look like teeth.
+const EVENTS_PER_COLUMN: u64 = 8;
+/// The narrowest column, unless the outage cuts it: the second that a peak is counted in. The
+/// average over less could be higher than the peak.
+const NARROWEST_MICROS: u64 = 1_000_000;
 /// The fewest pixels between two ticks of a rate.
-const TICK_DISTANCE: f64 = 16.0;
-/// How far below the highest rate the logarithm is bent towards zero.
+const TICK_DISTANCE: f64 = 14.0;
+/// How far below the highest rate the logarithm is bent towards zero, at the least.
 const BENT_BELOW: f64 = 250.0;
 /// The widths between two ticks of time, in seconds.
-const STEPS: [u64; 21] = [
+const STEPS: [u64; 22] = [
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200,
-    86_400, 172_800, 604_800, 2_592_000,
+    86_400, 172_800, 432_000, 604_800, 2_592_000,
 ];
+/// The rates that ticks can stand at, highest first, by how many there are in which unit.
+const RATES: [(u32, Unit); 13] = [
+    (1_000_000, Unit::Second),
+    (100_000, Unit::Second),
+    (10_000, Unit::Second),
+    (1_000, Unit::Second),
+    (100, Unit::Second),
+    (10, Unit::Second),
+    (1, Unit::Second),
+    (10, Unit::Minute),
+    (1, Unit::Minute),
+    (10, Unit::Hour),
+    (1, Unit::Hour),
+    (10, Unit::Day),
+    (1, Unit::Day),
+];
+
+/// What a tick's rate is counted in: below one a second, whole numbers of a longer time are easier
+/// to read than fractions.
+#[derive(Debug, Clone, Copy)]
+enum Unit {
+    Second,
+    Minute,
+    Hour,
+    Day,
+}
 
 /// Both scales of a picture.
 #[derive(Debug)]
@@ -48,42 +84,73 @@ pub(super) struct Column {
     pub(super) failed: f64,
 }
 
-/// The rates that the panels span, in attempts per unit.
+/// The rates that the panels span, in attempts per second.
 #[derive(Debug)]
 pub(super) struct RateScale {
-    unit: (&'static str, f64),
     succeeded: f64,
     failed: f64,
+    /// Far above this rate the scale is logarithmic, far below it even.
+    bend: f64,
 }
 
 impl Scales {
-    /// Makes scales that hold all variants of an experiment.
+    /// Makes scales that hold all variants of an experiment: every event, the outage, every
+    /// attempt and the busiest second.
     pub(super) fn of(experiment: &Experiment, width: f64) -> Self {
-        let histograms = || experiment.results.iter().map(|it| &it.tally.histogram);
-        let finest = histograms().map(Histogram::width_micros).max().unwrap_or(1);
-        let last = histograms().map(Histogram::end).max().unwrap_or(Timestamp::EPOCH);
-        let outage_end = experiment.scenario.outage.end();
-        let end = u64::try_from(last.max(outage_end).as_micros()).unwrap_or(0).max(1);
-        let column_micros = finest * end.div_ceil(finest).div_ceil(COLUMNS);
-        let time = TimeScale { column_micros, end_micros: end, width };
-        let columns: Vec<Column> =
-            histograms().flat_map(|histogram| time.columns_of(histogram)).collect();
+        let timelines = || experiment.results.iter().map(|it| &it.tally.timeline);
+        let widest = timelines().map(Timeline::width_micros).max().unwrap_or(1);
+        let last = timelines().map(Timeline::last).max().unwrap_or(START);
+        let scenario = &experiment.scenario;
+        let end = scenario.outage.end().max(START.after(scenario.over)).max(last);
+        let end_micros = micros(end).max(1);
+        let columns = u64::from(scenario.events) / EVENTS_PER_COLUMN;
+        let columns = columns.clamp(FEWEST_COLUMNS, MOST_COLUMNS);
+        let buckets = end_micros.div_ceil(widest).div_ceil(columns);
+        let column_micros = widest * buckets.max(NARROWEST_MICROS.div_ceil(widest));
+        let time = TimeScale { column_micros, end_micros, width };
+        let columns: Vec<Column> = timelines().flat_map(|it| time.columns_of(it)).collect();
         let most = |rate: fn(&Column) -> f64| columns.iter().map(rate).fold(0.0, f64::max);
-        let rate = RateScale::new(most(|it| it.succeeded), most(|it| it.failed));
+        let peaks = experiment.results.iter().map(|it| it.tally.peak_per_second_after_recovery);
+        let peak = real(peaks.max().unwrap_or(0));
+        let everyday = f64::from(scenario.events) / scenario.over.as_secs_f64();
+        let rate =
+            RateScale::new(most(|it| it.succeeded).max(peak), most(|it| it.failed), everyday);
         Self { time, rate }
     }
 }
 
 impl TimeScale {
     /// Returns a run, column by column.
-    pub(super) fn columns_of(&self, histogram: &Histogram) -> Vec<Column> {
-        let buckets = histogram.in_buckets_of(self.column_micros);
-        (0..).zip(buckets).map(|(position, bucket)| self.column(position, bucket)).collect()
+    pub(super) fn columns_of(&self, timeline: &Timeline) -> Vec<Column> {
+        timeline.phases().iter().flat_map(|phase| self.columns_in(phase)).collect()
     }
 
-    fn column(&self, position: u64, bucket: Bucket) -> Column {
-        let from = (position * self.column_micros).min(self.end_micros);
-        let to = (from + self.column_micros).min(self.end_micros);
+    /// Returns the time that a column is the average over. The last one of a phase takes what is
+    /// left of it, half as much or half as much again.
+    pub(super) fn column_width(&self) -> Duration {
+        Duration::from_micros(self.column_micros)
+    }
+
+    fn columns_in(&self, phase: &Phase) -> Vec<Column> {
+        let start = micros(phase.start);
+        let end = phase.end.map_or(self.end_micros, micros);
+        if start >= end {
+            return Vec::new();
+        }
+        let count = ((end - start + self.column_micros / 2) / self.column_micros).max(1);
+        let mut buckets = phase.histogram.in_buckets_of(self.column_micros).into_iter();
+        let mut made = Vec::new();
+        for position in 1..count {
+            let to = start + position * self.column_micros;
+            let bucket = buckets.next().unwrap_or_default();
+            made.push(self.column(to - self.column_micros, to, bucket));
+        }
+        let rest = buckets.fold(Bucket::default(), Bucket::merged);
+        made.push(self.column(start + (count - 1) * self.column_micros, end, rest));
+        made
+    }
+
+    fn column(&self, from: u64, to: u64, bucket: Bucket) -> Column {
         let seconds = real((to - from).max(1)) / 1e6;
         let x = |micros| self.width * real(micros) / real(self.end_micros);
         Column {
@@ -96,8 +163,7 @@ impl TimeScale {
 
     /// Returns how far from the left a moment stands, in pixels.
     pub(super) fn x(&self, moment: Timestamp) -> f64 {
-        let micros = u64::try_from(moment.as_micros()).unwrap_or(0);
-        (self.width * real(micros) / real(self.end_micros)).min(self.width)
+        (self.width * real(micros(moment)) / real(self.end_micros)).min(self.width)
     }
 
     /// Returns ticks: how far from the left as a share of the width, and what to write there.
@@ -112,27 +178,21 @@ impl TimeScale {
 }
 
 impl RateScale {
-    fn new(succeeded: f64, failed: f64) -> Self {
-        let units = [("second", 1.0), ("minute", 60.0), ("hour", 3_600.0), ("day", 86_400.0)];
-        let most = succeeded.max(failed);
-        let unit = units.into_iter().find(|(_, seconds)| most * seconds >= 10.0);
-        let unit = unit.unwrap_or(units[3]);
-        Self { unit, succeeded: succeeded * unit.1, failed: failed * unit.1 }
-    }
-
-    /// Returns the unit's name.
-    pub(super) fn unit(&self) -> &'static str {
-        self.unit.0
+    /// Makes a scale up to the highest rates, on which the everyday one can be seen.
+    fn new(succeeded: f64, failed: f64, everyday: f64) -> Self {
+        let bend = (succeeded.max(failed) / BENT_BELOW).min(everyday / 2.0);
+        Self { succeeded, failed, bend: bend.max(f64::MIN_POSITIVE) }
     }
 
     /// Returns how far from its top a panel of this height has its line of zero.
     pub(super) fn zero(&self, height: f64) -> f64 {
-        self.distance(self.succeeded, height)
+        self.y(self.succeeded, height)
     }
 
     /// Returns how far from zero a rate per second stands.
     pub(super) fn y(&self, per_second: f64, height: f64) -> f64 {
-        self.distance(per_second * self.unit.1, height)
+        let whole = self.bent(self.succeeded) + self.bent(self.failed);
+        height * self.bent(per_second) / whole.max(f64::MIN_POSITIVE)
     }
 
     /// Returns ticks: how far above zero (below, if negative), and what to write there.
@@ -143,30 +203,49 @@ impl RateScale {
         above.into_iter().chain(below).collect()
     }
 
-    /// Powers of ten from the highest down, as far as there is room above zero.
+    /// From the highest rate down, as far as there is room above zero.
     fn ticks_up_to(&self, most: f64, height: f64) -> Vec<(f64, String)> {
-        let powers = (0..=9).rev().map(|power| 10_f64.powi(power));
         let mut free = f64::INFINITY;
         let mut ticks = Vec::new();
-        for value in powers.filter(|value| *value <= most) {
-            let distance = self.distance(value, height);
-            if distance + TICK_DISTANCE <= free && distance >= TICK_DISTANCE {
-                ticks.push((distance, count_text(value)));
+        for (count, unit) in RATES {
+            let per_second = f64::from(count) / unit.seconds();
+            let distance = self.y(per_second, height);
+            let has_room = distance + TICK_DISTANCE <= free && distance >= TICK_DISTANCE;
+            if per_second <= most && has_room {
+                ticks.push((distance, rate_text(count, unit)));
                 free = distance;
             }
         }
         ticks
     }
 
-    fn distance(&self, value: f64, height: f64) -> f64 {
-        let whole = self.bent(self.succeeded) + self.bent(self.failed);
-        height * self.bent(value) / whole.max(f64::MIN_POSITIVE)
+    fn bent(&self, per_second: f64) -> f64 {
+        (per_second / self.bend).ln_1p()
+    }
+}
+
+impl Unit {
+    const fn seconds(self) -> f64 {
+        match self {
+            Self::Second => 1.0,
+            Self::Minute => 60.0,
+            Self::Hour => 3_600.0,
+            Self::Day => 86_400.0,
+        }
     }
 
-    fn bent(&self, value: f64) -> f64 {
-        let unit = self.succeeded.max(self.failed).max(1.0) / BENT_BELOW;
-        (value / unit).ln_1p()
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Second => "s",
+            Self::Minute => "min",
+            Self::Hour => "h",
+            Self::Day => "d",
+        }
     }
+}
+
+fn micros(moment: Timestamp) -> u64 {
+    u64::try_from(moment.as_micros()).unwrap_or(0)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a picture needs no more than 53 bits")]
@@ -182,76 +261,14 @@ fn moment_text(seconds: u64, step: u64) -> String {
     span::format(Duration::from_secs(seconds))
 }
 
-fn count_text(value: f64) -> String {
-    match value {
-        value if value >= 1e6 => format!("{}M", value / 1e6),
-        value if value >= 1e3 => format!("{}k", value / 1e3),
-        value => format!("{value}"),
+fn rate_text(count: u32, unit: Unit) -> String {
+    let unit = unit.word();
+    match count {
+        1_000_000.. => format!("{}M/{unit}", count / 1_000_000),
+        1_000.. => format!("{}k/{unit}", count / 1_000),
+        _ => format!("{count}/{unit}"),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_has_at_most_ten_steps_and_starts_at_zero() {
-        for hours in [1_u64, 5, 24, 36, 100, 1_000] {
-            let time = TimeScale {
-                column_micros: 1_000_000,
-                end_micros: hours * 3_600_000_000,
-                width: 700.0,
-            };
-            let ticks = time.ticks();
-            assert!((3..=11).contains(&ticks.len()), "{hours}: {ticks:?}");
-            assert_eq!(ticks[0].0, 0.0);
-            assert!(ticks.iter().all(|(share, _)| *share <= 1.0));
-        }
-    }
-
-    #[test]
-    fn ticks_of_a_rate_keep_their_distance() {
-        let rate = RateScale::new(200.0, 40.0);
-        let mut places: Vec<f64> = rate.ticks(200.0).into_iter().map(|(place, _)| place).collect();
-        places.sort_by(f64::total_cmp);
-        assert!(places.len() >= 3, "{places:?}");
-        assert!(places.windows(2).all(|two| two[1] - two[0] >= TICK_DISTANCE), "{places:?}");
-    }
-
-    #[test]
-    fn what_arrived_and_what_failed_fill_the_height_together() {
-        let rate = RateScale::new(100.0, 25.0);
-        let (up, down) = (rate.y(100.0, 90.0), rate.y(25.0, 90.0));
-        assert!((up + down - 90.0).abs() < 1e-9);
-        assert!((rate.zero(90.0) - up).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_column_cut_short_by_the_end_keeps_its_rate() {
-        let mut histogram = Histogram::default();
-        for tenth in 0..15 {
-            histogram.count(Timestamp::from_micros(tenth * 100_000), true);
-        }
-        let time = TimeScale { column_micros: 1_000_000, end_micros: 1_500_000, width: 300.0 };
-        let whole = Column { left: 0.0, right: 200.0, succeeded: 10.0, failed: 0.0 };
-        assert_eq!(
-            time.columns_of(&histogram),
-            [whole, Column { left: 200.0, right: 300.0, ..whole }]
-        );
-    }
-
-    #[test]
-    fn the_unit_fits_the_traffic() {
-        assert_eq!(RateScale::new(200.0, 0.0).unit(), "second");
-        assert_eq!(RateScale::new(1.0, 0.0).unit(), "minute");
-        assert_eq!(RateScale::new(0.01, 0.0).unit(), "hour");
-        assert_eq!(RateScale::new(0.0, 0.0).unit(), "day");
-    }
-
-    #[test]
-    fn numbers_are_written_shortly() {
-        assert_eq!([5.0, 200.0, 5e3, 2e6].map(count_text), ["5", "200", "5k", "2M"]);
-        assert_eq!(moment_text(172_800, 86_400), "2d");
-        assert_eq!(moment_text(5_400, 1_800), "1h30m");
-    }
-}
+mod tests;
