@@ -42,6 +42,13 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     cut(text, most.saturating_sub(1), 0)
 }
 
+/// Cuts the middle out of a text that is longer than so many letters: what it is about stands at
+/// its beginning, and what to do about it at its end.
+pub(crate) fn without_middle(text: &str, most: usize) -> String {
+    let tail = most.saturating_sub(1) / 3;
+    cut(text, most.saturating_sub(1 + tail), tail)
+}
+
 /// Keeps so much of a text's beginning and end, unless one letter more holds all of it.
 fn cut(text: &str, head: usize, tail: usize) -> String {
     if width(text.chars()) <= head + 1 + tail {
@@ -51,6 +58,29 @@ fn cut(text: &str, head: usize, tail: usize) -> String {
     let mut end = fitting(text.chars().rev(), tail);
     end.reverse();
     head.into_iter().chain(['…']).chain(end).collect()
+}
+
+/// Writes a text from somewhere else so that it is nothing but text: a terminal obeys control
+/// characters, and others turn the direction in which the rest is read. They are shown as their
+/// numbers, `\u{1b}`.
+pub(crate) fn printable(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() || turns_text(letter) {
+            safe.extend(letter.escape_unicode());
+        } else {
+            safe.push(letter);
+        }
+    }
+    safe
+}
+
+/// Tells whether a character changes direction or line without being seen.
+const fn turns_text(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
 }
 
 fn fitting(letters: impl Iterator<Item = char>, most: usize) -> Vec<char> {
@@ -77,10 +107,20 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_loses_its_end() {
+    fn a_long_text_loses_its_end_or_its_middle() {
         assert_eq!(shortened("delivery-guarantee", 18), "delivery-guarantee");
         assert_eq!(shortened("delivery-guarantee", 10), "delivery-…");
+        assert_eq!(without_middle("delivery-guarantee", 18), "delivery-guarantee");
+        assert_eq!(without_middle("delivery-guarantee", 10), "delive…tee");
+        assert_eq!(without_middle("日本語日本語", 10), "日本語…語");
         assert_eq!(shortened("", 1), "");
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_written() {
+        let text = "a\u{1b}[31m\n\u{7f}\u{9b}2J\u{202e}é\u{2066}";
+        let safe = "a\\u{1b}[31m\\u{a}\\u{7f}\\u{9b}2J\\u{202e}é\\u{2066}";
+        assert_eq!(printable(text), safe);
     }
 
     #[test]

@@ -11,6 +11,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::words::{printable, without_middle};
+
+/// The most letters of a line of an error: what a file says in one line may fill a screen.
+const LONGEST_LINE: usize = 200;
+
 const EXIT_CODES: &str =
     "Exit codes: 0 it worked, 1 it failed, 2 what was asked for makes no sense";
 
@@ -74,10 +79,30 @@ fn report(failure: &Failure, err: &mut dyn Write) -> ExitCode {
         Failure::Other(error) => (format!("{error:#}"), 1),
     };
     // If standard error is gone too, the exit code has to do.
-    let _ = writeln!(err, "error: {text}");
+    let _ = writeln!(err, "{}", readable(&format!("error: {text}")));
     ExitCode::from(code)
+}
+
+/// An error may quote a file, and a file may hold anything.
+fn readable(text: &str) -> String {
+    let lines = text.lines().map(|line| without_middle(&printable(line), LONGEST_LINE));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_plain_text_in_lines_of_bearable_length() {
+        let read = readable(&format!("a\u{1b}[2J\nlong {}; use less", "x".repeat(1_000)));
+        let (first, second) = read.split_once('\n').unwrap();
+        assert_eq!(first, "a\\u{1b}[2J");
+        assert_eq!(second.chars().count(), LONGEST_LINE);
+        assert!(second.starts_with("long xxx") && second.ends_with("xxx; use less"), "{second}");
+    }
 }

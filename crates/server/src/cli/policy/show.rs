@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{jitter_word, seconds, source};
 use crate::cli::table::{Side, Table};
 use crate::cli::{Failure, Streams};
-use crate::words::grouped;
+use crate::words::{counted, grouped};
 
 /// The most rows of a schedule that are printed.
 const MOST_ROWS: usize = 1_000;
@@ -141,8 +141,8 @@ fn answers(classification: &Classification) -> Table {
         }
         let mut text = entries.join(", ");
         if class == Class::Ambiguous {
-            let limit = classification.ambiguous_limit();
-            text.push_str(&format!("; buried after {limit} such answers"));
+            let limit = counted(classification.ambiguous_limit().into(), "such answer");
+            text.push_str(&format!("; buried after {limit}"));
         }
         table.row([class.word().to_owned(), text]);
     }
@@ -214,12 +214,14 @@ fn breaker(settings: &breaker::Settings) -> String {
         breaker::WhileOpen::Hold => "deliveries wait",
         breaker::WhileOpen::Bury => "deliveries become dead letters",
     };
-    format!("opens at {threshold} failures in a row for {pause}; {meanwhile}")
+    let failures = counted(threshold.into(), "failure");
+    format!("opens at {failures} in a row for {pause}; {meanwhile}")
 }
 
 fn disabled(endpoint: &EndpointDefaults) -> String {
     let streak = endpoint.health.permanent_streak();
-    let streak = streak.map(|most| format!("after more than {most} permanent failures in a row"));
+    let streak = streak.map(|most| counted(u32::from(most).into(), "permanent failure"));
+    let streak = streak.map(|failures| format!("after more than {failures} in a row"));
     let time = endpoint.health.without_success();
     let time = time.map(|most| format!("after {} without a success", span::format(most)));
     let reasons: Vec<String> = streak.into_iter().chain(time).collect();

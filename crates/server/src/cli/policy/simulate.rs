@@ -7,41 +7,42 @@
 mod json;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use domain::span;
+use domain::span::{self, BadSpan};
 
 use super::source;
 use crate::cli::{Failure, Streams};
 use crate::lab::scenario::{Answer, Outage, Scenario};
 use crate::lab::{self, svg, variant};
-use crate::words::grouped;
+use crate::words::{grouped, printable};
 
 /// The most events of one simulation.
 const MOST_EVENTS: u32 = 10_000_000;
 /// The longest time that events or an outage can take.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
+// A value that begins with a hyphen is let through to our own parsers: theirs is the better message.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// A built-in policy, or a .toml or .json file with one of yours
     #[arg(value_name = "NAME|FILE")]
     policy: String,
     /// How many events there are, up to 10,000,000
-    #[arg(long, value_name = "N", value_parser = events)]
+    #[arg(long, value_name = "N", value_parser = events, allow_hyphen_values = true)]
     events: u32,
     /// The time over which they come, evenly spaced, such as 24h; up to 365d
-    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    #[arg(long, value_name = "DURATION", value_parser = some_time, allow_hyphen_values = true)]
     over: Duration,
-    /// How long the receiver is down, such as 6h; up to 365d
-    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    /// How long the receiver is down, such as 6h; up to 365d, and 0s is never
+    #[arg(long, value_name = "DURATION", value_parser = any_time, allow_hyphen_values = true)]
     outage: Duration,
     /// When it goes down [default: after a tenth of --over, or at once if it stays down for all of it]
-    #[arg(long, value_name = "DURATION", value_parser = any_time)]
+    #[arg(long, value_name = "DURATION", value_parser = any_time, allow_hyphen_values = true)]
     outage_starts: Option<Duration>,
     /// What it answers while it is down
     #[arg(
@@ -52,36 +53,59 @@ pub(crate) struct Arguments {
     )]
     outage_answer: String,
     /// The seed of the dice; the same seed gives the same result
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(
+        long,
+        value_name = "S",
+        default_value_t = 1,
+        value_parser = seed,
+        allow_hyphen_values = true
+    )]
     seed: u64,
     /// Write JSON instead of text
     #[arg(long)]
     json: bool,
-    /// Draw attempts over time into this file
+    /// Draw attempts over time into this file; `-` is standard output, and the table moves to
+    /// standard error
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
+    let picture = arguments.picture()?;
     let preset = source::load(&arguments.policy)?;
     let experiment = lab::simulate(&preset, arguments.scenario())
         .map_err(|error| Failure::Other(error.into()))?;
-    if let Some(path) = &arguments.svg {
+    if let Picture::File(path) = picture {
         std::fs::write(path, svg::draw(&preset.name, &experiment))
             .with_context(|| format!("cannot write the picture to `{}`", path.display()))
             .map_err(Failure::Other)?;
     }
     let notes = variant::notes(&preset);
-    if arguments.json {
-        writeln!(streams.out, "{:#}", json::written(&preset, &experiment, &notes))?;
-    } else {
-        text::write(streams.out, &preset, &experiment, &notes)?;
+    match picture {
+        Picture::Stdout => {
+            write!(streams.out, "{}", svg::draw(&preset.name, &experiment))?;
+            text::write(streams.err, &preset, &experiment, &notes)?;
+        }
+        Picture::None | Picture::File(_) if arguments.json => {
+            writeln!(streams.out, "{:#}", json::written(&preset, &experiment, &notes))?;
+        }
+        Picture::None | Picture::File(_) => {
+            text::write(streams.out, &preset, &experiment, &notes)?;
+        }
     }
-    if let Some(path) = &arguments.svg {
+    if let Picture::File(path) = picture {
         streams.out.flush()?;
-        writeln!(streams.err, "drawn to {}", path.display())?;
+        writeln!(streams.err, "drawn to {}", printable(&path.display().to_string()))?;
     }
     Ok(())
+}
+
+/// Where the picture goes.
+#[derive(Debug, Clone, Copy)]
+enum Picture<'a> {
+    None,
+    File(&'a Path),
+    Stdout,
 }
 
 impl Arguments {
@@ -95,6 +119,18 @@ impl Arguments {
             answer: answer.unwrap_or(Answer::Unavailable),
         };
         Scenario { events: self.events, over: self.over, outage, seed: self.seed }
+    }
+
+    fn picture(&self) -> Result<Picture<'_>, Failure> {
+        match self.svg.as_deref() {
+            None => Ok(Picture::None),
+            Some(path) if path != Path::new("-") => Ok(Picture::File(path)),
+            Some(_) if self.json => Err(Failure::Usage(
+                "--json and `--svg -` both write to standard output; give the picture a file"
+                    .to_owned(),
+            )),
+            Some(_) => Ok(Picture::Stdout),
+        }
     }
 }
 
@@ -110,12 +146,19 @@ fn events(text: &str) -> Result<u32, String> {
     }
 }
 
+fn seed(text: &str) -> Result<u64, String> {
+    let told = || format!("it must be a whole number from 0 to {}, such as 7", u64::MAX);
+    text.parse().map_err(|_| told())
+}
+
 fn any_time(text: &str) -> Result<Duration, String> {
-    let span = span::parse(text).map_err(|error| error.to_string())?;
-    if span > LONGEST {
-        return Err(format!("it is longer than a year; use {} or less", span::format(LONGEST)));
+    let too_long = || format!("it is longer than a year; use {} or less", span::format(LONGEST));
+    match span::parse(text) {
+        Ok(span) if span <= LONGEST => Ok(span),
+        // The lab allows less than a span can be, so its own limit is the one to tell.
+        Ok(_) | Err(BadSpan::TooLong(_)) => Err(too_long()),
+        Err(error) => Err(error.to_string()),
     }
-    Ok(span)
 }
 
 fn some_time(text: &str) -> Result<Duration, String> {
@@ -141,9 +184,19 @@ mod tests {
     }
 
     #[test]
+    fn a_seed_is_any_whole_number_that_fits() {
+        assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
+        for text in ["-1", "1.5", "18446744073709551616", ""] {
+            assert!(seed(text).unwrap_err().starts_with("it must be a whole number"), "{text}");
+        }
+    }
+
+    #[test]
     fn times_are_limited_to_a_year() {
         assert_eq!(some_time("365d"), Ok(LONGEST));
-        assert!(some_time("366d").unwrap_err().ends_with("use 365d or less"));
+        for text in ["366d", "3651d", "99999999999999d"] {
+            assert!(some_time(text).unwrap_err().ends_with("use 365d or less"), "{text}");
+        }
         assert!(some_time("0s").is_err());
         assert_eq!(any_time("0s"), Ok(Duration::ZERO));
     }

@@ -5,36 +5,86 @@ use std::io::Read as _;
 use std::path::Path;
 
 use domain::nearest::nearest;
-use domain::policy::{Preset, preset, preset_names, read_json, read_toml};
+use domain::policy::{Preset, ReadError, preset, preset_names, read_json, read_toml};
 
 use crate::cli::Failure;
+use crate::words::printable;
 
 /// The largest policy file that is read.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
-/// Finds a policy by name, or reads it from a file.
+/// The two ways to write a policy file.
+#[derive(Debug, Clone, Copy)]
+enum Format {
+    Toml,
+    Json,
+}
+
+/// Finds a policy by name, or reads it from a file. Whatever the file holds, its name and summary
+/// can be shown on a terminal afterwards.
 pub(super) fn load(source: &str) -> Result<Preset, Failure> {
     if !source.contains(['.', '/', '\\']) {
         let found = preset(source).map_err(|unknown| Failure::Usage(unknown.to_string()))?;
         return Ok(found.clone());
     }
     let path = Path::new(source);
-    let extension = path.extension().and_then(|it| it.to_str()).unwrap_or_default();
-    let read = match extension {
-        "toml" => read_toml,
-        "json" => read_json,
-        _ => {
-            let text = "is neither a .toml nor a .json file, and no policy has a dot or a slash in its name";
-            return Err(Failure::Usage(format!("`{source}` {text}{}", hint(path))));
-        }
-    };
+    let format = Format::of(path).ok_or_else(|| {
+        let text =
+            "is neither a .toml nor a .json file, and no policy has a dot or a slash in its name";
+        Failure::Usage(format!("`{source}` {text}{}", hint(path)))
+    })?;
     let text = text_of(path).map_err(|why| {
         Failure::Usage(format!("cannot read the policy file `{source}`: {why}{}", hint(path)))
     })?;
-    read(&text).map_err(|error| {
+    if format.is_empty(&text) {
+        let example = format.example();
+        return Err(Failure::Usage(format!(
+            "`{source}` is empty; write what differs from `redial`, for example {example}"
+        )));
+    }
+    let read = format.read(&text).map_err(|error| {
         let told = error.to_string();
         Failure::Usage(format!("in `{source}`: {}", told.trim_end()))
-    })
+    })?;
+    Ok(Preset { name: printable(&read.name), summary: printable(&read.summary), ..read })
+}
+
+impl Format {
+    fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?;
+        let formats = [("toml", Self::Toml), ("json", Self::Json)];
+        let found = formats.into_iter().find(|(name, _)| extension.eq_ignore_ascii_case(name));
+        found.map(|(_, format)| format)
+    }
+
+    fn read(self, text: &str) -> Result<Preset, ReadError> {
+        match self {
+            Self::Toml => read_toml(text),
+            Self::Json => read_json(text),
+        }
+    }
+
+    /// Tells whether a file says nothing. It would be the policy `redial`, which nobody means who
+    /// names a file.
+    fn is_empty(self, text: &str) -> bool {
+        let text = text.trim_start_matches('\u{feff}');
+        match self {
+            Self::Toml => {
+                text.lines().map(str::trim).all(|it| it.is_empty() || it.starts_with('#'))
+            }
+            Self::Json => {
+                let bare: String = text.chars().filter(|it| !it.is_whitespace()).collect();
+                bare.is_empty() || bare == "{}"
+            }
+        }
+    }
+
+    const fn example(self) -> &'static str {
+        match self {
+            Self::Toml => "`policy.max_attempts = 5`",
+            Self::Json => "`{\"policy\": {\"max_attempts\": 5}}`",
+        }
+    }
 }
 
 fn text_of(path: &Path) -> Result<String, String> {
@@ -86,5 +136,26 @@ mod tests {
     #[test]
     fn only_two_formats_are_read() {
         assert!(refusal("mine.yaml").starts_with("`mine.yaml` is neither a .toml nor a .json"));
+    }
+
+    #[test]
+    fn the_formats_are_known_by_their_endings_in_any_case() {
+        assert!(matches!(Format::of(Path::new("a/MINE.TOML")), Some(Format::Toml)));
+        assert!(matches!(Format::of(Path::new("mine.Json")), Some(Format::Json)));
+        assert!(Format::of(Path::new("toml")).is_none());
+    }
+
+    #[test]
+    fn a_document_without_a_word_is_empty() {
+        for text in ["", " \n", "# only a comment\n\n  # another", "\u{feff}"] {
+            assert!(Format::Toml.is_empty(text), "{text:?}");
+        }
+        assert!(!Format::Toml.is_empty("# a\n[policy]"));
+        assert!(Format::Json.is_empty("{ \n}") && Format::Json.is_empty(""));
+        assert!(!Format::Json.is_empty("{\"policy\": {}}"));
+        for format in [Format::Toml, Format::Json] {
+            let example = format.read(format.example().trim_matches('`')).unwrap();
+            assert_eq!(example.policy.limits.max_attempts().map(|it| it.get()), Some(5));
+        }
     }
 }

@@ -40,13 +40,15 @@ fn a_bad_duration_says_how_to_write_one() {
         ("5parsecs", "`parsecs` is not a unit; use ms, s, m, h or d"),
         ("soon", "write for example 30s or 1h30m"),
         ("366d", "use 365d or less"),
-        ("0s", "use 1s or more"),
+        ("99999999999999d", "use 365d or less"),
+        ("-5m", "`-5m` does not begin with a whole number"),
     ];
     for (span, hint) in cases {
         assert!(refusal(&simulate("redial", "10", span, "1h")).contains(hint), "{span}");
         let text = refusal(&simulate("redial", "10", "1h", span));
         assert!(text.contains(hint) && text.contains("--outage"), "{span}");
     }
+    assert!(refusal(&simulate("redial", "10", "0s", "1h")).contains("use 1s or more"));
     let mut late = simulate("redial", "10", "1h", "1h").to_vec();
     late.extend(["--outage-starts", "1y"]);
     assert!(refusal(&late).contains("use ms, s, m, h or d"));
@@ -55,7 +57,7 @@ fn a_bad_duration_says_how_to_write_one() {
 #[test]
 fn the_number_of_events_has_limits() {
     assert!(refusal(&simulate("redial", "0", "1h", "1h")).contains("use 1 or more"));
-    for events in ["10000001", "many", "1e6"] {
+    for events in ["10000001", "many", "1e6", "-1"] {
         let text = refusal(&simulate("redial", events, "1h", "1h"));
         assert!(text.contains("a whole number from 1 to 10,000,000"), "{text}");
     }
@@ -99,8 +101,43 @@ fn a_file_that_cannot_be_read_is_named() {
     assert!(told.ends_with("did you mean the policy `svix`?\n"), "{told}");
     assert!(file_refusal("mine.toml", "[policy\n").contains("line 1"));
     assert!(file_refusal("mine.json", "{").contains("line 1"));
+    assert!(file_refusal("MINE.TOML", "[policy\n").contains("line 1"));
     assert!(file_refusal("mine.yaml", "").contains("neither a .toml nor a .json"));
     assert!(file_refusal("mine.toml", &"#".repeat(1_048_577)).contains("larger than 1 MiB"));
+}
+
+#[test]
+fn an_empty_file_says_what_to_write() {
+    for text in ["", "\n# later\n"] {
+        let told = file_refusal("mine.toml", text);
+        let hint =
+            "is empty; write what differs from `redial`, for example `policy.max_attempts = 5`\n";
+        assert!(told.ends_with(hint), "{told}");
+    }
+    assert!(file_refusal("mine.json", "{}").contains("is empty; "));
+}
+
+#[test]
+fn what_a_file_says_cannot_command_the_terminal() {
+    let told = file_refusal("mine.json", "{\"policy\": {\"a\\u001b[2J\\u009b\\u202e\": 1}}");
+    assert!(told.contains("`policy.a\\u{1b}[2J\\u{9b}\\u{202e}` is not a key here"), "{told}");
+    let told = file_refusal("mine.toml", &format!("{} = 1", "k".repeat(10_000)));
+    assert!(told.lines().all(|line| line.chars().count() <= 200), "{told}");
+    assert!(told.contains('…'), "{told}");
+}
+
+#[test]
+fn a_seed_is_a_whole_number() {
+    let mut arguments = simulate("redial", "10", "1h", "1h").to_vec();
+    arguments.extend(["--seed", "-1"]);
+    assert!(refusal(&arguments).contains("it must be a whole number from 0 to"));
+}
+
+#[test]
+fn standard_output_holds_one_thing_only() {
+    let mut arguments = simulate("redial", "10", "1h", "1h").to_vec();
+    arguments.extend(["--json", "--svg", "-"]);
+    assert!(refusal(&arguments).ends_with("; give the picture a file\n"));
 }
 
 #[test]

@@ -121,6 +121,44 @@ fn the_outage_begins_when_it_is_told_to() {
 }
 
 #[test]
+fn without_an_outage_everything_arrives_at_once() {
+    let found = simulate("redial", "1000", "10h", "0s", &[]);
+    assert_eq!((number(&found, "delivered"), number(&found, "attempts")), (1_000, 1_000));
+    assert_eq!(number(&found["outage"], "lasts_s"), 0);
+    let text = redial(&[
+        "policy", "simulate", "redial", "--events", "1", "--over", "1h", "--outage", "0s",
+    ]);
+    let told = "redial: 1 event over 1h; the receiver is never down; seed 1\n";
+    assert!(text.out.starts_with(told), "{}", text.out);
+}
+
+#[test]
+fn the_picture_can_go_to_standard_output() {
+    let base =
+        ["policy", "simulate", "redial", "--events", "100", "--over", "1h", "--outage", "1h"];
+    let finished = redial(&[&base[..], &["--svg", "-"]].concat());
+    assert_eq!(finished.code, Some(0));
+    assert!(tags(&finished.out).contains(&"svg".to_owned()));
+    assert!(finished.err.starts_with("redial: 100 events"), "{}", finished.err);
+}
+
+#[test]
+fn a_files_name_cannot_command_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    std::fs::write(&path, "name = \"a\\u001b[2J\"\nsummary = \"b\\u202e\"").unwrap();
+    let path = path.to_str().unwrap();
+    let shown = redial(&["policy", "show", path]).out;
+    assert!(shown.starts_with("a\\u{1b}[2J: b\\u{202e}\n"), "{shown}");
+    let base = ["policy", "simulate", path, "--events", "9", "--over", "1h", "--outage", "1h"];
+    for more in [&[][..], &["--json"], &["--svg", "-"]] {
+        let finished = redial(&[&base[..], more].concat());
+        let all = finished.out + &finished.err;
+        assert!(all.contains("[2J") && !all.contains(['\u{1b}', '\u{202e}']), "{all}");
+    }
+}
+
+#[test]
 fn the_picture_is_well_formed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("picture.svg");

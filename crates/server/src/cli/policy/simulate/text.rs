@@ -9,7 +9,7 @@ use domain::span;
 use crate::cli::table::{Side, Table};
 use crate::lab::scenario::{START, Scenario};
 use crate::lab::{Experiment, Observed};
-use crate::words::{grouped, short};
+use crate::words::{counted, grouped, short};
 
 /// Writes the result of a simulation.
 pub(super) fn write(
@@ -20,15 +20,9 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let Experiment { scenario, results } = experiment;
     let Scenario { events, over, outage, seed } = scenario;
-    let (starts, ends) = (span::format(outage.starts), span::format(outage.starts + outage.lasts));
-    writeln!(
-        out,
-        "{}: {} events over {}; the receiver is down from {starts} to {ends} ({}); seed {seed}\n",
-        preset.name,
-        grouped((*events).into()),
-        span::format(*over),
-        outage.answer.word(),
-    )?;
+    let (name, over) = (&preset.name, span::format(*over));
+    let events = counted((*events).into(), "event");
+    writeln!(out, "{name}: {events} over {over}; {outage}; seed {seed}\n")?;
     write!(out, "{}", figures_table(results))?;
     let remarks: Vec<String> = results.iter().flat_map(remarks).collect();
     for (position, text) in remarks.iter().chain(notes).enumerate() {
