@@ -95,13 +95,13 @@ mod tests {
         assert_eq!(versions(&[]), [1, 2]);
         let first = applied(1, "first", "CREATE TABLE one");
         assert_eq!(versions(std::slice::from_ref(&first)), [2]);
-        assert_eq!(versions(&[first, applied(2, "second", "CREATE TABLE two")]), []);
+        assert!(versions(&[first, applied(2, "second", "CREATE TABLE two")]).is_empty());
     }
 
     #[test]
     fn the_next_version_is_worked_with_and_later_ones_are_refused_by_name() {
         let next = applied(3, "third", "CREATE TABLE three");
-        assert_eq!(versions(std::slice::from_ref(&next)), []);
+        assert!(versions(std::slice::from_ref(&next)).is_empty());
         let text = missing(&STEPS, &[next, applied(4, "fourth", "")]).unwrap_err().to_string();
         assert!(text.contains("version 4 (`fourth`)") && text.contains("knows 2"), "{text}");
     }
