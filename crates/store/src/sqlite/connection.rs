@@ -15,11 +15,10 @@ const READER_CACHE: i32 = 8 * 1024;
 /// More statements than there are functions with one.
 const STATEMENTS: usize = 192;
 
-/// Where the file is, and how large it may become.
+/// Where the file is.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) file: PathBuf,
-    pub(super) most_pages: Option<u32>,
 }
 
 impl Place {
@@ -58,9 +57,6 @@ impl Place {
         connection.pragma_update(None, "cache_size", -WRITER_CACHE)?;
         // Checkpoints have a thread of their own.
         connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
-        if let Some(pages) = self.most_pages {
-            connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
-        }
         Ok(connection)
     }
 

@@ -50,6 +50,9 @@ mod upkeep;
 mod walk;
 mod writer;
 
+#[cfg(test)]
+mod plans;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,8 +81,6 @@ pub struct Settings {
     pub clock: Clock,
     /// How long dead letters are kept.
     pub dead_letters_kept: Duration,
-    /// The most pages the file may have, if limited; SQLite's own limit otherwise.
-    pub most_pages: Option<u32>,
 }
 
 impl Settings {
@@ -92,7 +93,6 @@ impl Settings {
             entropy,
             clock,
             dead_letters_kept: limits::DEAD_LETTERS,
-            most_pages: None,
         }
     }
 }
@@ -113,10 +113,10 @@ impl Sqlite {
     /// If another process has it open, its key is another or missing, its schema is not ours, or
     /// the file cannot be used. The text says what to do.
     pub fn open(settings: Settings) -> Result<Self, Error> {
-        let Settings { directory, key, entropy, clock, dead_letters_kept, most_pages } = settings;
+        let Settings { directory, key, entropy, clock, dead_letters_kept } = settings;
         directory::create(&directory)?;
         let lock = directory::Lock::take(&directory, clock())?;
-        let place = Place { file: directory.join("redial.db"), most_pages };
+        let place = Place { file: directory.join("redial.db") };
         let mut connection = place.create()?;
         schema::migrate(&mut connection)?;
         let vault = Arc::new(directory::vault(&directory, key, entropy, &connection)?);
