@@ -13,11 +13,9 @@ use store::{Error, Queue};
 use super::settings;
 
 fn refusal(settings: Settings) -> String {
-    match Sqlite::open(settings) {
-        Err(Error::CannotOpen(text)) => text,
-        Err(other) => panic!("not refused but {other:?}"),
-        Ok(_) => panic!("not refused"),
-    }
+    let error = Sqlite::open(settings).unwrap_err();
+    assert!(matches!(error, Error::CannotOpen(_)), "{error:?}");
+    error.to_string()
 }
 
 fn mode(path: &Path) -> u32 {
