@@ -12,7 +12,14 @@ use domain::time::Timestamp;
 use store::conformance::{Handle, Harness, NOW, Pass};
 use store::sqlite::{Settings, Sqlite};
 
+use crate::{memory, model};
+
 store::conformance!(open);
+
+#[test]
+fn sqlite_answers_like_the_reference() {
+    model::check(memory::open, open);
+}
 
 /// Opens an empty store in a directory of its own.
 pub(crate) async fn open() -> Harness {
