@@ -168,4 +168,33 @@ mod tests {
         assert!(!asked(3));
         assert!(asked(ENOUGH_PAGES));
     }
+
+    #[test]
+    fn a_log_that_is_too_large_begins_anew_unless_somebody_reads_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place { file: directory.path().join("redial.db") };
+        let mut connection = place.create().unwrap();
+        let (wal, _woken) = wal();
+        let wal = Arc::new(wal);
+        wal.watch(&mut connection).unwrap();
+        connection.execute_batch("CREATE TABLE one (a); INSERT INTO one VALUES (1)").unwrap();
+        let pages = || wal.pages.load(Ordering::Relaxed);
+        let grown = pages();
+        assert!(grown > 1, "{grown}");
+        wal.restart_at.store(grown, Ordering::Relaxed);
+
+        let reader = place.read().unwrap();
+        let snapshot = reader.unchecked_transaction().unwrap();
+        snapshot.query_row("SELECT count(*) FROM one", [], |_| Ok(())).unwrap();
+        connection.execute_batch("INSERT INTO one VALUES (2)").unwrap();
+        wal.restart_if_large(&connection);
+        assert_eq!(wal.restart_at.load(Ordering::Relaxed), pages() + ENOUGH_PAGES);
+        drop(snapshot);
+
+        wal.restart_at.store(grown, Ordering::Relaxed);
+        wal.restart_if_large(&connection);
+        assert_eq!(wal.restart_at.load(Ordering::Relaxed), TOO_MANY_PAGES);
+        connection.execute_batch("INSERT INTO one VALUES (3)").unwrap();
+        assert!(pages() < grown, "{} {grown}", pages());
+    }
 }

@@ -17,10 +17,22 @@ use crate::vault::{Entropy, KEY_BYTES, Vault};
 const LOCK: &str = "redial.lock";
 const KEY: &str = "redial.key";
 
-/// Makes the directory, for its owner alone.
+/// Makes the directory, for its owner alone. What is in it is worth nothing if the directory
+/// itself is not on disk, so its parent is synced.
 pub(super) fn create(directory: &Path) -> Result<(), Error> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|error| refusal("the data directory", directory, &error))
+    let failed = |error| refusal("the data directory", directory, &error);
+    if directory.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    match directory.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync(parent).map_err(failed),
+        Some(_) | None => sync(Path::new(".")).map_err(failed),
+    }
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
 }
 
 /// Keeps other processes out of a data directory, as long as it lives.
@@ -124,7 +136,7 @@ fn make_key(directory: &Path, path: &Path, entropy: Entropy) -> Result<[u8; KEY_
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     text.zeroize();
     written.and_then(|()| std::fs::rename(&part, path)).map_err(failed)?;
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
+    sync(directory).map_err(failed)?;
     Ok(key)
 }
 

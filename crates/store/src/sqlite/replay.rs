@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use domain::delivery::Pending;
+use domain::partition::Partition;
 use rusqlite::{Connection, params};
 
 use super::codec;
 use super::writer::Writing;
 use crate::Error;
-use crate::keys::EndpointKey;
+use crate::keys::{DeliveryKey, EndpointKey};
 use crate::queue::{Done, Order, Replay};
 
 /// Writes a chunk. The caller has seen to it that the lease is current.
@@ -23,24 +25,7 @@ pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done,
             Order::Due => pending.due.as_micros(),
             Order::Fifo => writing.memo.next_in_sequence(connection)?,
         };
-        let sql = "UPDATE deliveries SET
-                partition = ?1, turn_order = ?2, state = 0, cause = NULL, turn = ?3, due = ?4,
-                attempts = ?5, ambiguous = ?6, last_wait = ?7, expires_at = ?8, settled_at = NULL
-            WHERE endpoint = ?9 AND message = ?10 AND application = ?11 AND state <> 0";
-        // Needs the primary key of `deliveries`; writes to it and its partial indexes.
-        let changed = connection.prepare_cached(sql)?.execute(params![
-            partition.number(),
-            codec::order(*order),
-            turn,
-            pending.due.as_micros(),
-            pending.budget.attempts,
-            pending.budget.ambiguous,
-            codec::span(pending.budget.last_wait),
-            codec::micros_if_any(pending.budget.expires_at),
-            key.endpoint.0,
-            key.message.0,
-            key.application.0,
-        ])?;
+        let changed = revive(connection, *key, (*partition, *order, turn), pending)?;
         match order {
             Order::Fifo if changed == 0 => writing.memo.take_back(turn),
             Order::Fifo | Order::Due => {}
@@ -55,6 +40,33 @@ pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done,
         fill_tombstone(connection, endpoint)?;
     }
     Ok(Done::Changed(u32::try_from(replayed).unwrap_or(u32::MAX)))
+}
+
+/// Makes a settled delivery pending again; returns the number of rows. Needs the primary key of
+/// `deliveries`; writes to it and its partial indexes.
+fn revive(
+    connection: &Connection,
+    key: DeliveryKey,
+    (partition, order, turn): (Partition, Order, i64),
+    pending: &Pending,
+) -> Result<usize, Error> {
+    let sql = "UPDATE deliveries SET
+            partition = ?1, turn_order = ?2, state = 0, cause = NULL, turn = ?3, due = ?4,
+            attempts = ?5, ambiguous = ?6, last_wait = ?7, expires_at = ?8, settled_at = NULL
+        WHERE endpoint = ?9 AND message = ?10 AND application = ?11 AND state <> 0";
+    Ok(connection.prepare_cached(sql)?.execute(params![
+        partition.number(),
+        codec::order(order),
+        turn,
+        pending.due.as_micros(),
+        pending.budget.attempts,
+        pending.budget.ambiguous,
+        codec::span(pending.budget.last_wait),
+        codec::micros_if_any(pending.budget.expires_at),
+        key.endpoint.0,
+        key.message.0,
+        key.application.0,
+    ])?)
 }
 
 /// Moves a running task from where the chunk began to where it ends; returns the number of rows.

@@ -2,6 +2,7 @@
 
 mod opening;
 mod recovery;
+mod space;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,6 +39,13 @@ pub(crate) async fn open() -> Harness {
 /// Describes a store whose clock stands still.
 fn settings(directory: &Path) -> Settings {
     Settings::new(directory, entropy, Arc::new(|| NOW))
+}
+
+/// Opens a store in a directory that outlives it.
+fn harness(directory: &Path) -> Harness {
+    let store = Sqlite::open(settings(directory)).unwrap();
+    let pass: Pass = Box::new(|_| Box::pin(async { Ok(()) }));
+    Harness::alone(Handle::new(Arc::new(store)), pass)
 }
 
 /// Makes bytes that are never the same twice.

@@ -4,13 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use store::conformance::{Handle, Harness, Scene};
+use store::conformance::Scene;
 use store::keys::Node;
 use store::queue::NextState;
 use store::sqlite::{Settings, Sqlite};
 use store::{Error, Queue};
 
-use super::settings;
+use super::{harness, settings};
 
 fn refusal(settings: Settings) -> String {
     let error = Sqlite::open(settings).unwrap_err();
@@ -20,12 +20,6 @@ fn refusal(settings: Settings) -> String {
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
-}
-
-fn harness(directory: &Path) -> Harness {
-    let store = Sqlite::open(settings(directory)).unwrap();
-    let pass = Box::new(|_| -> store::Answer<'static, ()> { Box::pin(async { Ok(()) }) });
-    Harness::alone(Handle::new(std::sync::Arc::new(store)), pass)
 }
 
 #[test]

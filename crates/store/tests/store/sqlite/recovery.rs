@@ -1,19 +1,10 @@
 //! What is there after the process ended without a word.
 
 use std::fs;
-use std::path::Path;
-use std::sync::Arc;
 
-use store::conformance::{Handle, Harness, Scene};
-use store::sqlite::Sqlite;
+use store::conformance::Scene;
 
-use super::settings;
-
-fn harness(directory: &Path) -> Harness {
-    let store = Sqlite::open(settings(directory)).unwrap();
-    let pass = Box::new(|_| -> store::Answer<'static, ()> { Box::pin(async { Ok(()) }) });
-    Harness::alone(Handle::new(Arc::new(store)), pass)
-}
+use super::harness;
 
 #[tokio::test]
 async fn what_was_acknowledged_survives_the_process() {
