@@ -19,7 +19,7 @@ store::conformance!(open);
 
 #[test]
 fn sqlite_answers_like_the_reference() {
-    model::check(memory::open, open);
+    model::check(8, memory::open, open);
 }
 
 /// Opens an empty store in a directory of its own.
