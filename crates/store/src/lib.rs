@@ -11,6 +11,7 @@
 //! - [`keys`], [`page`], [`error`], [`limits`]: what all of them share
 //! - [`memory`]: the reference, for tests and the simulator
 //! - `conformance`: what every implementation must do, as tests
+//! - [`sqlite`]: the store in one file; [`migrate`]: which schema a store may have
 //!
 //! Durability: when a call that writes has answered, what it wrote is on disk. A call that failed
 //! with a retryable error may have taken effect all the same; repeating it changes nothing more.
@@ -23,8 +24,10 @@ pub mod keys;
 pub mod ledger;
 pub mod limits;
 pub mod memory;
+pub mod migrate;
 pub mod page;
 pub mod queue;
+pub mod sqlite;
 pub mod vault;
 
 use std::pin::Pin;

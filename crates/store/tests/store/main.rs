@@ -4,3 +4,4 @@
 
 mod memory;
 mod model;
+mod sqlite;

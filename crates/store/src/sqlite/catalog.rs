@@ -1,0 +1,146 @@
+//! The catalog, handed to the threads that can do it.
+
+use domain::ids::{ApplicationId, EndpointId};
+use domain::time::Timestamp;
+
+use super::{Sqlite, applications, endpoints, event_types, fan_out, running, secrets, tokens};
+use crate::Answer;
+use crate::catalog::{
+    Application, ApplicationSettings, Catalog, Endpoint, EventType, FanOut, Name, NewApplication,
+    NewEndpoint, Secret, Token,
+};
+use crate::keys::{ApplicationKey, EndpointKey};
+use crate::page::{Listed, Page};
+use crate::queue::Running;
+
+impl Catalog for Sqlite {
+    fn create_application(&self, new: NewApplication) -> Answer<'_, Application> {
+        self.write(move |writing| applications::create(writing, &new))
+    }
+
+    fn application(&self, name: Name<ApplicationId>) -> Answer<'_, Application> {
+        self.read(move |reading| applications::find(reading.connection, &name))
+    }
+
+    fn update_application(
+        &self,
+        key: ApplicationKey,
+        uid: Option<String>,
+        settings: ApplicationSettings,
+        at: Timestamp,
+    ) -> Answer<'_, Application> {
+        let change = applications::Change { key, uid, settings, at };
+        self.write(move |writing| applications::update(writing, &change))
+    }
+
+    fn delete_application(&self, key: ApplicationKey, at: Timestamp) -> Answer<'_, ()> {
+        self.write(move |writing| applications::delete(writing, key, at))
+    }
+
+    fn applications(
+        &self,
+        page: Page<ApplicationId>,
+    ) -> Answer<'_, Listed<Application, ApplicationId>> {
+        self.read(move |reading| applications::list(reading, &page))
+    }
+
+    fn create_endpoint(&self, new: NewEndpoint) -> Answer<'_, Endpoint> {
+        self.write(move |writing| endpoints::create(writing, &new))
+    }
+
+    fn endpoint(
+        &self,
+        application: ApplicationKey,
+        name: Name<EndpointId>,
+    ) -> Answer<'_, Endpoint> {
+        self.read(move |reading| {
+            endpoints::find(reading.connection, reading.vault, application, &name)
+        })
+    }
+
+    fn update_endpoint(&self, endpoint: Endpoint) -> Answer<'_, Endpoint> {
+        self.write(move |writing| endpoints::update(writing, &endpoint))
+    }
+
+    fn delete_endpoint(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        at: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.write(move |writing| endpoints::delete(writing, application, key, at))
+    }
+
+    fn endpoints(
+        &self,
+        application: ApplicationKey,
+        page: Page<EndpointId>,
+    ) -> Answer<'_, Listed<Endpoint, EndpointId>> {
+        self.read(move |reading| endpoints::list(reading, application, &page))
+    }
+
+    fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
+        self.read(move |reading| {
+            endpoints::exists(reading.connection, application, key)?;
+            running::find(reading.connection, key)
+        })
+    }
+
+    fn secrets(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        at: Timestamp,
+    ) -> Answer<'_, Vec<Secret>> {
+        self.read(move |reading| {
+            endpoints::exists(reading.connection, application, key)?;
+            secrets::live(reading.connection, reading.vault, (application, key), at)
+        })
+    }
+
+    fn rotate_secret(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        secret: Secret,
+        grace_ends: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.write(move |writing| secrets::rotate(writing, application, key, (&secret, grace_ends)))
+    }
+
+    fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
+        self.read(move |reading| fan_out::fan_out(reading, application, at))
+    }
+
+    fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()> {
+        self.write(move |writing| event_types::put(writing.connection, &event_type))
+    }
+
+    fn event_type(&self, name: String) -> Answer<'_, EventType> {
+        self.read(move |reading| event_types::find(reading.connection, &name))
+    }
+
+    fn remove_event_type(&self, name: String) -> Answer<'_, ()> {
+        self.write(move |writing| event_types::remove(writing.connection, &name))
+    }
+
+    fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>> {
+        self.read(move |reading| event_types::list(reading, &page))
+    }
+
+    fn create_token(&self, token: Token) -> Answer<'_, ()> {
+        self.write(move |writing| tokens::create(writing.connection, &token))
+    }
+
+    fn token(&self, id: String) -> Answer<'_, Token> {
+        self.read(move |reading| tokens::find(reading.connection, &id))
+    }
+
+    fn revoke_token(&self, id: String, at: Timestamp) -> Answer<'_, ()> {
+        self.write(move |writing| tokens::revoke(writing.connection, &id, at))
+    }
+
+    fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>> {
+        self.read(move |reading| tokens::list(reading, &page))
+    }
+}

@@ -1,0 +1,200 @@
+//! Checkpoints: from the log into the file, on a thread and a connection of their own.
+//!
+//! While it works the writer goes on. Only when the log has become large all the same, because
+//! there was never a moment without new frames, the writer itself makes it begin anew.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::connection::{PATIENCE, Place};
+use crate::Error;
+
+/// A checkpoint begins when so many pages have been added since the last one: 8 MiB.
+const ENOUGH_PAGES: i32 = 2_048;
+/// The writer begins the log anew when it has so many pages: 64 MiB.
+const TOO_MANY_PAGES: i32 = 16_384;
+/// How long the writer waits for readers when it does. If it has to give up, it tries again when
+/// the log has grown by [`ENOUGH_PAGES`].
+const RESTART_PATIENCE: Duration = Duration::from_millis(250);
+
+/// The log, as the writer sees it grow.
+#[derive(Debug)]
+pub(super) struct Wal {
+    /// How many pages it has.
+    pages: AtomicI32,
+    /// How many it had when a checkpoint was last asked for.
+    asked_at: AtomicI32,
+    /// How many it must have for the writer to begin it anew.
+    restart_at: AtomicI32,
+    wake: SyncSender<()>,
+}
+
+/// The thread that checkpoints. It ends when nobody has the log any more.
+pub(super) struct Checkpointer {
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpointer {
+    pub(super) fn start(place: &Place) -> Result<(Self, Arc<Wal>), Error> {
+        let connection = place.write()?;
+        let (wake, woken) = sync_channel(1);
+        let wal = Wal {
+            pages: AtomicI32::new(0),
+            asked_at: AtomicI32::new(0),
+            restart_at: AtomicI32::new(TOO_MANY_PAGES),
+            wake,
+        };
+        let place = place.clone();
+        let thread = Builder::new().name("sqlite-checkpoint".to_owned());
+        let thread = thread.spawn(move || run(&place, connection, &woken));
+        let thread = thread.map_err(|error| Error::unavailable("no thread to tidy on", error))?;
+        Ok((Self { thread: Some(thread) }, Arc::new(wal)))
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn run(place: &Place, connection: Connection, woken: &Receiver<()>) {
+    let mut connection = Some(connection);
+    while woken.recv().is_ok() {
+        // The log stays as it is after an error, and is asked for again when it has grown.
+        let current = connection.take().map_or_else(|| place.write(), Ok);
+        connection = current.ok().filter(|connection| passive(connection).is_ok());
+    }
+}
+
+impl Wal {
+    /// Lets a connection tell how long the log is after each of its commits.
+    pub(super) fn watch(self: &Arc<Self>, connection: &mut Connection) -> Result<(), Error> {
+        // The connection lives as long as the thread that writes, and so does the log.
+        let wal = Arc::downgrade(self);
+        let hook = move |_: &mut rusqlite::hooks::Wal, pages| {
+            if let Some(wal) = wal.upgrade() {
+                wal.has(pages);
+            }
+            Ok(())
+        };
+        Ok(connection.wal_hook(Some(hook))?)
+    }
+
+    fn has(&self, pages: i32) {
+        self.pages.store(pages, Ordering::Relaxed);
+        let asked_at = self.asked_at.load(Ordering::Relaxed);
+        // Shorter than before: it has begun anew by itself.
+        if pages < asked_at {
+            self.asked_at.store(0, Ordering::Relaxed);
+            self.restart_at.store(TOO_MANY_PAGES, Ordering::Relaxed);
+        } else if pages - asked_at >= ENOUGH_PAGES {
+            self.asked_at.store(pages, Ordering::Relaxed);
+            // If it is still at work on the last one, the next will come soon enough.
+            let _woken = self.wake.try_send(());
+        }
+    }
+
+    /// Begins the log anew if it has become too large. Between two transactions of the writer.
+    pub(super) fn restart_if_large(&self, connection: &Connection) {
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages < self.restart_at.load(Ordering::Relaxed) {
+            return;
+        }
+        // Nothing depends on it: if it fails, the log goes on growing until the next try.
+        let _patience = connection.busy_timeout(RESTART_PATIENCE);
+        let begun_anew = restart(connection).unwrap_or(false);
+        let _patience = connection.busy_timeout(PATIENCE);
+        if begun_anew {
+            self.pages.store(0, Ordering::Relaxed);
+            self.asked_at.store(0, Ordering::Relaxed);
+        }
+        let next = if begun_anew { TOO_MANY_PAGES } else { pages.saturating_add(ENOUGH_PAGES) };
+        self.restart_at.store(next, Ordering::Relaxed);
+    }
+}
+
+/// Copies what it can without making anybody wait.
+fn passive(connection: &Connection) -> Result<(), Error> {
+    connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?.query_row([], |_| Ok(()))?;
+    Ok(())
+}
+
+/// Copies everything, so that the log begins anew; answers whether it could.
+fn restart(connection: &Connection) -> Result<bool, Error> {
+    let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(RESTART)")?;
+    Ok(statement.query_row([], |row| row.get::<_, i64>(0))? == 0)
+}
+
+/// Copies everything, and leaves an empty log.
+pub(super) fn truncate(connection: &Connection) -> Result<(), Error> {
+    let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(TRUNCATE)")?;
+    let busy = statement.query_row([], |row| row.get::<_, i64>(0))? != 0;
+    if busy {
+        let text = "the log is still being read; it will be emptied at the next try".to_owned();
+        return Err(Error::Unavailable { text, source: None });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wal() -> (Wal, Receiver<()>) {
+        let (wake, woken) = sync_channel(1);
+        let (pages, asked_at) = (AtomicI32::new(0), AtomicI32::new(0));
+        (Wal { pages, asked_at, restart_at: AtomicI32::new(TOO_MANY_PAGES), wake }, woken)
+    }
+
+    #[test]
+    fn a_checkpoint_is_asked_for_each_time_the_log_has_grown_enough() {
+        let (wal, woken) = wal();
+        let asked = |pages| {
+            wal.has(pages);
+            woken.try_recv().is_ok()
+        };
+        assert!(!asked(ENOUGH_PAGES - 1));
+        assert!(asked(ENOUGH_PAGES));
+        assert!(!asked(ENOUGH_PAGES * 2 - 1));
+        assert!(asked(ENOUGH_PAGES * 2));
+        assert!(!asked(3));
+        assert!(asked(ENOUGH_PAGES));
+    }
+
+    #[test]
+    fn a_log_that_is_too_large_begins_anew_unless_somebody_reads_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place { file: directory.path().join("redial.db") };
+        let mut connection = place.create().unwrap();
+        let (wal, _woken) = wal();
+        let wal = Arc::new(wal);
+        wal.watch(&mut connection).unwrap();
+        connection.execute_batch("CREATE TABLE one (a); INSERT INTO one VALUES (1)").unwrap();
+        let pages = || wal.pages.load(Ordering::Relaxed);
+        let grown = pages();
+        assert!(grown > 1, "{grown}");
+        wal.restart_at.store(grown, Ordering::Relaxed);
+
+        let reader = place.read().unwrap();
+        let snapshot = reader.unchecked_transaction().unwrap();
+        snapshot.query_row("SELECT count(*) FROM one", [], |_| Ok(())).unwrap();
+        connection.execute_batch("INSERT INTO one VALUES (2)").unwrap();
+        wal.restart_if_large(&connection);
+        assert_eq!(wal.restart_at.load(Ordering::Relaxed), pages() + ENOUGH_PAGES);
+        drop(snapshot);
+
+        wal.restart_at.store(grown, Ordering::Relaxed);
+        wal.restart_if_large(&connection);
+        assert_eq!(wal.restart_at.load(Ordering::Relaxed), TOO_MANY_PAGES);
+        connection.execute_batch("INSERT INTO one VALUES (3)").unwrap();
+        assert!(pages() < grown, "{} {grown}", pages());
+    }
+}

@@ -1,0 +1,74 @@
+//! How the file is opened: the same promises on every connection.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::Error;
+
+/// How long a connection waits for a lock. Only a checkpoint that restarts the log ever does.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Memory for pages, in KiB: the writer's, and each reader's. Together the 64 MiB of the budget.
+const WRITER_CACHE: i32 = 40 * 1024;
+const READER_CACHE: i32 = 8 * 1024;
+/// More statements than there are functions with one.
+const STATEMENTS: usize = 192;
+
+/// Where the file is.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) file: PathBuf,
+}
+
+impl Place {
+    /// Opens the file for writing, and makes it if it is not there.
+    pub(super) fn create(&self) -> Result<Connection, Error> {
+        self.writing(OpenFlags::SQLITE_OPEN_CREATE)
+    }
+
+    /// Opens the file for writing; it must be there.
+    pub(super) fn write(&self) -> Result<Connection, Error> {
+        self.writing(OpenFlags::empty())
+    }
+
+    /// Opens the file for reading.
+    pub(super) fn read(&self) -> Result<Connection, Error> {
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        connection.pragma_update(None, "cache_size", -READER_CACHE)?;
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    }
+
+    fn writing(&self, create: OpenFlags) -> Result<Connection, Error> {
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE | create)?;
+        // Only an empty file takes this one, and only before its journal becomes a log.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+        let mode: String =
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+        if mode != "wal" {
+            return Err(Error::CannotOpen(format!(
+                "{} cannot have a write-ahead log (its mode stays `{mode}`); use a local file \
+                 system",
+                self.file.display()
+            )));
+        }
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "cache_size", -WRITER_CACHE)?;
+        // Checkpoints have a thread of their own.
+        connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
+        Ok(connection)
+    }
+
+    fn open(&self, flags: OpenFlags) -> Result<Connection, Error> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.file, flags)?;
+        connection.busy_timeout(PATIENCE)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.pragma_update(None, "foreign_keys", false)?;
+        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        // A read error of a mapped file would be a signal, not an error.
+        connection.pragma_update_and_check(None, "mmap_size", 0, |_| Ok(()))?;
+        Ok(connection)
+    }
+}

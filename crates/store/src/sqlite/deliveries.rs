@@ -1,0 +1,223 @@
+//! Deliveries as they are looked at.
+
+use domain::delivery::Delivery;
+use domain::ids::{DeliveryId, MessageId};
+use domain::replay::StatusClass;
+use domain::time::Timestamp;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::codec;
+use super::reader::Reading;
+use super::upkeep;
+use super::walk::{self, List};
+use super::writer::Writing;
+use crate::Error;
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
+use crate::ledger::{DeliveryEntry, DeliveryFilter};
+use crate::page::{Listed, Page};
+use crate::queue::{Request, RequestKind};
+
+/// Walks an endpoint's deliveries, newest message first.
+pub(super) const OF_ENDPOINT: &str = "SELECT
+        d.endpoint, d.message, d.application, d.state, d.cause, d.due, d.attempts, d.ambiguous,
+        d.last_wait, d.expires_at, d.recorded, d.last_attempt, d.last_status, d.settled_at,
+        m.id AS message_id, m.event_type, m.received_at
+    FROM deliveries AS d CROSS JOIN messages AS m ON m.key = d.message
+    WHERE d.endpoint = ?1 AND d.message < ?2 ORDER BY d.message DESC LIMIT ?3";
+
+/// Walks an application's dead letters, newest message first.
+pub(super) const DEAD_LETTERS: &str = "SELECT
+        d.endpoint, d.message, d.application, d.state, d.cause, d.due, d.attempts, d.ambiguous,
+        d.last_wait, d.expires_at, d.recorded, d.last_attempt, d.last_status, d.settled_at,
+        m.id AS message_id, m.event_type, m.received_at
+    FROM deliveries AS d INDEXED BY deliveries_dead
+    CROSS JOIN messages AS m ON m.key = d.message
+    WHERE d.application = ?1 AND d.state = 2 AND (d.message, d.endpoint) < (?2, ?3)
+    ORDER BY d.message DESC, d.endpoint DESC LIMIT ?4";
+
+pub(super) fn by_id(
+    reading: &Reading<'_>,
+    application: ApplicationKey,
+    id: DeliveryId,
+) -> Result<DeliveryEntry, Error> {
+    reading.at_once(|| {
+        for (message, message_id) in near(reading.connection, application, id)? {
+            // A number that no row can have stands for no endpoint.
+            let endpoint = i64::try_from(id.endpoint_row(&message_id)).map_or(-1, |row| row);
+            let key = DeliveryKey { application, endpoint: EndpointKey(endpoint), message };
+            if let Some(entry) = entry(reading.connection, key)? {
+                return Ok(entry);
+            }
+        }
+        Err(Error::Missing("delivery"))
+    })
+}
+
+pub(super) fn of_message(
+    reading: &Reading<'_>,
+    application: ApplicationKey,
+    message: MessageKey,
+) -> Result<Vec<DeliveryEntry>, Error> {
+    reading.at_once(|| {
+        let mut endpoints = fan_out(reading.connection, message)?;
+        endpoints.sort_unstable();
+        let mut entries = Vec::with_capacity(endpoints.len());
+        for endpoint in endpoints {
+            let key = DeliveryKey { application, endpoint, message };
+            entries.extend(entry(reading.connection, key)?);
+        }
+        Ok(entries)
+    })
+}
+
+/// Needs the primary keys of `deliveries` and `messages`.
+pub(super) fn of_endpoint(
+    reading: &Reading<'_>,
+    (application, endpoint): (ApplicationKey, EndpointKey),
+    filter: &DeliveryFilter,
+    page: &Page<MessageKey>,
+) -> Result<Listed<DeliveryEntry, MessageKey>, Error> {
+    let list = List {
+        onwards: OF_ENDPOINT,
+        backwards: "SELECT d.endpoint, d.message, d.application, d.state, d.cause, d.due,
+                d.attempts, d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.last_attempt,
+                d.last_status, d.settled_at, m.id AS message_id, m.event_type, m.received_at
+            FROM deliveries AS d CROSS JOIN messages AS m ON m.key = d.message
+            WHERE d.endpoint = ?1 AND d.message > ?2 ORDER BY d.message LIMIT ?3",
+        whose: Some(endpoint.0),
+        beginning: vec![Value::Integer(i64::MAX)],
+        at: |message: &MessageKey| vec![Value::Integer(message.0)],
+        page,
+    };
+    walk::page(reading.connection, list, |row| {
+        let entry = of(row)?;
+        let message = entry.key.message;
+        let wanted = entry.key.application == application && wanted(&entry, filter);
+        Ok((message, wanted.then_some(entry)))
+    })
+}
+
+/// Needs the index `deliveries_dead` and the primary keys of `deliveries` and `messages`.
+pub(super) fn dead_letters(
+    reading: &Reading<'_>,
+    application: ApplicationKey,
+    filter: &DeliveryFilter,
+    page: &Page<(MessageKey, EndpointKey)>,
+) -> Result<Listed<DeliveryEntry, (MessageKey, EndpointKey)>, Error> {
+    let list = List {
+        onwards: DEAD_LETTERS,
+        backwards: "SELECT d.endpoint, d.message, d.application, d.state, d.cause, d.due,
+                d.attempts, d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.last_attempt,
+                d.last_status, d.settled_at, m.id AS message_id, m.event_type, m.received_at
+            FROM deliveries AS d INDEXED BY deliveries_dead
+            CROSS JOIN messages AS m ON m.key = d.message
+            WHERE d.application = ?1 AND d.state = 2 AND (d.message, d.endpoint) > (?2, ?3)
+            ORDER BY d.message, d.endpoint LIMIT ?4",
+        whose: Some(application.0),
+        beginning: vec![Value::Integer(i64::MAX), Value::Integer(i64::MAX)],
+        at: at_dead_letter,
+        page,
+    };
+    walk::page(reading.connection, list, |row| {
+        let entry = of(row)?;
+        let place = (entry.key.message, entry.key.endpoint);
+        Ok((place, wanted(&entry, filter).then_some(entry)))
+    })
+}
+
+pub(super) fn cancel(
+    writing: &Writing<'_>,
+    key: DeliveryKey,
+    at: Timestamp,
+) -> Result<DeliveryEntry, Error> {
+    let connection = writing.connection;
+    let found = entry(connection, key)?.ok_or(Error::Missing("delivery"))?;
+    found.state.cancel().map_err(|refusal| Error::Refused(refusal.to_string()))?;
+    let DeliveryKey { application, endpoint, message } = key;
+    let partition = mark_cancelled(connection, key, at)?;
+    let kind = RequestKind::Cancel(message);
+    upkeep::ask(connection, &Request { number: 0, application, endpoint, partition, kind, at })?;
+    entry(connection, key)?.ok_or(Error::Missing("delivery"))
+}
+
+/// A start value at a dead letter.
+fn at_dead_letter((message, endpoint): &(MessageKey, EndpointKey)) -> Vec<Value> {
+    vec![Value::Integer(message.0), Value::Integer(endpoint.0)]
+}
+
+fn wanted(entry: &DeliveryEntry, filter: &DeliveryFilter) -> bool {
+    let class = (entry.recorded > 0).then(|| StatusClass::of(entry.last_status));
+    filter.state.is_none_or(|word| entry.state.word() == word)
+        && filter.cause.is_none_or(|cause| entry.state == Delivery::Dead(cause))
+        && filter.status_class.is_none_or(|wanted| class == Some(wanted))
+        && (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
+        && filter.since.is_none_or(|since| entry.received_at >= since)
+        && filter.until.is_none_or(|until| entry.received_at < until)
+}
+
+/// Returns the messages that a delivery of this id could carry. Needs the index `messages_id`.
+fn near(
+    connection: &Connection,
+    application: ApplicationKey,
+    id: DeliveryId,
+) -> Result<Vec<(MessageKey, MessageId)>, Error> {
+    let sql = "SELECT key, id FROM messages WHERE application = ?1 AND id BETWEEN ?2 AND ?3";
+    let (low, high) = id.message_range();
+    let mut statement = connection.prepare_cached(sql)?;
+    let parameters = params![application.0, low.as_bytes(), high.as_bytes()];
+    let rows = statement
+        .query_map(parameters, |row| Ok((MessageKey(row.get("key")?), codec::id(row, "id")?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Returns the endpoints that a message went to. Needs the primary key of `messages`.
+fn fan_out(connection: &Connection, message: MessageKey) -> Result<Vec<EndpointKey>, Error> {
+    let sql = "SELECT fan_out FROM messages WHERE key = ?1";
+    let found = connection.prepare_cached(sql)?.query_row([message.0], codec::fan_out_of);
+    Ok(found.optional()?.unwrap_or_default())
+}
+
+/// Needs the primary keys of `deliveries` and `messages`.
+fn entry(connection: &Connection, key: DeliveryKey) -> Result<Option<DeliveryEntry>, Error> {
+    let sql = "SELECT d.endpoint, d.message, d.application, d.state, d.cause, d.due, d.attempts,
+            d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.last_attempt, d.last_status,
+            d.settled_at, m.id AS message_id, m.event_type, m.received_at
+        FROM deliveries AS d CROSS JOIN messages AS m ON m.key = d.message
+        WHERE d.endpoint = ?1 AND d.message = ?2 AND d.application = ?3";
+    let parameters = params![key.endpoint.0, key.message.0, key.application.0];
+    Ok(connection.prepare_cached(sql)?.query_row(parameters, of).optional()?)
+}
+
+/// Needs the primary key of `deliveries`; writes to it and `deliveries_pending`.
+fn mark_cancelled(
+    connection: &Connection,
+    key: DeliveryKey,
+    at: Timestamp,
+) -> Result<domain::partition::Partition, Error> {
+    let sql = "UPDATE deliveries SET state = 3, settled_at = ?1
+        WHERE endpoint = ?2 AND message = ?3 AND application = ?4 RETURNING partition";
+    let parameters = params![at.as_micros(), key.endpoint.0, key.message.0, key.application.0];
+    Ok(connection.prepare_cached(sql)?.query_row(parameters, codec::partition)?)
+}
+
+fn of(row: &Row<'_>) -> rusqlite::Result<DeliveryEntry> {
+    let key = DeliveryKey {
+        application: ApplicationKey(row.get("application")?),
+        endpoint: EndpointKey(row.get("endpoint")?),
+        message: MessageKey(row.get("message")?),
+    };
+    let message = codec::id(row, "message_id")?;
+    Ok(DeliveryEntry {
+        key,
+        id: DeliveryId::derive(&message, key.endpoint.0.cast_unsigned()),
+        message,
+        event_type: row.get("event_type")?,
+        received_at: codec::time(row, "received_at")?,
+        state: codec::delivery_of(row)?,
+        settled_at: codec::time_if_any(row, "settled_at")?,
+        recorded: row.get("recorded")?,
+        last_attempt: codec::id_if_any(row, "last_attempt")?,
+        last_status: row.get("last_status")?,
+    })
+}

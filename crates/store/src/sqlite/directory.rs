@@ -1,0 +1,164 @@
+//! The data directory: only its owner can look into it, only one process uses it, and it holds the
+//! key if nobody configured one.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use domain::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension};
+use zeroize::Zeroize;
+
+use super::codec;
+use crate::Error;
+use crate::vault::{Entropy, KEY_BYTES, Vault};
+
+const LOCK: &str = "redial.lock";
+const KEY: &str = "redial.key";
+
+/// Makes the directory, for its owner alone. What is in it is worth nothing if the directory
+/// itself is not on disk, so its parent is synced.
+pub(super) fn create(directory: &Path) -> Result<(), Error> {
+    let failed = |error| refusal("the data directory", directory, &error);
+    if directory.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    match directory.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync(parent).map_err(failed),
+        Some(_) | None => sync(Path::new(".")).map_err(failed),
+    }
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Keeps other processes out of a data directory, as long as it lives.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Locks the directory, and leaves a note that says who did.
+    pub(super) fn take(directory: &Path, now: Timestamp) -> Result<Self, Error> {
+        let path = directory.join(LOCK);
+        let failed = |error| refusal("the lock file", &path, &error);
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(taken(directory, &mut file)),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        file.set_len(0).map_err(failed)?;
+        let note = format!("process {}, started {}\n", std::process::id(), codec::readable(now));
+        file.write_all(note.as_bytes()).map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn taken(directory: &Path, file: &mut File) -> Error {
+    let mut note = String::new();
+    // The note is a courtesy; without it the refusal stands all the same.
+    let _read = file.take(200).read_to_string(&mut note);
+    let who = if note.trim().is_empty() { "another process" } else { note.trim() };
+    Error::CannotOpen(format!(
+        "the data directory {} is in use by {who}; stop it first, or use another directory",
+        directory.display()
+    ))
+}
+
+/// Finds or makes the key, and sees to it that it is the one the store was made with.
+pub(super) fn vault(
+    directory: &Path,
+    key: Option<[u8; KEY_BYTES]>,
+    entropy: Entropy,
+    connection: &Connection,
+) -> Result<Vault, Error> {
+    let path = directory.join(KEY);
+    let canary = canary(connection)?;
+    let given = key.is_some();
+    let mut key = match key {
+        Some(key) => key,
+        None => match read_key(&path)? {
+            Some(key) => key,
+            None if canary.is_some() => return Err(missing_key(&path)),
+            None => make_key(directory, &path, entropy)?,
+        },
+    };
+    let vault = Vault::new(&mut key, entropy);
+    match canary {
+        None => keep_canary(connection, &vault.canary()?)?,
+        Some(canary) if vault.knows(&canary) => {}
+        Some(_) => {
+            let which =
+                if given { "the configured key".into() } else { path.display().to_string() };
+            return Err(Error::CannotOpen(format!(
+                "the store in {} was made with another key than {which}; use the key it was made \
+                 with",
+                directory.display()
+            )));
+        }
+    }
+    Ok(vault)
+}
+
+fn read_key(path: &Path) -> Result<Option<[u8; KEY_BYTES]>, Error> {
+    let mut text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(refusal("the key file", path, &error)),
+    };
+    let key = codec::from_hex(text.trim());
+    text.zeroize();
+    key.map(Some).ok_or_else(|| {
+        Error::CannotOpen(format!(
+            "the key file {} does not hold 64 hexadecimal digits; restore it from a backup",
+            path.display()
+        ))
+    })
+}
+
+/// Makes a key, and has it on disk as a whole before anything is encrypted with it.
+fn make_key(directory: &Path, path: &Path, entropy: Entropy) -> Result<[u8; KEY_BYTES], Error> {
+    let failed = |error| refusal("the key file", path, &error);
+    let mut key = [0; KEY_BYTES];
+    entropy(&mut key);
+    let mut text = codec::hex(&key);
+    let part = path.with_extension("key.part");
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(&part).map_err(failed)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    text.zeroize();
+    written.and_then(|()| std::fs::rename(&part, path)).map_err(failed)?;
+    sync(directory).map_err(failed)?;
+    Ok(key)
+}
+
+fn missing_key(path: &Path) -> Error {
+    Error::CannotOpen(format!(
+        "the key file {} is missing, and the store's secrets cannot be read without it; restore \
+         it from a backup, or configure the key",
+        path.display()
+    ))
+}
+
+fn refusal(what: &str, path: &Path, error: &io::Error) -> Error {
+    Error::CannotOpen(format!("{what} {} cannot be used: {error}", path.display()))
+}
+
+/// Needs the primary key of `meta`.
+fn canary(connection: &Connection) -> Result<Option<Vec<u8>>, Error> {
+    let sql = "SELECT value FROM meta WHERE name = 'canary'";
+    Ok(connection.query_row(sql, [], |row| row.get(0)).optional()?)
+}
+
+fn keep_canary(connection: &Connection, canary: &[u8]) -> Result<(), Error> {
+    connection.execute("INSERT INTO meta (name, value) VALUES ('canary', ?1)", [canary])?;
+    Ok(())
+}

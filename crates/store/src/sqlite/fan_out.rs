@@ -1,0 +1,29 @@
+//! All that fanning a message out and sending it needs, as of one moment.
+
+use domain::time::Timestamp;
+
+use super::reader::Reading;
+use super::{applications, endpoints, running, secrets};
+use crate::Error;
+use crate::catalog::{EndpointView, FanOut};
+use crate::keys::ApplicationKey;
+
+pub(super) fn fan_out(
+    reading: &Reading<'_>,
+    key: ApplicationKey,
+    at: Timestamp,
+) -> Result<FanOut, Error> {
+    reading.at_once(|| {
+        let application = applications::by_key(reading.connection, key)?;
+        let application = application.ok_or(Error::Missing("application"))?;
+        let mut views = Vec::new();
+        for endpoint in endpoints::all(reading, key)? {
+            let whose = (key, endpoint.key);
+            let secrets = secrets::live(reading.connection, reading.vault, whose, at)?;
+            let running = running::find(reading.connection, endpoint.key)?;
+            views.push(EndpointView { endpoint, secrets, running });
+        }
+        let policy = application.settings.policy;
+        Ok(FanOut { revision: application.revision, policy, endpoints: views })
+    })
+}

@@ -1,0 +1,137 @@
+//! Loading: an endpoint's pending deliveries, and which endpoints have any.
+
+use bytes::Bytes;
+use domain::partition::Partition;
+use rusqlite::{Connection, Row, params};
+
+use super::codec;
+use super::reader::Reading;
+use crate::Error;
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
+use crate::queue::{Load, Loaded, PendingDelivery, Waiting};
+
+/// How many endpoints one snapshot looks at.
+const ENDPOINTS_PER_PIECE: u32 = 4_096;
+
+/// Finds the first deliveries of an endpoint. The payload's length is in the row's head, so this
+/// does not read the payload.
+pub(super) const PENDING: &str = "SELECT
+        d.message, d.partition, d.turn, d.due, d.attempts, d.ambiguous, d.last_wait, d.expires_at,
+        d.recorded, d.last_attempt_at, m.id, m.event_type, m.received_at, m.policy,
+        m.content_type, coalesce(length(m.payload), 0) AS payload_length
+    FROM deliveries AS d INDEXED BY deliveries_pending
+    CROSS JOIN messages AS m ON m.key = d.message
+    WHERE d.endpoint = ?1 AND d.state = 0 AND d.application = ?2
+    ORDER BY d.turn, d.message LIMIT ?3";
+
+/// Walks from endpoint to endpoint, whatever the backlog behind each, and finds the first delivery
+/// of each.
+pub(super) const WAITING: &str = "WITH RECURSIVE walk (endpoint) AS (
+        SELECT (SELECT endpoint FROM deliveries INDEXED BY deliveries_pending
+            WHERE state = 0 AND endpoint > ?1 ORDER BY endpoint LIMIT 1)
+        UNION ALL
+        SELECT (SELECT endpoint FROM deliveries INDEXED BY deliveries_pending
+            WHERE state = 0 AND endpoint > walk.endpoint ORDER BY endpoint LIMIT 1)
+        FROM walk WHERE walk.endpoint IS NOT NULL
+        LIMIT ?2
+    )
+    SELECT d.endpoint, d.application, d.partition, d.due
+    FROM walk CROSS JOIN deliveries AS d ON d.endpoint = walk.endpoint AND d.message = (
+        SELECT first.message FROM deliveries AS first INDEXED BY deliveries_pending
+        WHERE first.state = 0 AND first.endpoint = walk.endpoint
+        ORDER BY first.turn, first.message LIMIT 1
+    )";
+
+pub(super) fn load(reading: &Reading<'_>, load: Load) -> Result<Loaded, Error> {
+    reading.at_once(|| {
+        let mut deliveries = pending(reading.connection, load)?;
+        let most = usize::try_from(load.most).unwrap_or(usize::MAX);
+        let complete = deliveries.len() <= most;
+        deliveries.truncate(most);
+        let mut bytes = 0_u64;
+        let mut loaded = Vec::with_capacity(deliveries.len());
+        let mut full = false;
+        for (place, (mut delivery, length)) in deliveries.into_iter().enumerate() {
+            bytes = bytes.saturating_add(length);
+            // The first always comes along: a payload over the limit must not stop its endpoint.
+            full = full || (place > 0 && bytes > load.most_bytes);
+            if !full {
+                delivery.payload = payload(reading.connection, delivery.key.message)?;
+            }
+            loaded.push(delivery);
+        }
+        Ok(Loaded { deliveries: loaded, complete })
+    })
+}
+
+pub(super) fn waiting(
+    reading: &Reading<'_>,
+    partitions: &[Partition],
+) -> Result<Vec<Waiting>, Error> {
+    let mut found = Vec::new();
+    let mut after = EndpointKey(i64::MIN);
+    loop {
+        let piece = piece(reading.connection, after)?;
+        let Some(last) = piece.last() else {
+            return Ok(found);
+        };
+        after = last.endpoint;
+        found.extend(piece.into_iter().filter(|one| partitions.contains(&one.partition)));
+        reading.next_piece();
+    }
+}
+
+/// Needs the index `deliveries_pending` and the primary keys of both tables. One more than asked
+/// for, to know whether these are all.
+fn pending(connection: &Connection, load: Load) -> Result<Vec<(PendingDelivery, u64)>, Error> {
+    let Load { application, endpoint, most, .. } = load;
+    let mut statement = connection.prepare_cached(PENDING)?;
+    let parameters = params![endpoint.0, application.0, i64::from(most) + 1];
+    let rows = statement.query_map(parameters, |row| {
+        let key = DeliveryKey { application, endpoint, message: MessageKey(row.get("message")?) };
+        Ok((pending_of(row, key)?, row.get("payload_length")?))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn pending_of(row: &Row<'_>, key: DeliveryKey) -> rusqlite::Result<PendingDelivery> {
+    Ok(PendingDelivery {
+        key,
+        partition: codec::partition(row)?,
+        turn: row.get("turn")?,
+        pending: codec::pending_of(row)?,
+        recorded: row.get("recorded")?,
+        last_attempt_at: codec::time_if_any(row, "last_attempt_at")?,
+        message: codec::id(row, "id")?,
+        event_type: row.get("event_type")?,
+        received_at: codec::time(row, "received_at")?,
+        policy: row.get("policy")?,
+        content_type: row.get("content_type")?,
+        payload: None,
+    })
+}
+
+/// Needs the primary key of `messages`.
+pub(super) fn payload(
+    connection: &Connection,
+    message: MessageKey,
+) -> Result<Option<Bytes>, Error> {
+    let sql = "SELECT payload FROM messages WHERE key = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let payload: Option<Vec<u8>> = statement.query_row([message.0], |row| row.get(0))?;
+    Ok(payload.map(Bytes::from))
+}
+
+/// Needs the index `deliveries_pending` and the primary key of `deliveries`.
+fn piece(connection: &Connection, after: EndpointKey) -> Result<Vec<Waiting>, Error> {
+    let mut statement = connection.prepare_cached(WAITING)?;
+    let rows = statement.query_map(params![after.0, ENDPOINTS_PER_PIECE], |row| {
+        Ok(Waiting {
+            application: ApplicationKey(row.get("application")?),
+            endpoint: EndpointKey(row.get("endpoint")?),
+            partition: codec::partition(row)?,
+            due: codec::time(row, "due")?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,157 @@
+//! The store in one SQLite file, for one process.
+//!
+//! One thread writes, a few read, one checkpoints; each has its own connection. A batch is one
+//! transaction. Because nobody else writes, the writer keeps in memory what it would otherwise
+//! have to read for each item: revisions, epochs, the next number of the sequence.
+//!
+//! # Layout
+//! - `directory`: the data directory, its lock and its key
+//! - `connection`, `schema`: how the file is opened, and what must be in it
+//! - `writer`, `reader`, `checkpoint`: the threads; `memo`: what the writer remembers
+//! - `accept`, `settle`, `upkeep`, `replay`, `prune`, `purge`: what a batch does
+//! - `load`, `lease`: what the engine reads, and who owns what
+//! - `applications`, `endpoints`, `secrets`, `fan_out`, `event_types`, `tokens`: the catalog
+//! - `messages`, `deliveries`, `attempts`, `rollups`, `tasks`: the ledger; `walk`: its pages
+//! - `queue`, `catalog`, `ledger`: the three traits
+//! - `codec`, `record`, `running`: values as they are stored; `failure`: errors
+
+mod accept;
+mod applications;
+mod attempts;
+mod catalog;
+mod checkpoint;
+mod codec;
+mod connection;
+mod deliveries;
+mod directory;
+mod endpoints;
+mod event_types;
+mod failure;
+mod fan_out;
+mod lease;
+mod ledger;
+mod load;
+mod memo;
+mod messages;
+mod prune;
+mod purge;
+mod queue;
+mod reader;
+mod record;
+mod replay;
+mod rollups;
+mod running;
+mod schema;
+mod secrets;
+mod settle;
+mod tasks;
+mod tokens;
+mod upkeep;
+mod walk;
+mod writer;
+
+#[cfg(test)]
+mod plans;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::time::Timestamp;
+
+use crate::vault::{Entropy, KEY_BYTES};
+use crate::{Answer, Error, limits};
+use checkpoint::Checkpointer;
+use connection::Place;
+use reader::{Readers, Reading};
+use writer::{Writer, WriterThread, Writing};
+
+/// Tells the time of the rows' timeline.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// How a store is opened.
+pub struct Settings {
+    /// The data directory; it is made if it is not there.
+    pub directory: PathBuf,
+    /// The master key; without one, the one in the data directory is used, or made.
+    pub key: Option<[u8; KEY_BYTES]>,
+    /// Where nonces, and a key that has to be made, come from.
+    pub entropy: Entropy,
+    /// The time of the rows' timeline.
+    pub clock: Clock,
+    /// How long dead letters are kept.
+    pub dead_letters_kept: Duration,
+}
+
+impl Settings {
+    /// Makes settings with the usual numbers.
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>, entropy: Entropy, clock: Clock) -> Self {
+        Self {
+            directory: directory.into(),
+            key: None,
+            entropy,
+            clock,
+            dead_letters_kept: limits::DEAD_LETTERS,
+        }
+    }
+}
+
+/// A store in a file. Dropping it waits for what is being written, and closes the file.
+pub struct Sqlite {
+    // In the order in which they end. The lock is the last: then nobody has the file open.
+    readers: Readers,
+    writer: WriterThread,
+    _checkpointer: Checkpointer,
+    _lock: directory::Lock,
+}
+
+impl Sqlite {
+    /// Opens the store in a data directory, or makes one.
+    ///
+    /// # Errors
+    /// If another process has it open, its key is another or missing, its schema is not ours, or
+    /// the file cannot be used. The text says what to do.
+    pub fn open(settings: Settings) -> Result<Self, Error> {
+        let Settings { directory, key, entropy, clock, dead_letters_kept } = settings;
+        directory::create(&directory)?;
+        let lock = directory::Lock::take(&directory, clock())?;
+        let place = Place { file: directory.join("redial.db") };
+        let mut connection = place.create()?;
+        schema::migrate(&mut connection)?;
+        let vault = Arc::new(directory::vault(&directory, key, entropy, &connection)?);
+        let (checkpointer, wal) = Checkpointer::start(&place)?;
+        let writer = Writer {
+            place: place.clone(),
+            clock: clock.clone(),
+            vault: vault.clone(),
+            dead_letters_kept,
+            wal,
+        };
+        let writer = WriterThread::start(writer, connection)?;
+        let readers = Readers::start(&place, &vault, &clock)?;
+        Ok(Self { readers, writer, _checkpointer: checkpointer, _lock: lock })
+    }
+
+    /// Does something in a transaction of its own, on the thread that writes.
+    fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writing<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<'_, T> {
+        self.writer.ask(work)
+    }
+
+    /// Reads something, on one of the threads that read.
+    fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Reading<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<'_, T> {
+        self.readers.ask(work)
+    }
+}
+
+impl std::fmt::Debug for Sqlite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sqlite(…)")
+    }
+}

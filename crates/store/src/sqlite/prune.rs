@@ -1,0 +1,306 @@
+//! Pruning: what has outlived its time goes, so many rows at a step.
+//!
+//! Messages are walked by key, from where the last step stopped, and at most once around. A message
+//! goes with its deliveries, attempts and idempotency key or not at all; one that has more rows than
+//! a step may change has a step of its own. Pages that become free go back to the file system.
+
+use std::collections::BTreeSet;
+
+use domain::ids::{AttemptId, MessageId};
+use domain::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::codec;
+use super::purge;
+use super::writer::Writing;
+use crate::keys::{EndpointKey, MessageKey};
+use crate::{Error, limits};
+
+/// The most messages that a step looks at, whether they go or not.
+const LOOKED_AT: i64 = 1_024;
+/// Free pages that are kept for what comes next, and the most that a step gives back.
+const SPARE_PAGES: i64 = 256;
+const PAGES_PER_STEP: i64 = 64;
+
+/// How many rows a step may still change.
+pub(super) struct Allowance {
+    most: usize,
+    used: usize,
+}
+
+impl Allowance {
+    pub(super) fn left(&self) -> usize {
+        self.most.saturating_sub(self.used)
+    }
+
+    pub(super) fn is_used_up(&self) -> bool {
+        self.left() == 0
+    }
+
+    pub(super) fn used(&mut self, rows: usize) {
+        self.used += rows;
+    }
+
+    /// Uses it for something that is done as a whole; the first thing always fits.
+    pub(super) fn take(&mut self, rows: usize) -> bool {
+        let fits = self.most > 0 && (self.used == 0 || rows <= self.left());
+        if fits {
+            self.used += rows;
+        }
+        fits
+    }
+}
+
+pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Result<usize, Error> {
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut allowance = Allowance { most, used: 0 };
+    purge::applications(writing, &mut allowance)?;
+    purge::endpoints(writing, now, &mut allowance)?;
+    let secrets = remove_secrets(writing.connection, now, allowance.left())?;
+    allowance.used(secrets);
+    prune_messages(writing, now, &mut allowance)?;
+    give_back(writing.connection)?;
+    Ok(allowance.used)
+}
+
+/// Walks the messages from where the last step stopped, once around.
+fn prune_messages(
+    writing: &mut Writing<'_>,
+    now: Timestamp,
+    allowance: &mut Allowance,
+) -> Result<(), Error> {
+    let connection = writing.connection;
+    let start = pruned_up_to(connection)?;
+    let mut around = next_messages(connection, (start, i64::MAX), LOOKED_AT)?;
+    let looked_at = i64::try_from(around.len()).unwrap_or(LOOKED_AT);
+    if looked_at < LOOKED_AT && start > 0 {
+        around.extend(next_messages(connection, (0, start - 1), LOOKED_AT - looked_at)?);
+    }
+    // Whoever stops in the middle goes on there; whoever looked at everything begins anew.
+    let enough = i64::try_from(around.len()).is_ok_and(|rows| rows == LOOKED_AT);
+    let mut stopped_at = around.last().filter(|_| enough).map_or(0, |last| last.key.0 + 1);
+    for message in &around {
+        if allowance.is_used_up() {
+            stopped_at = message.key.0;
+            break;
+        }
+        prune_idempotency(connection, message, now, allowance)?;
+        let goes = message.retained_until < now && is_over(writing, message, now)?;
+        if goes && !remove_message(writing, message, allowance)? {
+            stopped_at = message.key.0;
+            break;
+        }
+    }
+    if stopped_at == start {
+        return Ok(());
+    }
+    set_pruned_up_to(connection, stopped_at)
+}
+
+/// What pruning needs to know of a message.
+pub(super) struct Candidate {
+    pub(super) key: MessageKey,
+    application: i64,
+    id: MessageId,
+    idempotency: Option<[u8; 32]>,
+    received_at: Timestamp,
+    retained_until: Timestamp,
+    fan_out: Vec<EndpointKey>,
+}
+
+impl Candidate {
+    pub(super) fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            key: MessageKey(row.get("key")?),
+            application: row.get("application")?,
+            id: codec::id(row, "id")?,
+            idempotency: row.get("idempotency")?,
+            received_at: codec::time(row, "received_at")?,
+            retained_until: codec::time(row, "retained_until")?,
+            fan_out: codec::fan_out_of(row)?,
+        })
+    }
+}
+
+/// Removes a message's idempotency key when its time is over.
+fn prune_idempotency(
+    connection: &Connection,
+    message: &Candidate,
+    now: Timestamp,
+    allowance: &mut Allowance,
+) -> Result<(), Error> {
+    if now.since(message.received_at) >= limits::IDEMPOTENCY {
+        allowance.used(remove_key(connection, message)?);
+    }
+    Ok(())
+}
+
+/// Tells whether no delivery of a message has to be kept any longer.
+fn is_over(writing: &Writing<'_>, message: &Candidate, now: Timestamp) -> Result<bool, Error> {
+    for endpoint in &message.fan_out {
+        let kept = match find_delivery(writing.connection, *endpoint, message.key)? {
+            None => false,
+            Some(Standing { state: codec::PENDING, .. }) => true,
+            Some(Standing { state: codec::DEAD, settled_at, .. }) => {
+                settled_at.is_some_and(|settled| settled.after(writing.dead_letters_kept) >= now)
+            }
+            Some(_) => false,
+        };
+        if kept {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Removes a message with all that is its; answers whether the allowance was enough for it.
+pub(super) fn remove_message(
+    writing: &mut Writing<'_>,
+    message: &Candidate,
+    allowance: &mut Allowance,
+) -> Result<bool, Error> {
+    let connection = writing.connection;
+    let mut rows = 1 + message.fan_out.len();
+    let mut last_attempts = Vec::new();
+    for endpoint in &message.fan_out {
+        if let Some(delivery) = find_delivery(connection, *endpoint, message.key)? {
+            rows += delivery.recorded;
+            last_attempts.push((*endpoint, delivery.last_attempt));
+        }
+    }
+    if !allowance.take(rows) {
+        return Ok(false);
+    }
+    for (endpoint, mut attempt) in last_attempts {
+        while let Some(id) = attempt {
+            attempt = remove_attempt(connection, endpoint, id)?;
+        }
+        remove_delivery(connection, endpoint, message.key)?;
+    }
+    remove_key(connection, message)?;
+    remove_row(connection, message.key)?;
+    for endpoint in BTreeSet::from_iter(message.fan_out.iter().copied()) {
+        purge::retire(writing, endpoint)?;
+    }
+    Ok(true)
+}
+
+/// What pruning needs to know of a delivery.
+struct Standing {
+    state: i64,
+    settled_at: Option<Timestamp>,
+    recorded: usize,
+    last_attempt: Option<AttemptId>,
+}
+
+/// Needs the primary key of `meta`.
+fn pruned_up_to(connection: &Connection) -> Result<i64, Error> {
+    let sql = "SELECT value FROM meta WHERE name = 'pruned_up_to'";
+    let found = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(found.unwrap_or(0))
+}
+
+/// Needs the primary key of `meta`.
+fn set_pruned_up_to(connection: &Connection, key: i64) -> Result<(), Error> {
+    let sql = "INSERT INTO meta (name, value) VALUES ('pruned_up_to', ?1)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    connection.prepare_cached(sql)?.execute([key])?;
+    Ok(())
+}
+
+/// Needs the primary key of `messages`.
+fn next_messages(
+    connection: &Connection,
+    (first, last): (i64, i64),
+    most: i64,
+) -> Result<Vec<Candidate>, Error> {
+    let sql = "SELECT key, application, id, idempotency, received_at, retained_until, fan_out
+        FROM messages WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([first, last, most], Candidate::of)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Needs the primary key of `deliveries`.
+fn find_delivery(
+    connection: &Connection,
+    endpoint: EndpointKey,
+    message: MessageKey,
+) -> Result<Option<Standing>, Error> {
+    let sql = "SELECT state, settled_at, recorded, last_attempt FROM deliveries
+        WHERE endpoint = ?1 AND message = ?2";
+    let found = connection.prepare_cached(sql)?.query_row([endpoint.0, message.0], |row| {
+        Ok(Standing {
+            state: row.get("state")?,
+            settled_at: codec::time_if_any(row, "settled_at")?,
+            recorded: row.get("recorded")?,
+            last_attempt: codec::id_if_any(row, "last_attempt")?,
+        })
+    });
+    Ok(found.optional()?)
+}
+
+/// Removes an attempt, and returns the one before it. Needs the primary key of `attempts`.
+fn remove_attempt(
+    connection: &Connection,
+    endpoint: EndpointKey,
+    id: AttemptId,
+) -> Result<Option<AttemptId>, Error> {
+    let sql = "DELETE FROM attempts WHERE endpoint = ?1 AND id = ?2 RETURNING previous";
+    let mut statement = connection.prepare_cached(sql)?;
+    let removed = statement
+        .query_row(params![endpoint.0, id.as_bytes()], |row| codec::id_if_any(row, "previous"));
+    Ok(removed.optional()?.flatten())
+}
+
+/// Needs the primary key of `deliveries`.
+fn remove_delivery(
+    connection: &Connection,
+    endpoint: EndpointKey,
+    message: MessageKey,
+) -> Result<(), Error> {
+    let sql = "DELETE FROM deliveries WHERE endpoint = ?1 AND message = ?2";
+    connection.prepare_cached(sql)?.execute([endpoint.0, message.0])?;
+    Ok(())
+}
+
+/// Removes a message's idempotency key, unless a later message has taken it over. Needs the
+/// primary key of `idempotency`.
+fn remove_key(connection: &Connection, message: &Candidate) -> Result<usize, Error> {
+    let Some(hash) = message.idempotency else {
+        return Ok(0);
+    };
+    let sql = "DELETE FROM idempotency WHERE application = ?1 AND hash = ?2 AND message = ?3";
+    let parameters = params![message.application, hash, message.id.as_bytes()];
+    Ok(connection.prepare_cached(sql)?.execute(parameters)?)
+}
+
+/// Needs the primary key of `messages`.
+fn remove_row(connection: &Connection, key: MessageKey) -> Result<(), Error> {
+    connection.prepare_cached("DELETE FROM messages WHERE key = ?1")?.execute([key.0])?;
+    Ok(())
+}
+
+/// Needs the index `endpoint_secrets_expiring`.
+fn remove_secrets(connection: &Connection, now: Timestamp, most: usize) -> Result<usize, Error> {
+    let sql = "DELETE FROM endpoint_secrets WHERE (endpoint, number) IN (
+            SELECT endpoint, number FROM endpoint_secrets INDEXED BY endpoint_secrets_expiring
+            WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)";
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    Ok(connection.prepare_cached(sql)?.execute(params![now.as_micros(), most])?)
+}
+
+/// Gives some free pages back to the file system.
+fn give_back(connection: &Connection) -> Result<(), Error> {
+    let free: i64 =
+        connection.prepare_cached("PRAGMA freelist_count")?.query_row([], |row| row.get(0))?;
+    let pages = (free - SPARE_PAGES).min(PAGES_PER_STEP);
+    if pages <= 0 {
+        return Ok(());
+    }
+    // It takes no parameters, and each step of the statement gives back one page.
+    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+    let mut rows = statement.query([])?;
+    while rows.next()?.is_some() {}
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! Purging: what is left of deleted applications and endpoints goes, so many rows at a step.
+
+use domain::delivery::Cause;
+use domain::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::codec;
+use super::prune::{self, Allowance, Candidate};
+use super::rollups;
+use super::writer::Writing;
+use crate::Error;
+use crate::keys::{ApplicationKey, EndpointKey};
+use crate::queue::Subject;
+
+/// How many messages a statement fetches at a time.
+const AT_A_TIME: i64 = 64;
+
+/// Removes what belongs to deleted applications, their own rows last.
+pub(super) fn applications(
+    writing: &mut Writing<'_>,
+    allowance: &mut Allowance,
+) -> Result<(), Error> {
+    while !allowance.is_used_up() {
+        let Some(application) = deleted_application(writing.connection)? else {
+            return Ok(());
+        };
+        if !messages(writing, application, allowance)? {
+            return Ok(());
+        }
+        for endpoint in endpoints_of(writing.connection, application)? {
+            remove_sums(writing.connection, Subject::Endpoint(endpoint), allowance)?;
+            if !allowance.take(1) {
+                return Ok(());
+            }
+            remove_endpoint(writing.connection, endpoint)?;
+        }
+        remove_sums(writing.connection, Subject::Application(application), allowance)?;
+        remove_keys(writing.connection, application, allowance)?;
+        if !allowance.take(1) {
+            return Ok(());
+        }
+        remove_tasks(writing.connection, application)?;
+        remove_requests(writing.connection, application)?;
+        remove_application(writing.connection, application)?;
+        writing.memo.forget(application);
+    }
+    Ok(())
+}
+
+/// Buries what is pending for deleted endpoints. What nothing refers to any more goes.
+pub(super) fn endpoints(
+    writing: &mut Writing<'_>,
+    now: Timestamp,
+    allowance: &mut Allowance,
+) -> Result<(), Error> {
+    while !allowance.is_used_up() {
+        let Some(endpoint) = deleted_endpoint(writing.connection)? else {
+            return Ok(());
+        };
+        allowance.used(bury(writing.connection, endpoint, now, allowance.left())?);
+        if allowance.is_used_up() {
+            return Ok(());
+        }
+        remove_secrets(writing.connection, endpoint)?;
+        mark_emptied(writing.connection, endpoint)?;
+        allowance.used(retire(writing, endpoint)?);
+    }
+    Ok(())
+}
+
+/// Removes the tombstone of an endpoint that nothing refers to any more.
+pub(super) fn retire(writing: &mut Writing<'_>, endpoint: EndpointKey) -> Result<usize, Error> {
+    let Some(application) = unreferenced(writing.connection, endpoint)? else {
+        return Ok(0);
+    };
+    remove_endpoint(writing.connection, endpoint)?;
+    writing.memo.forget(application);
+    Ok(1)
+}
+
+/// Removes an application's messages; answers whether these were all.
+fn messages(
+    writing: &mut Writing<'_>,
+    application: ApplicationKey,
+    allowance: &mut Allowance,
+) -> Result<bool, Error> {
+    loop {
+        let some = messages_of(writing.connection, application)?;
+        if some.is_empty() {
+            return Ok(true);
+        }
+        for message in &some {
+            if !prune::remove_message(writing, message, allowance)? {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// Needs the index `applications_deleted`.
+fn deleted_application(connection: &Connection) -> Result<Option<ApplicationKey>, Error> {
+    let sql = "SELECT key FROM applications INDEXED BY applications_deleted
+        WHERE deleted_at IS NOT NULL ORDER BY key LIMIT 1";
+    let key = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(key.map(ApplicationKey))
+}
+
+/// Needs the index `messages_id`.
+fn messages_of(
+    connection: &Connection,
+    application: ApplicationKey,
+) -> Result<Vec<Candidate>, Error> {
+    let sql = "SELECT key, application, id, idempotency, received_at, retained_until, fan_out
+        FROM messages INDEXED BY messages_id WHERE application = ?1 ORDER BY id LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([application.0, AT_A_TIME], Candidate::of)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Needs the index `endpoints_id`.
+fn endpoints_of(
+    connection: &Connection,
+    application: ApplicationKey,
+) -> Result<Vec<EndpointKey>, Error> {
+    let sql =
+        "SELECT key FROM endpoints INDEXED BY endpoints_id WHERE application = ?1 ORDER BY id";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([application.0], |row| row.get(0).map(EndpointKey))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Needs the primary key of `rollups`.
+fn remove_sums(
+    connection: &Connection,
+    subject: Subject,
+    allowance: &mut Allowance,
+) -> Result<(), Error> {
+    let sql = "DELETE FROM rollups WHERE subject = ?1 AND key = ?2 AND minute IN (
+            SELECT minute FROM rollups WHERE subject = ?1 AND key = ?2 LIMIT ?3)";
+    let (subject, key) = rollups::subject(subject);
+    let most = i64::try_from(allowance.left()).unwrap_or(i64::MAX);
+    allowance.used(connection.prepare_cached(sql)?.execute(params![subject, key, most])?);
+    Ok(())
+}
+
+/// Needs the primary key of `idempotency`.
+fn remove_keys(
+    connection: &Connection,
+    application: ApplicationKey,
+    allowance: &mut Allowance,
+) -> Result<(), Error> {
+    let sql = "DELETE FROM idempotency WHERE application = ?1 AND hash IN (
+            SELECT hash FROM idempotency WHERE application = ?1 LIMIT ?2)";
+    let most = i64::try_from(allowance.left()).unwrap_or(i64::MAX);
+    allowance.used(connection.prepare_cached(sql)?.execute(params![application.0, most])?);
+    Ok(())
+}
+
+/// Needs the index `replay_tasks_application`.
+fn remove_tasks(connection: &Connection, application: ApplicationKey) -> Result<(), Error> {
+    let sql = "DELETE FROM replay_tasks WHERE application = ?1";
+    connection.prepare_cached(sql)?.execute([application.0])?;
+    Ok(())
+}
+
+/// Walks the whole table; there are never many.
+fn remove_requests(connection: &Connection, application: ApplicationKey) -> Result<(), Error> {
+    let sql = "DELETE FROM requests WHERE application = ?1";
+    connection.prepare_cached(sql)?.execute([application.0])?;
+    Ok(())
+}
+
+/// Needs the primary key of `applications`.
+fn remove_application(connection: &Connection, application: ApplicationKey) -> Result<(), Error> {
+    let sql = "DELETE FROM applications WHERE key = ?1";
+    connection.prepare_cached(sql)?.execute([application.0])?;
+    Ok(())
+}
+
+/// Removes an endpoint's row, its secrets and its running state.
+fn remove_endpoint(connection: &Connection, endpoint: EndpointKey) -> Result<(), Error> {
+    remove_secrets(connection, endpoint)?;
+    remove_state(connection, endpoint)?;
+    remove_endpoint_row(connection, endpoint)
+}
+
+/// Needs the primary key of `endpoint_secrets`.
+fn remove_secrets(connection: &Connection, endpoint: EndpointKey) -> Result<(), Error> {
+    let sql = "DELETE FROM endpoint_secrets WHERE endpoint = ?1";
+    connection.prepare_cached(sql)?.execute([endpoint.0])?;
+    Ok(())
+}
+
+/// Needs the primary key of `endpoint_state`.
+fn remove_state(connection: &Connection, endpoint: EndpointKey) -> Result<(), Error> {
+    let sql = "DELETE FROM endpoint_state WHERE endpoint = ?1";
+    connection.prepare_cached(sql)?.execute([endpoint.0])?;
+    Ok(())
+}
+
+/// Needs the primary key of `endpoints`.
+fn remove_endpoint_row(connection: &Connection, endpoint: EndpointKey) -> Result<(), Error> {
+    connection.prepare_cached("DELETE FROM endpoints WHERE key = ?1")?.execute([endpoint.0])?;
+    Ok(())
+}
+
+/// Needs the index `endpoints_deleted`.
+fn deleted_endpoint(connection: &Connection) -> Result<Option<EndpointKey>, Error> {
+    let sql = "SELECT key FROM endpoints INDEXED BY endpoints_deleted
+        WHERE state = 3 AND emptied = 0 ORDER BY key LIMIT 1";
+    let key = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(key.map(EndpointKey))
+}
+
+/// Needs the index `deliveries_pending`; writes to `deliveries`, its partial indexes.
+fn bury(
+    connection: &Connection,
+    endpoint: EndpointKey,
+    now: Timestamp,
+    most: usize,
+) -> Result<usize, Error> {
+    let sql = "UPDATE deliveries SET state = 2, cause = ?1, settled_at = ?2
+        WHERE endpoint = ?3 AND message IN (
+            SELECT message FROM deliveries INDEXED BY deliveries_pending
+            WHERE endpoint = ?3 AND state = 0 ORDER BY turn, message LIMIT ?4)";
+    let cause = codec::cause(Cause::EndpointDeleted);
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let parameters = params![cause, now.as_micros(), endpoint.0, most];
+    Ok(connection.prepare_cached(sql)?.execute(parameters)?)
+}
+
+/// Needs the primary key of `endpoints`.
+fn mark_emptied(connection: &Connection, endpoint: EndpointKey) -> Result<(), Error> {
+    let sql = "UPDATE endpoints SET emptied = 1 WHERE key = ?1";
+    connection.prepare_cached(sql)?.execute([endpoint.0])?;
+    Ok(())
+}
+
+/// Returns the application of a tombstone that nothing refers to. Needs the primary keys of
+/// `endpoints` and `deliveries`.
+fn unreferenced(
+    connection: &Connection,
+    endpoint: EndpointKey,
+) -> Result<Option<ApplicationKey>, Error> {
+    let sql = "SELECT application FROM endpoints
+        WHERE key = ?1 AND state = 3 AND emptied = 1
+            AND NOT EXISTS (SELECT 1 FROM deliveries WHERE endpoint = ?1)";
+    let mut statement = connection.prepare_cached(sql)?;
+    let application = statement.query_row([endpoint.0], |row| row.get(0)).optional()?;
+    Ok(application.map(ApplicationKey))
+}

@@ -1,0 +1,59 @@
+//! The hot path, handed to the threads that can do it.
+
+use domain::partition::Partition;
+
+use super::{Sqlite, accept, lease, load, settle, upkeep};
+use crate::keys::{Lease, Node};
+use crate::queue::{Batch, Committed, Load, Loaded, Queue, Renewal, Request, Waiting};
+use crate::{Answer, Error};
+
+impl Queue for Sqlite {
+    fn commit(&self, batch: Batch) -> Answer<'_, Committed> {
+        self.write(move |writing| {
+            let mut committed = Committed::default();
+            for item in &batch.accepts {
+                committed.accepts.push(accept::accept(writing, item)?);
+            }
+            for item in &batch.settles {
+                committed.settles.push(settle::settle(writing, item)?);
+            }
+            for step in &batch.upkeep {
+                committed.upkeep.push(upkeep::keep_up(writing, step)?);
+            }
+            Ok(committed)
+        })
+    }
+
+    fn load(&self, load: Load) -> Answer<'_, Loaded> {
+        self.read(move |reading| load::load(reading, load))
+    }
+
+    fn waiting(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Waiting>> {
+        self.read(move |reading| load::waiting(reading, &partitions))
+    }
+
+    fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
+        self.read(move |reading| {
+            let mut requests = upkeep::requests(reading)?;
+            requests.retain(|request| partitions.contains(&request.partition));
+            Ok(requests)
+        })
+    }
+
+    fn renew(&self, node: Node) -> Answer<'_, Renewal> {
+        self.writer.recall(move |memo, now| lease::renew(memo, &node, now))
+    }
+
+    fn take(&self, node: Node, most: u8) -> Answer<'_, Vec<Lease>> {
+        self.write(move |writing| lease::take(writing, &node, most))
+    }
+
+    fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()> {
+        self.writer.recall(move |memo, _| lease::release(memo, &node, &leases))
+    }
+
+    fn woken(&self) -> Answer<'_, Vec<Partition>> {
+        // There is no other node.
+        Box::pin(std::future::pending::<Result<_, Error>>())
+    }
+}

@@ -1,0 +1,164 @@
+//! The threads that read, each with its own connection and its own snapshot.
+//!
+//! A snapshot that stays open keeps the log from beginning anew. So no read may take longer than
+//! [`LONGEST_READ`]: it is interrupted, and whoever wants much asks in pieces.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::connection::Place;
+use super::{Clock, failure};
+use crate::{Answer, Error, Vault};
+
+const THREADS: usize = 3;
+/// The most reads that wait; whoever comes later waits to be let in.
+const WAITING_JOBS: usize = 64;
+/// The longest that a read may take.
+const LONGEST_READ: Duration = Duration::from_secs(1);
+/// How many steps of SQLite's machine lie between two looks at the clock: well under a millisecond.
+const STEPS_PER_LOOK: i32 = 20_000;
+
+type Job = Box<dyn FnOnce(&mut Desk) + Send>;
+
+/// What a read works with.
+pub(super) struct Reading<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) vault: &'a Vault,
+    watch: &'a Watch,
+}
+
+/// The way to the threads that read.
+pub(super) struct Readers {
+    jobs: Option<mpsc::Sender<Job>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What a thread works with. Without a connection, the file is to be opened again.
+struct Desk {
+    place: Place,
+    vault: Arc<Vault>,
+    watch: Watch,
+    connection: Option<Connection>,
+}
+
+/// When the running read must have ended.
+#[derive(Clone)]
+struct Watch {
+    clock: Clock,
+    ends_at: Arc<AtomicI64>,
+}
+
+impl Readers {
+    pub(super) fn start(place: &Place, vault: &Arc<Vault>, clock: &Clock) -> Result<Self, Error> {
+        let (jobs, queue) = mpsc::channel::<Job>(WAITING_JOBS);
+        let queue = Arc::new(Mutex::new(queue));
+        let mut threads = Vec::with_capacity(THREADS);
+        for number in 0..THREADS {
+            let watch = Watch { clock: clock.clone(), ends_at: Arc::default() };
+            let connection = Some(watch.open(place)?);
+            let (place, vault) = (place.clone(), vault.clone());
+            let mut desk = Desk { place, vault, watch, connection };
+            let queue = queue.clone();
+            let thread = Builder::new().name(format!("sqlite-reader-{number}"));
+            let thread = thread.spawn(move || {
+                while let Some(job) = next(&queue) {
+                    desk.carry_out(job);
+                }
+            });
+            threads.push(thread.map_err(|error| Error::unavailable("no thread to read", error))?);
+        }
+        Ok(Self { jobs: Some(jobs), threads })
+    }
+
+    /// Reads something.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Reading<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<'_, T> {
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            let job: Job = Box::new(move |desk| drop(reply.send(desk.read(work))));
+            let jobs = self.jobs.as_ref().ok_or_else(failure::gone)?;
+            jobs.send(job).await.map_err(|_| failure::gone())?;
+            answer.await.map_err(|_| failure::gone())?
+        })
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            let _ended = thread.join();
+        }
+    }
+}
+
+/// Waits for the next job; one thread waits in the queue, the others for their turn to.
+fn next(queue: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv()
+}
+
+impl Desk {
+    fn carry_out(&mut self, job: Job) {
+        if catch_unwind(AssertUnwindSafe(|| job(self))).is_err() {
+            self.connection = None;
+        }
+    }
+
+    fn read<T>(&mut self, work: impl FnOnce(&Reading<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.watch.open(&self.place)?,
+        };
+        let (vault, watch) = (&*self.vault, &self.watch);
+        watch.begin();
+        let result = work(&Reading { connection: &connection, vault, watch });
+        if !result.as_ref().is_err_and(failure::is_doubtful) {
+            self.connection = Some(connection);
+        }
+        result
+    }
+}
+
+impl Reading<'_> {
+    /// Begins another piece of a long read. No statement may be open.
+    pub(super) fn next_piece(&self) {
+        self.watch.begin();
+    }
+
+    /// Reads several things as of one moment.
+    pub(super) fn at_once<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        let snapshot = self.connection.unchecked_transaction()?;
+        let result = work()?;
+        snapshot.commit()?;
+        Ok(result)
+    }
+}
+
+impl Watch {
+    fn open(&self, place: &Place) -> Result<Connection, Error> {
+        let mut connection = place.read()?;
+        let watch = self.clone();
+        connection.progress_handler(STEPS_PER_LOOK, Some(move || watch.is_over()))?;
+        Ok(connection)
+    }
+
+    fn begin(&self) {
+        let end = (self.clock)().after(LONGEST_READ);
+        self.ends_at.store(end.as_micros(), Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        (self.clock)().as_micros() > self.ends_at.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Replays: a chunk of a task, written only if the task is where the chunk began.
+
+use std::collections::BTreeSet;
+
+use domain::delivery::Pending;
+use domain::partition::Partition;
+use rusqlite::{Connection, params};
+
+use super::codec;
+use super::writer::Writing;
+use crate::Error;
+use crate::keys::{DeliveryKey, EndpointKey};
+use crate::queue::{Done, Order, Replay};
+
+/// Writes a chunk. The caller has seen to it that the lease is current.
+pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done, Error> {
+    let connection = writing.connection;
+    if advance(connection, replay)? == 0 {
+        return Ok(Done::Fenced);
+    }
+    let mut replayed = 0;
+    let mut endpoints = BTreeSet::new();
+    for (key, partition, order, pending) in &replay.deliveries {
+        let turn = match order {
+            Order::Due => pending.due.as_micros(),
+            Order::Fifo => writing.memo.next_in_sequence(connection)?,
+        };
+        let changed = revive(connection, *key, (*partition, *order, turn), pending)?;
+        match order {
+            Order::Fifo if changed == 0 => writing.memo.take_back(turn),
+            Order::Fifo | Order::Due => {}
+        }
+        if changed > 0 {
+            endpoints.insert(key.endpoint);
+        }
+        replayed += changed;
+    }
+    count(connection, replay, replayed)?;
+    for endpoint in endpoints {
+        fill_tombstone(connection, endpoint)?;
+    }
+    Ok(Done::Changed(u32::try_from(replayed).unwrap_or(u32::MAX)))
+}
+
+/// Makes a settled delivery pending again; returns the number of rows. Needs the primary key of
+/// `deliveries`; writes to it and its partial indexes.
+fn revive(
+    connection: &Connection,
+    key: DeliveryKey,
+    (partition, order, turn): (Partition, Order, i64),
+    pending: &Pending,
+) -> Result<usize, Error> {
+    let sql = "UPDATE deliveries SET
+            partition = ?1, turn_order = ?2, state = 0, cause = NULL, turn = ?3, due = ?4,
+            attempts = ?5, ambiguous = ?6, last_wait = ?7, expires_at = ?8, settled_at = NULL
+        WHERE endpoint = ?9 AND message = ?10 AND application = ?11 AND state <> 0";
+    Ok(connection.prepare_cached(sql)?.execute(params![
+        partition.number(),
+        codec::order(order),
+        turn,
+        pending.due.as_micros(),
+        pending.budget.attempts,
+        pending.budget.ambiguous,
+        codec::span(pending.budget.last_wait),
+        codec::micros_if_any(pending.budget.expires_at),
+        key.endpoint.0,
+        key.message.0,
+        key.application.0,
+    ])?)
+}
+
+/// Moves a running task from where the chunk began to where it ends; returns the number of rows.
+/// Needs the primary key of `replay_tasks`.
+fn advance(connection: &Connection, replay: &Replay) -> Result<usize, Error> {
+    let sql = "UPDATE replay_tasks SET cursor = ?1, state = ?2, updated_at = ?3
+        WHERE id = ?4 AND state = 0 AND cursor IS ?5";
+    Ok(connection.prepare_cached(sql)?.execute(params![
+        replay.next_cursor.map(|message| message.0),
+        i64::from(replay.next_cursor.is_none()),
+        replay.at.as_micros(),
+        replay.task.as_bytes(),
+        replay.cursor.map(|message| message.0),
+    ])?)
+}
+
+/// Needs the primary key of `replay_tasks`.
+fn count(connection: &Connection, replay: &Replay, replayed: usize) -> Result<(), Error> {
+    let sql = "UPDATE replay_tasks SET replayed = replayed + ?1 WHERE id = ?2";
+    connection.prepare_cached(sql)?.execute(params![replayed, replay.task.as_bytes()])?;
+    Ok(())
+}
+
+/// Lets pruning look again at a deleted endpoint that got something pending. Needs the primary
+/// key of `endpoints`.
+fn fill_tombstone(connection: &Connection, endpoint: EndpointKey) -> Result<(), Error> {
+    let sql = "UPDATE endpoints SET emptied = 0 WHERE key = ?1 AND emptied = 1";
+    connection.prepare_cached(sql)?.execute([endpoint.0])?;
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Sums per minute.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::codec::odd;
+use super::reader::Reading;
+use crate::Error;
+use crate::queue::{Minute, Rollup, Subject};
+
+/// Adds to the sums of a minute.
+pub(super) fn add(connection: &Connection, rollup: &Rollup) -> Result<(), Error> {
+    let mut latencies = find_latencies(connection, rollup)?.unwrap_or_default();
+    latencies.resize(latencies.len().max(rollup.latencies.len()), 0);
+    for (sum, count) in latencies.iter_mut().zip(&rollup.latencies) {
+        *sum = sum.saturating_add(*count);
+    }
+    put(connection, rollup, &latencies)
+}
+
+/// Needs the primary key of `rollups`.
+fn find_latencies(connection: &Connection, rollup: &Rollup) -> Result<Option<Vec<u32>>, Error> {
+    let sql = "SELECT latencies FROM rollups WHERE subject = ?1 AND key = ?2 AND minute = ?3";
+    let (subject, key) = subject(rollup.subject);
+    let mut statement = connection.prepare_cached(sql)?;
+    let parameters = params![subject, key, rollup.minute.0];
+    Ok(statement.query_row(parameters, latencies_of).optional()?)
+}
+
+/// Needs the primary key of `rollups`.
+fn put(connection: &Connection, rollup: &Rollup, latencies: &[u32]) -> Result<(), Error> {
+    let sql = "INSERT INTO rollups (
+            subject, key, minute, succeeded, failed, delivered, dead, latencies
+        ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+        ON CONFLICT (subject, key, minute) DO UPDATE SET
+            succeeded = succeeded + excluded.succeeded, failed = failed + excluded.failed,
+            delivered = delivered + excluded.delivered, dead = dead + excluded.dead,
+            latencies = excluded.latencies";
+    let (subject, key) = subject(rollup.subject);
+    let bytes: Vec<u8> = latencies.iter().flat_map(|count| count.to_be_bytes()).collect();
+    let sum = |sum: u64| i64::try_from(sum).unwrap_or(i64::MAX);
+    connection.prepare_cached(sql)?.execute(params![
+        subject,
+        key,
+        rollup.minute.0,
+        sum(rollup.succeeded),
+        sum(rollup.failed),
+        sum(rollup.delivered),
+        sum(rollup.dead),
+        bytes,
+    ])?;
+    Ok(())
+}
+
+/// Returns a subject's sums. Needs the primary key of `rollups`.
+pub(super) fn between(
+    reading: &Reading<'_>,
+    whose: Subject,
+    from: Minute,
+    to: Minute,
+) -> Result<Vec<Rollup>, Error> {
+    let sql = "SELECT minute, succeeded, failed, delivered, dead, latencies FROM rollups
+        WHERE subject = ?1 AND key = ?2 AND minute >= ?3 AND minute < ?4 ORDER BY minute";
+    let (number, key) = subject(whose);
+    let mut statement = reading.connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![number, key, from.0, to.0], |row| {
+        Ok(Rollup {
+            subject: whose,
+            minute: Minute(row.get("minute")?),
+            succeeded: row.get("succeeded")?,
+            failed: row.get("failed")?,
+            delivered: row.get("delivered")?,
+            dead: row.get("dead")?,
+            latencies: latencies_of(row)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Returns a subject as it is stored.
+pub(super) const fn subject(subject: Subject) -> (i64, i64) {
+    match subject {
+        Subject::Whole => (0, 0),
+        Subject::Application(key) => (1, key.0),
+        Subject::Endpoint(key) => (2, key.0),
+    }
+}
+
+fn latencies_of(row: &Row<'_>) -> rusqlite::Result<Vec<u32>> {
+    let bytes = row.get_ref("latencies")?.as_blob()?;
+    let (counts, rest) = bytes.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err(odd("latencies", format_args!("{} bytes", bytes.len())));
+    }
+    Ok(counts.iter().map(|count| u32::from_be_bytes(*count)).collect())
+}

@@ -1,0 +1,91 @@
+//! What must be in the file before anything else is asked of it.
+
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+use crate::Error;
+use crate::migrate::{self, Applied, Step};
+
+const STEPS: [Step; 1] = [Step {
+    version: 1,
+    name: "first",
+    sql: include_str!("../../migrations/sqlite/0001_first.sql"),
+}];
+
+/// Brings the file to our schema version: all missing steps in one transaction, or none of them.
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {
+    apply(connection, &STEPS)
+}
+
+fn apply(connection: &mut Connection, steps: &[Step]) -> Result<(), Error> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch(
+        "CREATE TABLE IF NOT EXISTS schema_versions (
+            version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum BLOB NOT NULL
+        ) STRICT",
+    )?;
+    let missing = migrate::missing(steps, &applied(&transaction)?)?;
+    for step in missing {
+        transaction.execute_batch(step.sql)?;
+        transaction.execute(
+            "INSERT INTO schema_versions (version, name, checksum) VALUES (?1, ?2, ?3)",
+            params![step.version, step.name, step.checksum()],
+        )?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Needs the primary key of `schema_versions`.
+fn applied(transaction: &Transaction<'_>) -> Result<Vec<Applied>, Error> {
+    let mut statement = transaction
+        .prepare("SELECT version, name, checksum FROM schema_versions ORDER BY version")?;
+    let rows = statement.query_map([], |row| {
+        Ok(Applied { version: row.get(0)?, name: row.get(1)?, checksum: row.get(2)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn versions(connection: &Connection) -> Vec<i64> {
+        let mut statement = connection.prepare("SELECT version FROM schema_versions").unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_the_store_as_it_was() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let broken = [
+            Step { version: 1, name: "first", sql: "CREATE TABLE one (a)" },
+            Step { version: 2, name: "second", sql: "CREATE TABLE two (a); CREATE TABLE one (a)" },
+        ];
+        assert!(apply(&mut connection, &broken).is_err());
+        assert!(connection.prepare("SELECT * FROM one").is_err());
+        assert!(connection.prepare("SELECT * FROM schema_versions").is_err());
+        apply(&mut connection, &broken[..1]).unwrap();
+        assert_eq!(versions(&connection), [1]);
+    }
+
+    #[test]
+    fn migrating_twice_changes_nothing_and_keeps_what_is_there() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        connection.execute("INSERT INTO meta VALUES ('canary', x'01')", []).unwrap();
+        migrate(&mut connection).unwrap();
+        assert_eq!(versions(&connection), [1]);
+        let canary: Vec<u8> =
+            connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
+        assert_eq!(canary, [1]);
+    }
+
+    #[test]
+    fn a_store_two_versions_ahead_is_refused_by_name() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        let later = "INSERT INTO schema_versions VALUES (2, 'second', x''), (3, 'third', x'')";
+        connection.execute(later, []).unwrap();
+        let text = migrate(&mut connection).unwrap_err().to_string();
+        assert!(text.contains("version 3 (`third`)"), "{text}");
+    }
+}

@@ -1,0 +1,97 @@
+//! API tokens.
+
+use domain::time::Timestamp;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::codec;
+use super::reader::Reading;
+use super::walk::{self, List};
+use crate::Error;
+use crate::catalog::{Scope, Token};
+use crate::page::{Listed, Page};
+
+/// Keeps a token. Keeping the same one again changes nothing.
+pub(super) fn create(connection: &Connection, token: &Token) -> Result<(), Error> {
+    match by_id(connection, &token.id)? {
+        Some(known) if known == *token => Ok(()),
+        Some(known) => Err(Error::Taken { what: "token", name: known.id }),
+        None => insert(connection, token),
+    }
+}
+
+pub(super) fn find(connection: &Connection, id: &str) -> Result<Token, Error> {
+    by_id(connection, id)?.ok_or(Error::Missing("token"))
+}
+
+/// The first time stands. Needs the primary key of `tokens`.
+pub(super) fn revoke(connection: &Connection, id: &str, at: Timestamp) -> Result<(), Error> {
+    let sql = "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?1) WHERE id = ?2";
+    match connection.prepare_cached(sql)?.execute(params![at.as_micros(), id])? {
+        0 => Err(Error::Missing("token")),
+        _ => Ok(()),
+    }
+}
+
+/// Needs the primary key of `tokens`.
+pub(super) fn list(
+    reading: &Reading<'_>,
+    page: &Page<String>,
+) -> Result<Listed<Token, String>, Error> {
+    let list = List {
+        onwards: "SELECT id, hash, name, application, read_only, created_at, expires_at, revoked_at
+            FROM tokens WHERE id > ?1 ORDER BY id LIMIT ?2",
+        backwards: "SELECT id, hash, name, application, read_only, created_at, expires_at,
+                revoked_at
+            FROM tokens WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+        whose: None,
+        beginning: vec![Value::Text(String::new())],
+        at: |name: &String| vec![Value::Text(name.clone())],
+        page,
+    };
+    walk::page(reading.connection, list, |row| {
+        let token = of(row)?;
+        Ok((token.id.clone(), Some(token)))
+    })
+}
+
+/// Needs the primary key of `tokens`.
+fn by_id(connection: &Connection, id: &str) -> Result<Option<Token>, Error> {
+    let sql = "SELECT id, hash, name, application, read_only, created_at, expires_at, revoked_at
+        FROM tokens WHERE id = ?1";
+    Ok(connection.prepare_cached(sql)?.query_row([id], of).optional()?)
+}
+
+fn insert(connection: &Connection, token: &Token) -> Result<(), Error> {
+    let application = match &token.scope {
+        Scope::Admin => None,
+        Scope::Application(id) => Some(id.as_bytes()),
+    };
+    let sql = "INSERT INTO tokens (
+            id, hash, name, application, read_only, created_at, expires_at, revoked_at
+        ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    connection.prepare_cached(sql)?.execute(params![
+        token.id,
+        token.hash,
+        token.name,
+        application,
+        token.read_only,
+        token.created_at.as_micros(),
+        codec::micros_if_any(token.expires_at),
+        codec::micros_if_any(token.revoked_at),
+    ])?;
+    Ok(())
+}
+
+fn of(row: &Row<'_>) -> rusqlite::Result<Token> {
+    Ok(Token {
+        id: row.get("id")?,
+        hash: row.get("hash")?,
+        name: row.get("name")?,
+        scope: codec::id_if_any(row, "application")?.map_or(Scope::Admin, Scope::Application),
+        read_only: row.get("read_only")?,
+        created_at: codec::time(row, "created_at")?,
+        expires_at: codec::time_if_any(row, "expires_at")?,
+        revoked_at: codec::time_if_any(row, "revoked_at")?,
+    })
+}

@@ -1,0 +1,155 @@
+//! Upkeep, step by step: burying, running states, requests. Replays, sums and pruning have files of
+//! their own.
+
+use rusqlite::{Connection, Row, params};
+
+use super::codec::{self, odd};
+use super::reader::Reading;
+use super::writer::Writing;
+use super::{prune, replay, rollups, running};
+use crate::Error;
+use crate::keys::{ApplicationKey, EndpointKey, Lease, MessageKey};
+use crate::queue::{Bury, Done, Request, RequestKind, Upkeep};
+
+pub(super) fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
+    let connection = writing.connection;
+    let fence = match step {
+        Upkeep::Bury(Bury { lease, .. })
+        | Upkeep::Run { lease, .. }
+        | Upkeep::Consume { lease, .. } => Some(*lease),
+        Upkeep::Replay(replay) => Some(replay.lease),
+        Upkeep::Ask(_) | Upkeep::RollUp(_) | Upkeep::Prune { .. } => None,
+    };
+    if fence.is_some_and(|lease| !writing.memo.is_current(lease)) {
+        return Ok(Done::Fenced);
+    }
+    let changed = match step {
+        Upkeep::Bury(bury) => bury_all(connection, bury)?,
+        Upkeep::Replay(chunk) => return replay::replay(writing, chunk),
+        Upkeep::Run { application, endpoint, running, .. } => {
+            running::put(connection, *application, *endpoint, running)?
+        }
+        Upkeep::Ask(request) => {
+            ask(connection, request)?;
+            1
+        }
+        Upkeep::Consume { lease, requests } => consume(connection, *lease, requests)?,
+        Upkeep::RollUp(sums) => {
+            sums.iter().try_for_each(|sum| rollups::add(connection, sum))?;
+            sums.len()
+        }
+        Upkeep::Prune { now, most } => prune::prune(writing, *now, *most)?,
+    };
+    Ok(Done::Changed(u32::try_from(changed).unwrap_or(u32::MAX)))
+}
+
+fn bury_all(connection: &Connection, bury: &Bury) -> Result<usize, Error> {
+    let mut buried = 0;
+    for message in &bury.messages {
+        buried += bury_one(connection, bury, *message)?;
+    }
+    Ok(buried)
+}
+
+/// Needs the primary key of `deliveries`; writes to it, `deliveries_pending`, `deliveries_dead`.
+fn bury_one(connection: &Connection, bury: &Bury, message: MessageKey) -> Result<usize, Error> {
+    let sql = "UPDATE deliveries SET state = 2, cause = ?1, settled_at = ?2
+        WHERE endpoint = ?3 AND message = ?4 AND application = ?5 AND state = 0";
+    Ok(connection.prepare_cached(sql)?.execute(params![
+        codec::cause(bury.cause),
+        bury.at.as_micros(),
+        bury.endpoint.0,
+        message.0,
+        bury.application.0,
+    ])?)
+}
+
+/// Leaves a request for an endpoint's owner.
+pub(super) fn ask(connection: &Connection, request: &Request) -> Result<(), Error> {
+    let (kind, message) = match request.kind {
+        RequestKind::ResetBreaker => (0, None),
+        RequestKind::Refresh => (1, None),
+        RequestKind::RetryNow(message) => (2, Some(message)),
+        RequestKind::Cancel(message) => (3, Some(message)),
+    };
+    if let RequestKind::RetryNow(message) = request.kind {
+        hurry(connection, request, message)?;
+    }
+    insert_request(connection, request, kind, message)
+}
+
+/// Makes a pending delivery due. Needs the primary key of `deliveries`; writes to it and
+/// `deliveries_pending`.
+fn hurry(connection: &Connection, request: &Request, message: MessageKey) -> Result<(), Error> {
+    let sql = "UPDATE deliveries SET
+            due = min(due, ?1), turn = CASE turn_order WHEN 0 THEN min(due, ?1) ELSE turn END
+        WHERE endpoint = ?2 AND message = ?3 AND application = ?4 AND state = 0";
+    connection.prepare_cached(sql)?.execute(params![
+        request.at.as_micros(),
+        request.endpoint.0,
+        message.0,
+        request.application.0,
+    ])?;
+    Ok(())
+}
+
+fn insert_request(
+    connection: &Connection,
+    request: &Request,
+    kind: i64,
+    message: Option<MessageKey>,
+) -> Result<(), Error> {
+    let sql = "INSERT INTO requests (application, endpoint, partition, kind, message, at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    connection.prepare_cached(sql)?.execute(params![
+        request.application.0,
+        request.endpoint.0,
+        request.partition.number(),
+        kind,
+        message.map(|message| message.0),
+        request.at.as_micros(),
+    ])?;
+    Ok(())
+}
+
+fn consume(connection: &Connection, lease: Lease, requests: &[i64]) -> Result<usize, Error> {
+    let mut consumed = 0;
+    for number in requests {
+        consumed += remove_request(connection, lease, *number)?;
+    }
+    Ok(consumed)
+}
+
+/// Needs the primary key of `requests`.
+fn remove_request(connection: &Connection, lease: Lease, number: i64) -> Result<usize, Error> {
+    let sql = "DELETE FROM requests WHERE number = ?1 AND partition = ?2";
+    Ok(connection.prepare_cached(sql)?.execute(params![number, lease.partition.number()])?)
+}
+
+/// Returns all requests, oldest first; there are never many. Needs the primary key of `requests`.
+pub(super) fn requests(reading: &Reading<'_>) -> Result<Vec<Request>, Error> {
+    let sql = "SELECT number, application, endpoint, partition, kind, message, at
+        FROM requests ORDER BY number";
+    let mut statement = reading.connection.prepare_cached(sql)?;
+    let rows = statement.query_map([], request_of)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn request_of(row: &Row<'_>) -> rusqlite::Result<Request> {
+    let message = || row.get("message").map(MessageKey);
+    let kind = match row.get("kind")? {
+        0 => RequestKind::ResetBreaker,
+        1 => RequestKind::Refresh,
+        2 => RequestKind::RetryNow(message()?),
+        3 => RequestKind::Cancel(message()?),
+        number => return Err(odd("kind", number)),
+    };
+    Ok(Request {
+        number: row.get("number")?,
+        application: ApplicationKey(row.get("application")?),
+        endpoint: EndpointKey(row.get("endpoint")?),
+        partition: codec::partition(row)?,
+        kind,
+        at: codec::time(row, "at")?,
+    })
+}

@@ -1,0 +1,186 @@
+//! The one thread that writes.
+//!
+//! Whoever wants something written sends a closure and awaits its answer. Each closure is one
+//! transaction: it is answered after COMMIT has returned, with everything on disk, or with an error
+//! and nothing acknowledged. After an error that leaves the file in doubt it is closed, opened
+//! again and checkpointed before anything more is written; a panic counts as such an error.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use domain::time::Timestamp;
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::checkpoint::{self, Wal};
+use super::connection::Place;
+use super::memo::Memo;
+use super::{Clock, failure};
+use crate::{Answer, Error, Vault};
+
+/// The most jobs that wait for the writer; whoever comes later waits to be let in.
+const WAITING_JOBS: usize = 64;
+
+type Job = Box<dyn FnOnce(&mut Desk) + Send>;
+
+/// What the writer is given once.
+pub(super) struct Writer {
+    pub(super) place: Place,
+    pub(super) clock: Clock,
+    pub(super) vault: Arc<Vault>,
+    pub(super) dead_letters_kept: Duration,
+    pub(super) wal: Arc<Wal>,
+}
+
+/// A transaction, seen by whoever writes in it.
+pub(super) struct Writing<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) memo: &'a mut Memo,
+    pub(super) vault: &'a Vault,
+    pub(super) now: Timestamp,
+    pub(super) dead_letters_kept: Duration,
+}
+
+/// The way to the thread that writes.
+pub(super) struct WriterThread {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread works with. Without a connection, the file is to be opened again.
+struct Desk {
+    writer: Writer,
+    memo: Memo,
+    connection: Option<Connection>,
+}
+
+impl WriterThread {
+    pub(super) fn start(writer: Writer, mut connection: Connection) -> Result<Self, Error> {
+        let memo = Memo::read(&connection)?;
+        writer.wal.watch(&mut connection)?;
+        let mut desk = Desk { writer, memo, connection: Some(connection) };
+        let (jobs, mut queue) = mpsc::channel::<Job>(WAITING_JOBS);
+        let thread = Builder::new().name("sqlite-writer".to_owned()).spawn(move || {
+            while let Some(job) = queue.blocking_recv() {
+                desk.carry_out(job);
+            }
+        });
+        let thread = thread.map_err(|error| Error::unavailable("no thread to write on", error))?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+    }
+
+    /// Does something in a transaction of its own.
+    pub(super) fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writing<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<'_, T> {
+        self.send(|desk| desk.transact(work))
+    }
+
+    /// Looks at, or changes, what the writer remembers; nothing is written.
+    pub(super) fn recall<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Memo, Timestamp) -> T + Send + 'static,
+    ) -> Answer<'_, T> {
+        self.send(|desk| Ok(work(&mut desk.memo, (desk.writer.clock)())))
+    }
+
+    fn send<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Desk) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<'_, T> {
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            // Whoever stopped waiting does not stop the work.
+            let job: Job = Box::new(move |desk| drop(reply.send(work(desk))));
+            let jobs = self.jobs.as_ref().ok_or_else(failure::gone)?;
+            jobs.send(job).await.map_err(|_| failure::gone())?;
+            answer.await.map_err(|_| failure::gone())?
+        })
+    }
+}
+
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been answered for already.
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Desk {
+    fn carry_out(&mut self, job: Job) {
+        if catch_unwind(AssertUnwindSafe(|| job(self))).is_err() {
+            self.connection = None;
+            self.memo.rolled_back();
+        }
+        if let Some(connection) = &self.connection {
+            self.writer.wal.restart_if_large(connection);
+        }
+    }
+
+    fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&mut Writing<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.open_again()?,
+        };
+        let result = self.transact_on(&connection, work);
+        if !result.as_ref().is_err_and(failure::is_doubtful) {
+            self.connection = Some(connection);
+        }
+        result
+    }
+
+    fn transact_on<T>(
+        &mut self,
+        connection: &Connection,
+        work: impl FnOnce(&mut Writing<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.memo.begin();
+        let mut writing = Writing {
+            connection,
+            memo: &mut self.memo,
+            vault: &self.writer.vault,
+            now: (self.writer.clock)(),
+            dead_letters_kept: self.writer.dead_letters_kept,
+        };
+        let result = work(&mut writing).and_then(|answer| {
+            connection.prepare_cached("COMMIT")?.execute([])?;
+            Ok(answer)
+        });
+        if result.is_ok() {
+            self.memo.committed();
+        } else {
+            self.memo.rolled_back();
+            // Some errors have rolled back by themselves.
+            if !connection.is_autocommit() {
+                connection.prepare_cached("ROLLBACK")?.execute([])?;
+            }
+        }
+        result
+    }
+
+    /// Opens the file again after an error that left it in doubt.
+    ///
+    /// What a failed fsync left in the log may be in the cache of the operating system alone, and
+    /// no later fsync would write it. So everything in the log is written to the file anew, and
+    /// the log begins from nothing.
+    fn open_again(&mut self) -> Result<Connection, Error> {
+        let mut connection = self.writer.place.write()?;
+        checkpoint::truncate(&connection)?;
+        self.memo.refresh(&connection)?;
+        self.writer.wal.watch(&mut connection)?;
+        Ok(connection)
+    }
+}
+
+#[cfg(test)]
+mod tests;
