@@ -1,11 +1,19 @@
 //! The only place where dice are thrown.
 //!
 //! Decisions take a throw as an argument and never make one; what throws is a stream cipher with a
-//! given seed, so that whoever knows the seed can have the same throws again.
+//! given seed, so that whoever knows the seed can have the same throws again. Ids, keys and nonces
+//! need chance that nobody can have again: that comes from the operating system.
 
 use domain::dice::Dice;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
+/// Fills a slice with bytes that nobody can guess.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
+#[expect(clippy::expect_used, reason = "without chance no key, id or nonce may be made")]
+pub(crate) fn entropy(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the operating system gives random bytes");
+}
 
 /// An endless row of throws.
 #[derive(Debug)]

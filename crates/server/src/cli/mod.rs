@@ -3,6 +3,7 @@
 //! Exit codes: 0 it worked; 1 it failed; 2 what was asked for makes no sense, and the message says
 //! what would.
 
+mod bench;
 mod policy;
 mod table;
 
@@ -29,6 +30,9 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Measure what this machine makes of it
+    #[command(subcommand)]
+    Bench(bench::Command),
     /// Look at retry policies and try them out
     #[command(subcommand)]
     Policy(policy::Command),
@@ -64,6 +68,7 @@ impl Arguments {
         let mut err = io::stderr().lock();
         let mut streams = Streams { out: &mut out, err: &mut err };
         let done = match self.command {
+            Command::Bench(command) => command.run(&mut streams),
             Command::Policy(command) => command.run(&mut streams),
         };
         let flushed = done.and_then(|()| out.flush().map_err(Failure::from));

@@ -4,6 +4,8 @@
 //! linked anew.
 
 #[cfg(test)]
+mod bench;
+#[cfg(test)]
 mod binary;
 #[cfg(test)]
 mod policy;

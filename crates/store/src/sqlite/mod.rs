@@ -13,11 +13,13 @@
 //! - `applications`, `endpoints`, `secrets`, `fan_out`, `event_types`, `tokens`: the catalog
 //! - `messages`, `deliveries`, `attempts`, `rollups`, `tasks`: the ledger; `walk`: its pages
 //! - `queue`, `catalog`, `ledger`: the three traits
+//! - `bare`: the yardstick for benchmarks
 //! - `codec`, `record`, `running`: values as they are stored; `failure`: errors
 
 mod accept;
 mod applications;
 mod attempts;
+mod bare;
 mod catalog;
 mod checkpoint;
 mod codec;
@@ -61,6 +63,7 @@ use domain::time::Timestamp;
 
 use crate::vault::{Entropy, KEY_BYTES};
 use crate::{Answer, Error, limits};
+pub use bare::Bare;
 use checkpoint::Checkpointer;
 use connection::Place;
 use reader::{Readers, Reading};

@@ -18,13 +18,13 @@ use crate::{Answer, Error, Vault};
 
 const THREADS: usize = 3;
 /// The most reads that wait; whoever comes later waits to be let in.
-const WAITING_JOBS: usize = 64;
+const WAITING_ERRANDS: usize = 64;
 /// The longest that a read may take.
 const LONGEST_READ: Duration = Duration::from_secs(1);
 /// How many steps of SQLite's machine lie between two looks at the clock: well under a millisecond.
 const STEPS_PER_LOOK: i32 = 20_000;
 
-type Job = Box<dyn FnOnce(&mut Desk) + Send>;
+type Errand = Box<dyn FnOnce(&mut Desk) + Send>;
 
 /// What a read works with.
 pub(super) struct Reading<'a> {
@@ -35,7 +35,7 @@ pub(super) struct Reading<'a> {
 
 /// The way to the threads that read.
 pub(super) struct Readers {
-    jobs: Option<mpsc::Sender<Job>>,
+    errands: Option<mpsc::Sender<Errand>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -56,7 +56,7 @@ struct Watch {
 
 impl Readers {
     pub(super) fn start(place: &Place, vault: &Arc<Vault>, clock: &Clock) -> Result<Self, Error> {
-        let (jobs, queue) = mpsc::channel::<Job>(WAITING_JOBS);
+        let (errands, queue) = mpsc::channel::<Errand>(WAITING_ERRANDS);
         let queue = Arc::new(Mutex::new(queue));
         let mut threads = Vec::with_capacity(THREADS);
         for number in 0..THREADS {
@@ -67,13 +67,13 @@ impl Readers {
             let queue = queue.clone();
             let thread = Builder::new().name(format!("sqlite-reader-{number}"));
             let thread = thread.spawn(move || {
-                while let Some(job) = next(&queue) {
-                    desk.carry_out(job);
+                while let Some(errand) = next(&queue) {
+                    desk.carry_out(errand);
                 }
             });
             threads.push(thread.map_err(|error| Error::unavailable("no thread to read", error))?);
         }
-        Ok(Self { jobs: Some(jobs), threads })
+        Ok(Self { errands: Some(errands), threads })
     }
 
     /// Reads something.
@@ -83,9 +83,9 @@ impl Readers {
     ) -> Answer<'_, T> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let job: Job = Box::new(move |desk| drop(reply.send(desk.read(work))));
-            let jobs = self.jobs.as_ref().ok_or_else(failure::gone)?;
-            jobs.send(job).await.map_err(|_| failure::gone())?;
+            let errand: Errand = Box::new(move |desk| drop(reply.send(desk.read(work))));
+            let errands = self.errands.as_ref().ok_or_else(failure::gone)?;
+            errands.send(errand).await.map_err(|_| failure::gone())?;
             answer.await.map_err(|_| failure::gone())?
         })
     }
@@ -93,21 +93,21 @@ impl Readers {
 
 impl Drop for Readers {
     fn drop(&mut self) {
-        self.jobs = None;
+        self.errands = None;
         for thread in self.threads.drain(..) {
             let _ended = thread.join();
         }
     }
 }
 
-/// Waits for the next job; one thread waits in the queue, the others for their turn to.
-fn next(queue: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
+/// Waits for the next errand; one thread waits in the queue, the others for their turn to.
+fn next(queue: &Mutex<mpsc::Receiver<Errand>>) -> Option<Errand> {
     queue.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv()
 }
 
 impl Desk {
-    fn carry_out(&mut self, job: Job) {
-        if catch_unwind(AssertUnwindSafe(|| job(self))).is_err() {
+    fn carry_out(&mut self, errand: Errand) {
+        if catch_unwind(AssertUnwindSafe(|| errand(self))).is_err() {
             self.connection = None;
         }
     }

@@ -20,10 +20,10 @@ use super::memo::Memo;
 use super::{Clock, failure};
 use crate::{Answer, Error, Vault};
 
-/// The most jobs that wait for the writer; whoever comes later waits to be let in.
-const WAITING_JOBS: usize = 64;
+/// The most errands that wait for the writer; whoever comes later waits to be let in.
+const WAITING_ERRANDS: usize = 64;
 
-type Job = Box<dyn FnOnce(&mut Desk) + Send>;
+type Errand = Box<dyn FnOnce(&mut Desk) + Send>;
 
 /// What the writer is given once.
 pub(super) struct Writer {
@@ -45,7 +45,7 @@ pub(super) struct Writing<'a> {
 
 /// The way to the thread that writes.
 pub(super) struct WriterThread {
-    jobs: Option<mpsc::Sender<Job>>,
+    errands: Option<mpsc::Sender<Errand>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -61,14 +61,14 @@ impl WriterThread {
         let memo = Memo::read(&connection)?;
         writer.wal.watch(&mut connection)?;
         let mut desk = Desk { writer, memo, connection: Some(connection) };
-        let (jobs, mut queue) = mpsc::channel::<Job>(WAITING_JOBS);
+        let (errands, mut queue) = mpsc::channel::<Errand>(WAITING_ERRANDS);
         let thread = Builder::new().name("sqlite-writer".to_owned()).spawn(move || {
-            while let Some(job) = queue.blocking_recv() {
-                desk.carry_out(job);
+            while let Some(errand) = queue.blocking_recv() {
+                desk.carry_out(errand);
             }
         });
         let thread = thread.map_err(|error| Error::unavailable("no thread to write on", error))?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+        Ok(Self { errands: Some(errands), thread: Some(thread) })
     }
 
     /// Does something in a transaction of its own.
@@ -94,9 +94,9 @@ impl WriterThread {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             // Whoever stopped waiting does not stop the work.
-            let job: Job = Box::new(move |desk| drop(reply.send(work(desk))));
-            let jobs = self.jobs.as_ref().ok_or_else(failure::gone)?;
-            jobs.send(job).await.map_err(|_| failure::gone())?;
+            let errand: Errand = Box::new(move |desk| drop(reply.send(work(desk))));
+            let errands = self.errands.as_ref().ok_or_else(failure::gone)?;
+            errands.send(errand).await.map_err(|_| failure::gone())?;
             answer.await.map_err(|_| failure::gone())?
         })
     }
@@ -104,7 +104,7 @@ impl WriterThread {
 
 impl Drop for WriterThread {
     fn drop(&mut self) {
-        self.jobs = None;
+        self.errands = None;
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been answered for already.
             let _ended = thread.join();
@@ -113,8 +113,8 @@ impl Drop for WriterThread {
 }
 
 impl Desk {
-    fn carry_out(&mut self, job: Job) {
-        if catch_unwind(AssertUnwindSafe(|| job(self))).is_err() {
+    fn carry_out(&mut self, errand: Errand) {
+        if catch_unwind(AssertUnwindSafe(|| errand(self))).is_err() {
             self.connection = None;
             self.memo.rolled_back();
         }

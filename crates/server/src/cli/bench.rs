@@ -1,0 +1,73 @@
+//! `redial bench`: figures that you can take yourself.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::table::{Side, Table};
+use super::{Failure, Streams};
+use crate::bench::store::{self, Plan, Report};
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Lifecycles per second of the embedded store, beside a bare loop over the same rows
+    Store(Store),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Store {
+    /// Where to write; made if it is not there, and must be empty. Choose the disk that counts
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: PathBuf,
+    /// Callers at once
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    callers: u64,
+    /// Lifecycles in each run
+    #[arg(long, default_value_t = 50_000,
+          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    lifecycles: u64,
+    /// Interleaved pairs of runs; the median counts
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
+    pairs: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Command {
+    pub(crate) fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        match self {
+            Self::Store(arguments) => arguments.run(streams),
+        }
+    }
+}
+
+impl Store {
+    fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        std::fs::create_dir_all(&self.directory)?;
+        if std::fs::read_dir(&self.directory)?.next().is_some() {
+            let text = format!("{} is not empty; name another", self.directory.display());
+            return Err(Failure::Usage(text));
+        }
+        let Self { callers, lifecycles, pairs, .. } = *self;
+        let plan = Plan { callers, lifecycles, pairs };
+        let report = store::sqlite(&self.directory, plan).map_err(Failure::Other)?;
+        if self.json {
+            writeln!(streams.out, "{:#}", report.to_json())?;
+        } else {
+            write!(streams.out, "{}", table(&report))?;
+        }
+        Ok(())
+    }
+}
+
+fn table(report: &Report) -> Table {
+    let (store, bare) = report.rates();
+    let mut table = Table::plain([Side::Left, Side::Right]);
+    table.row(["store ÷ bare loop".to_owned(), format!("{:.2}", report.ratio())]);
+    table.row(["lifecycles/s through the store".to_owned(), format!("{store:.0}")]);
+    table.row(["lifecycles/s of the bare loop".to_owned(), format!("{bare:.0}")]);
+    table.row(["items in a batch".to_owned(), format!("{:.0}", report.batch())]);
+    table
+}
