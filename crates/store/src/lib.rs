@@ -8,7 +8,8 @@
 //! - [`catalog`]: what people set up. Applications, endpoints, secrets, event types, tokens
 //! - [`ledger`]: what people look at. Messages, deliveries, attempts, rollups, replay tasks
 //! - [`vault`]: what is kept encrypted
-//! - [`keys`], [`page`], [`error`]: what all of them share
+//! - [`keys`], [`page`], [`error`], [`limits`]: what all of them share
+//! - [`postgres`]: everything in PostgreSQL, for any number of nodes
 //!
 //! Durability: when a call that writes has answered, what it wrote is on disk. A call that failed
 //! with a retryable error may have taken effect all the same; repeating it changes nothing more.
@@ -17,7 +18,9 @@ pub mod catalog;
 pub mod error;
 pub mod keys;
 pub mod ledger;
+pub mod limits;
 pub mod page;
+pub mod postgres;
 pub mod queue;
 pub mod vault;
 
