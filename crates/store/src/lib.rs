@@ -10,15 +10,20 @@
 //! - [`vault`]: what is kept encrypted
 //! - [`keys`], [`page`], [`error`], [`limits`]: what all of them share
 //! - [`postgres`]: everything in PostgreSQL, for any number of nodes
+//! - [`memory`]: the reference, for tests and the simulator
+//! - `conformance`: what every implementation must do, as tests
 //!
 //! Durability: when a call that writes has answered, what it wrote is on disk. A call that failed
 //! with a retryable error may have taken effect all the same; repeating it changes nothing more.
 
 pub mod catalog;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 pub mod error;
 pub mod keys;
 pub mod ledger;
 pub mod limits;
+pub mod memory;
 pub mod page;
 pub mod postgres;
 pub mod queue;

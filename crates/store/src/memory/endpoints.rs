@@ -1,0 +1,243 @@
+//! Endpoints and their secrets.
+
+use domain::endpoint::State as EndpointState;
+use domain::ids::EndpointId;
+use domain::partition::Partition;
+use domain::time::Timestamp;
+
+use super::State;
+use super::rows::EndpointRow;
+use super::walk::{self, Direction};
+use crate::Error;
+use crate::catalog::{Endpoint, Name, NewEndpoint, Secret};
+use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
+use crate::limits;
+use crate::page::{Listed, Page};
+use crate::queue::Running;
+
+impl EndpointRow {
+    /// Returns the secrets that sign at a moment, newest first.
+    pub(super) fn live_secrets(&self, at: Timestamp) -> Vec<Secret> {
+        self.secrets.iter().rev().filter(|secret| is_live(secret, at)).cloned().collect()
+    }
+}
+
+impl State {
+    /// Creates an endpoint with its first secret.
+    ///
+    /// # Errors
+    /// If its application is not there, or its uid is taken.
+    pub fn create_endpoint(&mut self, new: NewEndpoint) -> Result<Endpoint, Error> {
+        if self.living(new.application).is_none() {
+            return Err(Error::Missing("application"));
+        }
+        if let Ok(known) = self.endpoint(new.application, &Name::Id(new.id)) {
+            return Ok(known);
+        }
+        self.free_endpoint_uid(new.application, None, new.uid.as_deref())?;
+        let key = EndpointKey(self.next_row());
+        let endpoint = Endpoint {
+            key,
+            application: new.application,
+            id: new.id,
+            uid: new.uid,
+            partition: Partition::of(&new.id),
+            state: new.state,
+            order: new.order,
+            settings: new.settings,
+            confidential: new.confidential,
+            created_at: new.at,
+            updated_at: new.at,
+        };
+        let (secrets, running) = (vec![new.secret], Running::default());
+        let row = EndpointRow { endpoint: endpoint.clone(), secrets, running };
+        self.endpoints.insert(key, row);
+        self.raise_revision(new.application);
+        Ok(endpoint)
+    }
+
+    /// Finds an endpoint that is not deleted.
+    ///
+    /// # Errors
+    /// If there is none of that name in the application.
+    pub fn endpoint(
+        &self,
+        application: ApplicationKey,
+        name: &Name<EndpointId>,
+    ) -> Result<Endpoint, Error> {
+        let named = |endpoint: &&Endpoint| match name {
+            Name::Id(id) => endpoint.id == *id,
+            Name::Uid(uid) => endpoint.uid.as_ref() == Some(uid),
+        };
+        self.endpoints_of(application).find(named).cloned().ok_or(Error::Missing("endpoint"))
+    }
+
+    /// Replaces what can be changed of an endpoint.
+    ///
+    /// # Errors
+    /// If it is not there, its uid is taken, or its order changes while something is pending.
+    pub fn update_endpoint(&mut self, endpoint: Endpoint) -> Result<Endpoint, Error> {
+        let Endpoint { key, application, .. } = endpoint;
+        let order = self.living_endpoint(application, key)?.endpoint.order;
+        self.free_endpoint_uid(application, Some(key), endpoint.uid.as_deref())?;
+        if order != endpoint.order && self.has_pending(key) {
+            return Err(Error::Refused(
+                "the order of an endpoint can change only while none of its deliveries is \
+                 pending; wait for them or cancel them"
+                    .to_owned(),
+            ));
+        }
+        let stored = &mut self.living_endpoint_mut(application, key)?.endpoint;
+        let Endpoint { uid, state, order, settings, confidential, updated_at, .. } = endpoint;
+        let (id, partition, created_at) = (stored.id, stored.partition, stored.created_at);
+        *stored = Endpoint {
+            key,
+            application,
+            id,
+            uid,
+            partition,
+            state,
+            order,
+            settings,
+            confidential,
+            created_at,
+            updated_at,
+        };
+        let answer = stored.clone();
+        self.raise_revision(application);
+        Ok(answer)
+    }
+
+    /// Deletes an endpoint; pruning buries what is pending for it.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn delete_endpoint(
+        &mut self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let endpoint = &mut self.living_endpoint_mut(application, key)?.endpoint;
+        endpoint.state = endpoint.state.delete();
+        endpoint.uid = None;
+        endpoint.updated_at = at;
+        self.raise_revision(application);
+        Ok(())
+    }
+
+    /// Lists an application's endpoints by id, descending.
+    #[must_use]
+    pub fn endpoints(
+        &self,
+        application: ApplicationKey,
+        page: &Page<EndpointId>,
+    ) -> Listed<Endpoint, EndpointId> {
+        let mut rows: Vec<_> = self.endpoints_of(application).map(|row| (row.id, row)).collect();
+        rows.sort_by_key(|(id, _)| *id);
+        let keep = |_: &EndpointId, row: &Endpoint| Some(row.clone());
+        walk::page(rows.into_iter(), Direction::Descending, page, keep)
+    }
+
+    /// Returns an endpoint's running state.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn running(&self, application: ApplicationKey, key: EndpointKey) -> Result<Running, Error> {
+        Ok(self.living_endpoint(application, key)?.running)
+    }
+
+    /// Returns the secrets that sign at a moment, newest first.
+    ///
+    /// # Errors
+    /// If the endpoint is not there.
+    pub fn secrets(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        at: Timestamp,
+    ) -> Result<Vec<Secret>, Error> {
+        Ok(self.living_endpoint(application, key)?.live_secrets(at))
+    }
+
+    /// Makes a new secret the current one.
+    ///
+    /// # Errors
+    /// If the endpoint is not there, or has too many old secrets that still sign.
+    pub fn rotate_secret(
+        &mut self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        secret: Secret,
+        grace_ends: Timestamp,
+    ) -> Result<(), Error> {
+        let secrets = &mut self.living_endpoint_mut(application, key)?.secrets;
+        let old = |old: &&Secret| old.expires_at.is_some() && is_live(old, secret.created_at);
+        if secrets.iter().filter(old).count() > limits::OLD_SECRETS {
+            return Err(Error::Refused(format!(
+                "more than {} old secrets of this endpoint still sign; wait until one expires",
+                limits::OLD_SECRETS
+            )));
+        }
+        // A secret whose end is set already does not live longer because of another one.
+        for old in secrets.iter_mut() {
+            old.expires_at = Some(old.expires_at.map_or(grace_ends, |end| end.min(grace_ends)));
+        }
+        secrets.push(Secret { expires_at: None, ..secret });
+        self.raise_revision(application);
+        Ok(())
+    }
+
+    fn endpoints_of(&self, application: ApplicationKey) -> impl Iterator<Item = &Endpoint> {
+        let living = self.applications.get(&application).is_some_and(|row| !row.deleted);
+        self.endpoints.values().map(|row| &row.endpoint).filter(move |endpoint| {
+            living
+                && endpoint.application == application
+                && endpoint.state != EndpointState::Deleted
+        })
+    }
+
+    fn living_endpoint(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+    ) -> Result<&EndpointRow, Error> {
+        let living = self.endpoints_of(application).any(|endpoint| endpoint.key == key);
+        let row = self.endpoints.get(&key).filter(|_| living);
+        row.ok_or(Error::Missing("endpoint"))
+    }
+
+    fn living_endpoint_mut(
+        &mut self,
+        application: ApplicationKey,
+        key: EndpointKey,
+    ) -> Result<&mut EndpointRow, Error> {
+        self.living_endpoint(application, key)?;
+        self.endpoints.get_mut(&key).ok_or(Error::Missing("endpoint"))
+    }
+
+    fn free_endpoint_uid(
+        &self,
+        application: ApplicationKey,
+        own: Option<EndpointKey>,
+        uid: Option<&str>,
+    ) -> Result<(), Error> {
+        let Some(uid) = uid else {
+            return Ok(());
+        };
+        let mut others = self.endpoints_of(application).filter(|row| Some(row.key) != own);
+        if others.any(|row| row.uid.as_deref() == Some(uid)) {
+            return Err(Error::Taken { what: "uid", name: uid.to_owned() });
+        }
+        Ok(())
+    }
+
+    fn has_pending(&self, endpoint: EndpointKey) -> bool {
+        let first = (endpoint, i64::MIN, MessageKey(i64::MIN));
+        self.pending.range(first..).next().is_some_and(|(found, ..)| *found == endpoint)
+    }
+}
+
+fn is_live(secret: &Secret, at: Timestamp) -> bool {
+    secret.expires_at.is_none_or(|end| end > at)
+}

@@ -1,0 +1,54 @@
+//! Who owns which partition.
+
+use domain::time::Timestamp;
+
+use super::State;
+use crate::keys::{Epoch, Lease, Node};
+use crate::limits;
+use crate::queue::Renewal;
+
+impl State {
+    /// Registers a node, or renews its lease on everything it owns.
+    pub fn renew(&mut self, node: Node, now: Timestamp) -> Renewal {
+        let others = self.nodes.keys().filter(|other| **other != node);
+        let others = others.filter(|other| self.is_alive(other, now)).count();
+        let owned = self.partitions.iter().filter(|(_, row)| row.owner.as_ref() == Some(&node));
+        let owned = owned.map(|(partition, row)| Lease { partition: *partition, epoch: row.epoch });
+        let owned = owned.collect();
+        self.nodes.insert(node, now);
+        Renewal { now, owned, others: u32::try_from(others).unwrap_or(u32::MAX) }
+    }
+
+    /// Takes up to `most` partitions that nobody owns, or whose owner has not renewed its lease.
+    pub fn take(&mut self, node: &Node, most: u8, now: Timestamp) -> Vec<Lease> {
+        let is_free =
+            |owner: &Option<Node>| owner.as_ref().is_none_or(|owner| !self.is_alive(owner, now));
+        let free = self.partitions.iter().filter(|(_, row)| is_free(&row.owner));
+        let free: Vec<_> = free.map(|(partition, _)| *partition).take(usize::from(most)).collect();
+        let mut leases = Vec::with_capacity(free.len());
+        for partition in free {
+            if let Some(row) = self.partitions.get_mut(&partition) {
+                row.epoch = Epoch(row.epoch.0 + 1);
+                row.owner = Some(node.clone());
+                leases.push(Lease { partition, epoch: row.epoch });
+            }
+        }
+        leases
+    }
+
+    /// Gives partitions back. Ones that another node has taken in the meantime are left alone.
+    pub fn release(&mut self, node: &Node, leases: &[Lease]) {
+        for lease in leases {
+            let row = self.partitions.get_mut(&lease.partition);
+            let own =
+                row.filter(|row| row.owner.as_ref() == Some(node) && row.epoch == lease.epoch);
+            if let Some(row) = own {
+                row.owner = None;
+            }
+        }
+    }
+
+    fn is_alive(&self, node: &Node, now: Timestamp) -> bool {
+        self.nodes.get(node).is_some_and(|renewed| now.since(*renewed) < limits::LEASE)
+    }
+}

@@ -1,0 +1,47 @@
+//! The store in memory: what the others must do, in the plainest form that can be written down.
+//!
+//! [`State`] is a value. It has no clock, no lock and no I/O, it can be cloned, and the same calls
+//! always lead to the same answers: the simulator and the model tests hold it directly. [`Memory`]
+//! puts it behind the three traits.
+//!
+//! # Layout
+//! - `rows`: what a state is made of
+//! - `accept`, `settle`, `upkeep`, `prune`: a batch, item by item
+//! - `load`, `lease`: what the engine reads, and who owns what
+//! - `applications`, `endpoints`, `names`: the catalog
+//! - `messages`, `deliveries`, `tasks`: the ledger; `walk`: its pages
+//! - `check`: what must hold between any two calls
+//! - `shared`: the three traits
+
+mod accept;
+mod applications;
+mod check;
+mod deliveries;
+mod endpoints;
+mod lease;
+mod load;
+mod messages;
+mod names;
+mod prune;
+mod rows;
+mod settle;
+mod shared;
+mod tasks;
+mod upkeep;
+mod walk;
+
+pub use rows::State;
+pub use shared::{Clock, Memory};
+
+use crate::queue::{Batch, Committed};
+
+impl State {
+    /// Commits a batch: accepts, then settles, then upkeep, each in its order.
+    pub fn commit(&mut self, batch: Batch) -> Committed {
+        Committed {
+            accepts: batch.accepts.into_iter().map(|accept| self.accept(accept)).collect(),
+            settles: batch.settles.into_iter().map(|settle| self.settle(settle)).collect(),
+            upkeep: batch.upkeep.into_iter().map(|step| self.keep_up(step)).collect(),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Event types and tokens.
+
+use domain::time::Timestamp;
+
+use super::State;
+use super::walk::{self, Direction};
+use crate::Error;
+use crate::catalog::{EventType, Token};
+use crate::page::{Listed, Page};
+
+impl State {
+    /// Creates or replaces an event type.
+    pub fn put_event_type(&mut self, event_type: EventType) {
+        self.event_types.insert(event_type.name.clone(), event_type);
+    }
+
+    /// Finds an event type.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn event_type(&self, name: &str) -> Result<EventType, Error> {
+        self.event_types.get(name).cloned().ok_or(Error::Missing("event type"))
+    }
+
+    /// Removes an event type.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn remove_event_type(&mut self, name: &str) -> Result<(), Error> {
+        self.event_types.remove(name).map(drop).ok_or(Error::Missing("event type"))
+    }
+
+    /// Lists event types by name, ascending.
+    #[must_use]
+    pub fn event_types(&self, page: &Page<String>) -> Listed<EventType, String> {
+        let rows = self.event_types.iter().map(|(name, row)| (name.clone(), row));
+        walk::page(rows, Direction::Ascending, page, |_, row| Some(row.clone()))
+    }
+
+    /// Keeps a token.
+    ///
+    /// # Errors
+    /// If there is another one of that id.
+    pub fn create_token(&mut self, token: Token) -> Result<(), Error> {
+        if self.tokens.get(&token.id).is_some_and(|known| *known != token) {
+            return Err(Error::Taken { what: "token", name: token.id });
+        }
+        self.tokens.insert(token.id.clone(), token);
+        Ok(())
+    }
+
+    /// Finds a token.
+    ///
+    /// # Errors
+    /// If there is none of that id.
+    pub fn token(&self, id: &str) -> Result<Token, Error> {
+        self.tokens.get(id).cloned().ok_or(Error::Missing("token"))
+    }
+
+    /// Revokes a token.
+    ///
+    /// # Errors
+    /// If there is none of that id.
+    pub fn revoke_token(&mut self, id: &str, at: Timestamp) -> Result<(), Error> {
+        let token = self.tokens.get_mut(id).ok_or(Error::Missing("token"))?;
+        token.revoked_at.get_or_insert(at);
+        Ok(())
+    }
+
+    /// Lists tokens by id, ascending.
+    #[must_use]
+    pub fn tokens(&self, page: &Page<String>) -> Listed<Token, String> {
+        let rows = self.tokens.iter().map(|(id, row)| (id.clone(), row));
+        walk::page(rows, Direction::Ascending, page, |_, row| Some(row.clone()))
+    }
+}

@@ -1,0 +1,228 @@
+//! Pruning: what has outlived its time goes, so many rows at a step.
+//!
+//! A message goes with its deliveries and attempts or not at all; one that has more rows than a
+//! step may change has a step of its own.
+
+use domain::delivery::{Cause, Delivery};
+use domain::endpoint::State as EndpointState;
+use domain::time::Timestamp;
+
+use super::State;
+use super::rows::MessageRow;
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
+use crate::limits;
+use crate::queue::Subject;
+
+/// How many rows a step may still change.
+struct Allowance {
+    most: usize,
+    used: usize,
+}
+
+impl Allowance {
+    fn is_used_up(&self) -> bool {
+        self.used >= self.most
+    }
+
+    /// Uses it for something that is done as a whole; the first thing always fits.
+    fn take(&mut self, rows: usize) -> bool {
+        let fits = self.used == 0 || self.used + rows <= self.most;
+        if fits {
+            self.used += rows;
+        }
+        fits && self.most > 0
+    }
+}
+
+impl State {
+    pub(super) fn prune(&mut self, now: Timestamp, most: u32) -> u32 {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut allowance = Allowance { most, used: 0 };
+        self.prune_applications(&mut allowance);
+        self.bury_for_deleted_endpoints(now, &mut allowance);
+        self.prune_secrets(now, &mut allowance);
+        self.prune_messages(now, &mut allowance);
+        self.prune_endpoints(&mut allowance);
+        u32::try_from(allowance.used).unwrap_or(u32::MAX)
+    }
+
+    /// Removes what belongs to deleted applications, their own rows last.
+    fn prune_applications(&mut self, allowance: &mut Allowance) {
+        let deleted = self.applications.iter().filter(|(_, row)| row.deleted);
+        let deleted: Vec<_> = deleted.map(|(key, _)| *key).collect();
+        for application in deleted {
+            let theirs = self.messages.iter().filter(|(_, row)| row.application == application);
+            let theirs: Vec<_> = theirs.map(|(key, _)| *key).collect();
+            for message in theirs {
+                if !self.remove_message(message, allowance) {
+                    return;
+                }
+            }
+            let theirs =
+                self.endpoints.iter().filter(|(_, row)| row.endpoint.application == application);
+            let theirs: Vec<_> = theirs.map(|(key, _)| *key).collect();
+            for endpoint in theirs {
+                self.rollups.retain(|(subject, _), _| *subject != Subject::Endpoint(endpoint));
+                if !allowance.take(1) {
+                    return;
+                }
+                self.endpoints.remove(&endpoint);
+            }
+            if !allowance.take(1) {
+                return;
+            }
+            self.forget(application);
+        }
+    }
+
+    fn forget(&mut self, application: ApplicationKey) {
+        self.rollups.retain(|(subject, _), _| *subject != Subject::Application(application));
+        self.idempotency.retain(|(whose, _), _| *whose != application);
+        self.tasks.retain(|_, task| task.application != application);
+        self.requests.retain(|_, request| request.application != application);
+        self.applications.remove(&application);
+    }
+
+    fn bury_for_deleted_endpoints(&mut self, now: Timestamp, allowance: &mut Allowance) {
+        let is_deleted = |endpoint: &EndpointKey| {
+            self.endpoints
+                .get(endpoint)
+                .is_some_and(|row| row.endpoint.state == EndpointState::Deleted)
+        };
+        let left: Vec<_> =
+            self.pending.iter().filter(|(endpoint, ..)| is_deleted(endpoint)).copied().collect();
+        for (endpoint, _, message) in left {
+            if allowance.is_used_up() {
+                return;
+            }
+            let Some(row) = self.deliveries.get(&(endpoint, message)) else {
+                continue;
+            };
+            let key = DeliveryKey { application: row.application, endpoint, message };
+            self.change(key, |row| {
+                row.state = Delivery::Dead(Cause::EndpointDeleted);
+                row.settled_at = Some(now);
+            });
+            allowance.used += 1;
+        }
+    }
+
+    fn prune_secrets(&mut self, now: Timestamp, allowance: &mut Allowance) {
+        for row in self.endpoints.values_mut() {
+            row.secrets.retain(|secret| {
+                let over = secret.expires_at.is_some_and(|end| end <= now);
+                let goes = over && !allowance.is_used_up();
+                allowance.used += usize::from(goes);
+                !goes
+            });
+        }
+    }
+
+    /// Walks the messages from where the last step stopped, once around.
+    fn prune_messages(&mut self, now: Timestamp, allowance: &mut Allowance) {
+        let ahead = self.messages.range(self.pruned_up_to..).map(|(key, _)| *key);
+        let behind = self.messages.range(..self.pruned_up_to).map(|(key, _)| *key);
+        let around: Vec<_> = ahead.chain(behind).collect();
+        for key in around {
+            if allowance.is_used_up() {
+                self.pruned_up_to = key;
+                return;
+            }
+            self.prune_idempotency(key, now, allowance);
+            let over = self.messages.get(&key).is_some_and(|row| self.is_over(key, row, now));
+            if over && !self.remove_message(key, allowance) {
+                self.pruned_up_to = key;
+                return;
+            }
+        }
+    }
+
+    /// Removes a message's idempotency key, unless a later message has taken it over.
+    fn prune_idempotency(&mut self, key: MessageKey, now: Timestamp, allowance: &mut Allowance) {
+        let Some(row) = self.messages.get(&key) else {
+            return;
+        };
+        let (id, place) = (row.message.id, row.idempotency.map(|hash| (row.application, hash)));
+        let Some(place) = place else {
+            return;
+        };
+        let own = self.idempotency.get(&place).filter(|found| found.message == id);
+        if own.is_some_and(|found| now.since(found.at) >= limits::IDEMPOTENCY) {
+            self.idempotency.remove(&place);
+            allowance.used += 1;
+        }
+    }
+
+    /// Tells whether nothing about a message has to be kept any longer.
+    fn is_over(&self, key: MessageKey, row: &MessageRow, now: Timestamp) -> bool {
+        let kept = |endpoint: &EndpointKey| {
+            let Some(delivery) = self.deliveries.get(&(*endpoint, key)) else {
+                return false;
+            };
+            match delivery.state {
+                Delivery::Pending(_) => true,
+                Delivery::Dead(_) => delivery
+                    .settled_at
+                    .is_some_and(|settled| settled.after(self.dead_letters_kept) >= now),
+                Delivery::Delivered | Delivery::Cancelled => false,
+            }
+        };
+        row.message.retained_until < now && !row.fan_out.iter().any(kept)
+    }
+
+    fn remove_message(&mut self, key: MessageKey, allowance: &mut Allowance) -> bool {
+        let Some(row) = self.messages.get(&key).cloned() else {
+            return true;
+        };
+        let attempts = |endpoint: &EndpointKey| {
+            let delivery = self.deliveries.get(&(*endpoint, key));
+            delivery.map_or(0, |row| usize::try_from(row.recorded).unwrap_or(usize::MAX))
+        };
+        let attempts: usize = row.fan_out.iter().map(attempts).sum();
+        if !allowance.take(1 + row.fan_out.len() + attempts) {
+            return false;
+        }
+        for endpoint in &row.fan_out {
+            self.remove_delivery(*endpoint, key);
+        }
+        self.message_ids.remove(&(row.application, row.message.id));
+        if let Some(event_id) = row.message.event_id {
+            self.event_ids.remove(&(row.application, event_id));
+        }
+        if let Some(hash) = row.idempotency {
+            let place = (row.application, hash);
+            if self.idempotency.get(&place).is_some_and(|found| found.message == row.message.id) {
+                self.idempotency.remove(&place);
+            }
+        }
+        self.messages.remove(&key);
+        true
+    }
+
+    fn remove_delivery(&mut self, endpoint: EndpointKey, message: MessageKey) {
+        let Some(row) = self.deliveries.remove(&(endpoint, message)) else {
+            return;
+        };
+        self.pending.remove(&(endpoint, row.turn, message));
+        let mut next = row.last_attempt;
+        while let Some(attempt) = next.and_then(|id| self.attempts.remove(&(endpoint, id))) {
+            next = attempt.previous;
+        }
+    }
+
+    /// Removes the tombstones of endpoints that nothing refers to any more.
+    fn prune_endpoints(&mut self, allowance: &mut Allowance) {
+        let deliveries = &self.deliveries;
+        let is_referred_to = |endpoint: EndpointKey| {
+            let theirs = (endpoint, MessageKey(i64::MIN))..=(endpoint, MessageKey(i64::MAX));
+            deliveries.range(theirs).next().is_some()
+        };
+        self.endpoints.retain(|key, row| {
+            let goes = row.endpoint.state == EndpointState::Deleted
+                && !is_referred_to(*key)
+                && !allowance.is_used_up();
+            allowance.used += usize::from(goes);
+            !goes
+        });
+    }
+}

@@ -1,0 +1,111 @@
+//! Settling: under the current epoch only, and each attempt once.
+
+use domain::delivery::{Delivery, Pending};
+use domain::outcome::Outcome;
+
+use super::State;
+use super::rows::{AttemptRow, DeliveryRow};
+use crate::keys::{ApplicationKey, EndpointKey};
+use crate::limits;
+use crate::queue::{AttemptRecord, NextState, Order, Running, Settle, Settled};
+
+impl State {
+    pub(super) fn settle(&mut self, settle: Settle) -> Settled {
+        if !self.is_current(settle.lease) {
+            return Settled::Fenced;
+        }
+        if let Some(running) = settle.running {
+            self.run(settle.key.application, settle.key.endpoint, running);
+        }
+        let Some(row) = self.delivery_row(settle.key) else {
+            return Settled::Missing;
+        };
+        let attempt = (settle.key.endpoint, settle.attempt.id);
+        if let Some(known) = self.attempts.get(&attempt) {
+            // Not the verdict but what it did then: a cancel in between must look the same again.
+            return if known.applied { applied(row) } else { Settled::LeftAlone };
+        }
+        self.record(settle)
+    }
+
+    /// Writes an endpoint's running state; answers whether there is such an endpoint.
+    pub(super) fn run(
+        &mut self,
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        running: Running,
+    ) -> bool {
+        let row = self.endpoints.get_mut(&endpoint);
+        let row = row.filter(|row| row.endpoint.application == application);
+        row.map(|row| row.running = running).is_some()
+    }
+
+    fn record(&mut self, settle: Settle) -> Settled {
+        let Settle { key, recorded, next, budget, attempt, .. } = settle;
+        let changed = self.change(key, |row| {
+            let applies = matches!(row.state, Delivery::Pending(_)) && row.recorded == recorded;
+            let previous = row.last_attempt.replace(attempt.id);
+            row.recorded += 1;
+            row.last_attempt_at = Some(attempt.ended_at);
+            row.last_status = status(&attempt.outcome);
+            let mut next_due = None;
+            if applies {
+                match next {
+                    NextState::Pending { due } => {
+                        next_due = Some(due);
+                        row.state = Delivery::Pending(Pending { due, budget });
+                        match row.order {
+                            Order::Due => row.turn = due.as_micros(),
+                            Order::Fifo => {}
+                        }
+                    }
+                    NextState::Delivered => row.state = Delivery::Delivered,
+                    NextState::Dead(cause) => row.state = Delivery::Dead(cause),
+                }
+                row.settled_at = next_due.is_none().then_some(attempt.ended_at);
+            }
+            let answer = if applies { applied(row) } else { Settled::LeftAlone };
+            (row.recorded, previous, next_due, answer)
+        });
+        let Some((number, previous, next_due, answer)) = changed else {
+            return Settled::Missing;
+        };
+        let applied = answer != Settled::LeftAlone;
+        let record = shortened(attempt);
+        let row = AttemptRow { message: key.message, number, previous, applied, next_due, record };
+        self.attempts.insert((key.endpoint, row.record.id), row);
+        answer
+    }
+}
+
+/// Answers for a delivery that a settle has moved.
+fn applied(row: &DeliveryRow) -> Settled {
+    match row.state {
+        Delivery::Pending(_) => Settled::Applied { turn: Some(row.turn) },
+        Delivery::Delivered | Delivery::Dead(_) | Delivery::Cancelled => {
+            Settled::Applied { turn: None }
+        }
+    }
+}
+
+/// Returns the status that an attempt was answered with.
+pub(super) fn status(outcome: &Outcome) -> Option<u16> {
+    match outcome {
+        Outcome::Answered { status, .. } => Some(*status),
+        Outcome::TimedOut
+        | Outcome::Unreachable(_)
+        | Outcome::TlsFailed
+        | Outcome::BrokenAnswer
+        | Outcome::Blocked
+        | Outcome::Interrupted => None,
+    }
+}
+
+fn shortened(mut attempt: AttemptRecord) -> AttemptRecord {
+    let most = match status(&attempt.outcome) {
+        Some(200..=299) => limits::KEPT_OF_SUCCESS,
+        Some(_) | None => limits::KEPT_OF_FAILURE,
+    };
+    attempt.response_body.truncate(most);
+    attempt
+}

@@ -1,0 +1,315 @@
+//! The three traits: a state behind a lock, with a clock.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use domain::ids::{ApplicationId, AttemptId, DeliveryId, EndpointId, MessageId, TaskId};
+use domain::partition::Partition;
+use domain::time::Timestamp;
+
+use super::State;
+use crate::catalog::{
+    Application, ApplicationSettings, Endpoint, EventType, FanOut, Name, NewApplication,
+    NewEndpoint, Secret, Token,
+};
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey, Node};
+use crate::ledger::{
+    AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter, MessageEntry, MessageFilter,
+    NewTask, Task,
+};
+use crate::page::{Listed, Page};
+use crate::queue::{
+    Batch, Committed, Load, Loaded, Minute, Renewal, Request, Rollup, Running, Subject, Waiting,
+};
+use crate::{Answer, Catalog, Error, Ledger, Queue};
+
+/// Tells the time.
+pub type Clock = Box<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// A store in memory.
+pub struct Memory {
+    state: Mutex<State>,
+    clock: Clock,
+}
+
+impl Memory {
+    /// Makes a store of a state and a clock for its leases.
+    #[must_use]
+    pub fn new(state: State, clock: Clock) -> Self {
+        Self { state: Mutex::new(state), clock }
+    }
+
+    /// Returns the state as it is now.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.lock().clone()
+    }
+
+    // A panic inside a call leaves the lock poisoned; the state is a value and stays readable.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers when it is awaited, not before.
+    fn answer<'a, T: Send + 'a>(
+        &'a self,
+        call: impl FnOnce(&mut State) -> Result<T, Error> + Send + 'a,
+    ) -> Answer<'a, T> {
+        Box::pin(async move { call(&mut self.lock()) })
+    }
+}
+
+impl Queue for Memory {
+    fn commit(&self, batch: Batch) -> Answer<'_, Committed> {
+        self.answer(move |state| Ok(state.commit(batch)))
+    }
+
+    fn load(&self, load: Load) -> Answer<'_, Loaded> {
+        self.answer(move |state| Ok(state.load(load)))
+    }
+
+    fn waiting(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Waiting>> {
+        self.answer(move |state| Ok(state.waiting(&partitions)))
+    }
+
+    fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
+        self.answer(move |state| Ok(state.requests(&partitions)))
+    }
+
+    fn renew(&self, node: Node) -> Answer<'_, Renewal> {
+        self.answer(move |state| Ok(state.renew(node, (self.clock)())))
+    }
+
+    fn take(&self, node: Node, most: u8) -> Answer<'_, Vec<Lease>> {
+        self.answer(move |state| Ok(state.take(&node, most, (self.clock)())))
+    }
+
+    fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()> {
+        self.answer(move |state| {
+            state.release(&node, &leases);
+            Ok(())
+        })
+    }
+
+    /// Nobody else has this store, so nobody says anything.
+    fn woken(&self) -> Answer<'_, Vec<Partition>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+impl Catalog for Memory {
+    fn create_application(&self, new: NewApplication) -> Answer<'_, Application> {
+        self.answer(move |state| state.create_application(new))
+    }
+
+    fn application(&self, name: Name<ApplicationId>) -> Answer<'_, Application> {
+        self.answer(move |state| state.application(&name))
+    }
+
+    fn update_application(
+        &self,
+        key: ApplicationKey,
+        uid: Option<String>,
+        settings: ApplicationSettings,
+        at: Timestamp,
+    ) -> Answer<'_, Application> {
+        self.answer(move |state| state.update_application(key, uid, settings, at))
+    }
+
+    fn delete_application(&self, key: ApplicationKey, at: Timestamp) -> Answer<'_, ()> {
+        self.answer(move |state| state.delete_application(key, at))
+    }
+
+    fn applications(
+        &self,
+        page: Page<ApplicationId>,
+    ) -> Answer<'_, Listed<Application, ApplicationId>> {
+        self.answer(move |state| Ok(state.applications(&page)))
+    }
+
+    fn create_endpoint(&self, new: NewEndpoint) -> Answer<'_, Endpoint> {
+        self.answer(move |state| state.create_endpoint(new))
+    }
+
+    fn endpoint(
+        &self,
+        application: ApplicationKey,
+        name: Name<EndpointId>,
+    ) -> Answer<'_, Endpoint> {
+        self.answer(move |state| state.endpoint(application, &name))
+    }
+
+    fn update_endpoint(&self, endpoint: Endpoint) -> Answer<'_, Endpoint> {
+        self.answer(move |state| state.update_endpoint(endpoint))
+    }
+
+    fn delete_endpoint(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        at: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.answer(move |state| state.delete_endpoint(application, key, at))
+    }
+
+    fn endpoints(
+        &self,
+        application: ApplicationKey,
+        page: Page<EndpointId>,
+    ) -> Answer<'_, Listed<Endpoint, EndpointId>> {
+        self.answer(move |state| Ok(state.endpoints(application, &page)))
+    }
+
+    fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
+        self.answer(move |state| state.running(application, key))
+    }
+
+    fn secrets(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        at: Timestamp,
+    ) -> Answer<'_, Vec<Secret>> {
+        self.answer(move |state| state.secrets(application, key, at))
+    }
+
+    fn rotate_secret(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        secret: Secret,
+        grace_ends: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.answer(move |state| state.rotate_secret(application, key, secret, grace_ends))
+    }
+
+    fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
+        self.answer(move |state| state.fan_out(application, at))
+    }
+
+    fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()> {
+        self.answer(move |state| {
+            state.put_event_type(event_type);
+            Ok(())
+        })
+    }
+
+    fn event_type(&self, name: String) -> Answer<'_, EventType> {
+        self.answer(move |state| state.event_type(&name))
+    }
+
+    fn remove_event_type(&self, name: String) -> Answer<'_, ()> {
+        self.answer(move |state| state.remove_event_type(&name))
+    }
+
+    fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>> {
+        self.answer(move |state| Ok(state.event_types(&page)))
+    }
+
+    fn create_token(&self, token: Token) -> Answer<'_, ()> {
+        self.answer(move |state| state.create_token(token))
+    }
+
+    fn token(&self, id: String) -> Answer<'_, Token> {
+        self.answer(move |state| state.token(&id))
+    }
+
+    fn revoke_token(&self, id: String, at: Timestamp) -> Answer<'_, ()> {
+        self.answer(move |state| state.revoke_token(&id, at))
+    }
+
+    fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>> {
+        self.answer(move |state| Ok(state.tokens(&page)))
+    }
+}
+
+impl Ledger for Memory {
+    fn message(
+        &self,
+        application: ApplicationKey,
+        name: Name<MessageId>,
+    ) -> Answer<'_, MessageEntry> {
+        self.answer(move |state| state.message(application, name))
+    }
+
+    fn messages(
+        &self,
+        application: ApplicationKey,
+        filter: MessageFilter,
+        page: Page<MessageId>,
+    ) -> Answer<'_, Listed<MessageEntry, MessageId>> {
+        self.answer(move |state| Ok(state.messages(application, &filter, &page)))
+    }
+
+    fn expunge(&self, application: ApplicationKey, message: MessageKey) -> Answer<'_, ()> {
+        self.answer(move |state| state.expunge(application, message))
+    }
+
+    fn delivery(&self, application: ApplicationKey, id: DeliveryId) -> Answer<'_, DeliveryEntry> {
+        self.answer(move |state| state.delivery(application, id))
+    }
+
+    fn deliveries_of(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+    ) -> Answer<'_, Vec<DeliveryEntry>> {
+        self.answer(move |state| Ok(state.deliveries_of(application, message)))
+    }
+
+    fn deliveries(
+        &self,
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        filter: DeliveryFilter,
+        page: Page<MessageKey>,
+    ) -> Answer<'_, Listed<DeliveryEntry, MessageKey>> {
+        self.answer(move |state| Ok(state.deliveries(application, endpoint, &filter, &page)))
+    }
+
+    fn dead_letters(
+        &self,
+        application: ApplicationKey,
+        filter: DeliveryFilter,
+        page: Page<(MessageKey, EndpointKey)>,
+    ) -> Answer<'_, Listed<DeliveryEntry, (MessageKey, EndpointKey)>> {
+        self.answer(move |state| Ok(state.dead_letters(application, &filter, &page)))
+    }
+
+    fn cancel(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry> {
+        self.answer(move |state| state.cancel(key, at))
+    }
+
+    fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
+        self.answer(move |state| Ok(state.attempts_of(key)))
+    }
+
+    fn attempts(
+        &self,
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        filter: AttemptFilter,
+        page: Page<AttemptId>,
+    ) -> Answer<'_, Listed<AttemptEntry, AttemptId>> {
+        self.answer(move |state| Ok(state.attempts(application, endpoint, &filter, &page)))
+    }
+
+    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
+        self.answer(move |state| Ok(state.rollups(subject, from, to)))
+    }
+
+    fn start_task(&self, task: NewTask) -> Answer<'_, Task> {
+        self.answer(move |state| state.start_task(task))
+    }
+
+    fn task(&self, id: TaskId) -> Answer<'_, Task> {
+        self.answer(move |state| state.task(id))
+    }
+
+    fn tasks(
+        &self,
+        application: Option<ApplicationKey>,
+        page: Page<TaskId>,
+    ) -> Answer<'_, Listed<Task, TaskId>> {
+        self.answer(move |state| Ok(state.tasks(application, &page)))
+    }
+}

@@ -1,0 +1,143 @@
+//! Upkeep, step by step.
+
+use domain::delivery::Delivery;
+
+use super::State;
+use crate::keys::DeliveryKey;
+use crate::ledger::TaskState;
+use crate::queue::{Bury, Done, Order, Replay, Request, RequestKind, Rollup, Upkeep};
+
+impl State {
+    pub(super) fn keep_up(&mut self, step: Upkeep) -> Done {
+        match step {
+            Upkeep::Bury(bury) => self.bury(&bury),
+            Upkeep::Replay(replay) => self.replay(&replay),
+            Upkeep::Run { lease, application, endpoint, running } => {
+                if !self.is_current(lease) {
+                    return Done::Fenced;
+                }
+                Done::Changed(u32::from(self.run(application, endpoint, running)))
+            }
+            Upkeep::Ask(request) => self.ask(request),
+            Upkeep::Consume { lease, requests } => {
+                if !self.is_current(lease) {
+                    return Done::Fenced;
+                }
+                let before = self.requests.len();
+                self.requests.retain(|number, request| {
+                    request.partition != lease.partition || !requests.contains(number)
+                });
+                changed(before - self.requests.len())
+            }
+            Upkeep::RollUp(rollups) => {
+                let rows = rollups.len();
+                rollups.into_iter().for_each(|rollup| self.add(rollup));
+                changed(rows)
+            }
+            Upkeep::Prune { now, most } => Done::Changed(self.prune(now, most)),
+        }
+    }
+
+    fn bury(&mut self, bury: &Bury) -> Done {
+        if !self.is_current(bury.lease) {
+            return Done::Fenced;
+        }
+        let mut buried = 0;
+        for message in &bury.messages {
+            let Bury { application, endpoint, .. } = *bury;
+            let key = DeliveryKey { application, endpoint, message: *message };
+            let done = self.change(key, |row| match row.state.bury(bury.cause) {
+                Ok(dead) => {
+                    row.state = dead;
+                    row.settled_at = Some(bury.at);
+                    true
+                }
+                Err(_) => false,
+            });
+            buried += usize::from(done == Some(true));
+        }
+        changed(buried)
+    }
+
+    fn replay(&mut self, replay: &Replay) -> Done {
+        let Some(task) = self.tasks.get(&replay.task) else {
+            return Done::Fenced;
+        };
+        let its_turn = task.state == TaskState::Running && task.cursor == replay.cursor;
+        if !its_turn || !self.is_current(replay.lease) {
+            return Done::Fenced;
+        }
+        let mut replayed = 0;
+        for (key, partition, order, pending) in &replay.deliveries {
+            let settled = self
+                .delivery_row(*key)
+                .is_some_and(|row| !matches!(row.state, Delivery::Pending(_)));
+            if !settled {
+                continue;
+            }
+            let turn = match order {
+                Order::Due => pending.due.as_micros(),
+                Order::Fifo => self.next_in_sequence(),
+            };
+            self.change(*key, |row| {
+                row.partition = *partition;
+                row.order = *order;
+                row.turn = turn;
+                row.state = Delivery::Pending(*pending);
+                row.settled_at = None;
+            });
+            replayed += 1;
+        }
+        if let Some(task) = self.tasks.get_mut(&replay.task) {
+            task.cursor = replay.next_cursor;
+            task.replayed += replayed;
+            task.updated_at = replay.at;
+            if replay.next_cursor.is_none() {
+                task.state = TaskState::Finished;
+            }
+        }
+        Done::Changed(u32::try_from(replayed).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn ask(&mut self, request: Request) -> Done {
+        let number = self.next_row();
+        match request.kind {
+            RequestKind::RetryNow(message) => {
+                let Request { application, endpoint, at, .. } = request;
+                self.change(DeliveryKey { application, endpoint, message }, |row| {
+                    let Ok(Delivery::Pending(pending)) = row.state.retry_now(at) else {
+                        return;
+                    };
+                    row.state = Delivery::Pending(pending);
+                    match row.order {
+                        Order::Due => row.turn = pending.due.as_micros(),
+                        Order::Fifo => {}
+                    }
+                });
+            }
+            RequestKind::ResetBreaker | RequestKind::Refresh | RequestKind::Cancel(_) => {}
+        }
+        self.requests.insert(number, Request { number, ..request });
+        Done::Changed(1)
+    }
+
+    fn add(&mut self, rollup: Rollup) {
+        let Some(sums) = self.rollups.get_mut(&(rollup.subject, rollup.minute)) else {
+            self.rollups.insert((rollup.subject, rollup.minute), rollup);
+            return;
+        };
+        sums.succeeded += rollup.succeeded;
+        sums.failed += rollup.failed;
+        sums.delivered += rollup.delivered;
+        sums.dead += rollup.dead;
+        let buckets = sums.latencies.len().max(rollup.latencies.len());
+        sums.latencies.resize(buckets, 0);
+        for (sum, count) in sums.latencies.iter_mut().zip(rollup.latencies) {
+            *sum += count;
+        }
+    }
+}
+
+fn changed(rows: usize) -> Done {
+    Done::Changed(u32::try_from(rows).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,6 @@
+//! The stores as their callers see them: each passes the whole suite, and all answer alike.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod memory;
+mod postgres;

@@ -1,0 +1,33 @@
+//! The suite on PostgreSQL, and what only a fleet can do wrong.
+//!
+//! A server is needed: `scripts/with-postgres cargo nextest run -p redial-store`. Each test works in
+//! a schema of its own, so that they run side by side.
+
+mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::conformance::{Handle, Harness, Pass};
+
+use self::server::Schema;
+
+store::conformance!(open);
+
+/// Opens an empty store, as two nodes have it.
+pub(crate) async fn open() -> Harness {
+    let schema = Schema::create().await;
+    let [store, other] = [schema.open().await, schema.open().await];
+    let admin = Arc::new(schema);
+    let pass: Pass = Box::new(move |by: Duration| {
+        let schema = Arc::clone(&admin);
+        Box::pin(async move {
+            // The database's clock is nobody's to turn: the renewals are made to look older.
+            let micros = by.as_micros();
+            schema.run(&format!("update nodes set renewed_at = renewed_at - {micros}")).await;
+            Ok(())
+        })
+    });
+    let (store, other) = (Handle::new(Arc::new(store)), Handle::new(Arc::new(other)));
+    Harness { store, other, pass, guard: Box::new(()) }
+}
