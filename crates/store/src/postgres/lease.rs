@@ -3,8 +3,6 @@
 //! The lease time is on the node's row, so that one update renews everything; the epoch is on the
 //! partition's row, which changes only when it changes hands. All times here are the database's.
 
-use std::time::Duration;
-
 use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -16,10 +14,8 @@ use super::queue::number;
 use super::row::{field, partition};
 use crate::Error;
 use crate::keys::{Epoch, Lease, Node};
+use crate::limits;
 use crate::queue::Renewal;
-
-/// How long a node that has not renewed keeps what it owns.
-pub(super) const LEASE: Duration = Duration::from_secs(10);
 
 /// Registers or renews a node.
 pub(super) async fn renew(pool: &Pool, node: &Node) -> Result<Renewal, Failure> {
@@ -61,7 +57,7 @@ async fn others(transaction: &mut Transaction<'_>, node: &Node) -> Result<u32, F
         select count(*) as others from nodes \
         where name <> $1 \
           and renewed_at > (extract(epoch from clock_timestamp()) * 1000000)::bigint - $2";
-    let lease = codes::micros(LEASE);
+    let lease = codes::micros(limits::LEASE);
     let parameters = [(&node.0 as _, Type::TEXT), (&lease as _, Type::INT8)];
     let row = transaction.one(statement, &parameters).await?;
     Ok(row.map_or(Ok(0), |row| field(&row, "others").map(codes::count))?)
@@ -84,7 +80,7 @@ pub(super) async fn take(pool: &Pool, node: Node, most: u8) -> Result<Vec<Lease>
         update partitions p set owner = $1, epoch = p.epoch + 1 \
         from free where p.number = free.number \
         returning p.number, p.epoch";
-    let (most, lease_micros) = (i64::from(most), codes::micros(LEASE));
+    let (most, lease_micros) = (i64::from(most), codes::micros(limits::LEASE));
     let parameters =
         [(&node.0 as _, Type::TEXT), (&most as _, Type::INT8), (&lease_micros as _, Type::INT8)];
     let mut transaction = pool.begin(Access::Write).await?;

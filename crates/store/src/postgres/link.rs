@@ -65,7 +65,7 @@ impl Pool {
     }
 
     fn opening(&self, access: Access) -> String {
-        let patience = self.patience.as_millis();
+        let patience = self.patience.as_millis().max(1);
         let begin = match access {
             Access::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
             Access::ReadPending => {
@@ -73,15 +73,18 @@ impl Pool {
                  SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
                  SET LOCAL enable_sort = off"
             }
-            // A role may have other defaults: these are the ones that the promises rest on. A node
-            // that froze inside a transaction must not keep its partitions from the others.
+            // A role may have other defaults: these are the ones that the promises rest on.
             Access::Write => {
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; \
-                 SET LOCAL synchronous_commit = on; \
-                 SET LOCAL idle_in_transaction_session_timeout = 5000"
+                 SET LOCAL synchronous_commit = on"
             }
         };
-        format!("{begin}; SET LOCAL statement_timeout = {patience}")
+        // A node that froze inside a transaction must not keep its partitions from the others.
+        let idle = self.patience.as_millis().div_ceil(2).max(1);
+        format!(
+            "{begin}; SET LOCAL statement_timeout = {patience}; \
+             SET LOCAL idle_in_transaction_session_timeout = {idle}"
+        )
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Client>> {

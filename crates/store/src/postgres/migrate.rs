@@ -58,16 +58,22 @@ async fn check_server(transaction: &mut Transaction<'_>) -> Result<(), Failure> 
     let Some(row) = transaction.one(statement, &[]).await? else {
         return Err(cannot_open("PostgreSQL does not tell its version").into());
     };
-    if field::<i32>(&row, "version")? < OLDEST_SERVER * 10_000 {
-        let name: &str = field(&row, "name")?;
-        let text =
-            format!("this is PostgreSQL {name}; Redial needs version {OLDEST_SERVER} or later");
-        return Err(cannot_open(text).into());
+    refuse_server(field(&row, "version")?, field(&row, "name")?, field(&row, "fsync")?)?;
+    Ok(())
+}
+
+/// Refuses a server that is too old, or that would lose what it has acknowledged.
+fn refuse_server(version: i32, name: &str, fsync: &str) -> Result<(), Error> {
+    if version < OLDEST_SERVER * 10_000 {
+        return Err(cannot_open(format!(
+            "this is PostgreSQL {name}; Redial needs version {OLDEST_SERVER} or later"
+        )));
     }
-    if field::<&str>(&row, "fsync")? != "on" {
-        let text = "this PostgreSQL runs with fsync = off and would lose what it has acknowledged; \
-                    set fsync = on and restart it";
-        return Err(cannot_open(text).into());
+    if fsync != "on" {
+        return Err(cannot_open(
+            "this PostgreSQL runs with fsync = off and would lose what it has acknowledged; \
+             set fsync = on and restart it",
+        ));
     }
     Ok(())
 }
@@ -195,6 +201,15 @@ mod tests {
         assert!(refuse_strangers(&applied(2)).is_ok());
         let refusal = refuse_strangers(&applied(3)).unwrap_err().to_string();
         assert!(refusal.contains("schema version 3 (`later`)"), "{refusal}");
+    }
+
+    #[test]
+    fn old_servers_and_those_without_fsync_are_refused() {
+        assert!(refuse_server(130_000, "13.0", "on").is_ok());
+        let old = refuse_server(120_022, "12.22", "on").unwrap_err().to_string();
+        assert!(old.contains("PostgreSQL 12.22"), "{old}");
+        let unsafe_one = refuse_server(170_000, "17.0", "off").unwrap_err().to_string();
+        assert!(unsafe_one.contains("fsync = on"), "{unsafe_one}");
     }
 
     #[test]

@@ -44,7 +44,7 @@ use self::failure::Failure;
 use self::link::{Access, Pool, Transaction};
 use self::tls::Connector;
 use self::wake::Wake;
-use crate::{Answer, Error, Vault};
+use crate::{Answer, Error, Vault, limits};
 
 /// How a store in PostgreSQL is opened.
 #[derive(Debug)]
@@ -57,7 +57,8 @@ pub struct Settings {
     pub vault: Vault,
     /// The most connections for reading and for the catalog, besides those of the lanes.
     pub connections: usize,
-    /// How long a statement may take.
+    /// How long a statement may take. A transaction in which nothing happens is ended after half
+    /// of it, and a call is given up after three times as long.
     pub patience: Duration,
     /// How long dead letters are kept.
     pub dead_letter_retention: Duration,
@@ -73,7 +74,7 @@ impl Settings {
             vault,
             connections: 8,
             patience: Duration::from_secs(10),
-            dead_letter_retention: Duration::from_secs(30 * 86_400),
+            dead_letter_retention: limits::DEAD_LETTERS,
         }
     }
 }

@@ -3,12 +3,17 @@
 //! A server is needed: `scripts/with-postgres cargo nextest run -p redial-store`. Each test works in
 //! a schema of its own, so that they run side by side.
 
+mod fleet;
+mod lost;
+mod opening;
+mod proxy;
 mod server;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use store::conformance::{Handle, Harness, Pass};
+use store::postgres::Postgres;
 
 use self::server::Schema;
 
@@ -16,11 +21,16 @@ store::conformance!(open);
 
 /// Opens an empty store, as two nodes have it.
 pub(crate) async fn open() -> Harness {
-    let schema = Schema::create().await;
-    let [store, other] = [schema.open().await, schema.open().await];
-    let admin = Arc::new(schema);
+    let schema = Arc::new(Schema::create().await);
+    let (store, other) = (schema.open().await, schema.open().await);
+    harness(schema, store, other)
+}
+
+/// Makes a harness of two stores in one schema.
+fn harness(schema: Arc<Schema>, store: Postgres, other: Postgres) -> Harness {
+    let guard = Box::new(Arc::clone(&schema));
     let pass: Pass = Box::new(move |by: Duration| {
-        let schema = Arc::clone(&admin);
+        let schema = Arc::clone(&schema);
         Box::pin(async move {
             // The database's clock is nobody's to turn: the renewals are made to look older.
             let micros = by.as_micros();
@@ -29,5 +39,5 @@ pub(crate) async fn open() -> Harness {
         })
     });
     let (store, other) = (Handle::new(Arc::new(store)), Handle::new(Arc::new(other)));
-    Harness { store, other, pass, guard: Box::new(()) }
+    Harness { store, other, pass, guard }
 }

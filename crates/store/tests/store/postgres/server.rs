@@ -17,6 +17,18 @@ pub(crate) fn url() -> String {
     })
 }
 
+/// Returns host and port of the server.
+pub(crate) fn address() -> String {
+    let url = url();
+    let behind = url.split_once('@').unwrap().1;
+    behind.split_once('/').unwrap().0.to_owned()
+}
+
+/// Returns the URL with another host and port.
+pub(crate) fn url_with_address(address: &str) -> String {
+    url().replace(&self::address(), address)
+}
+
 /// A schema of one test.
 pub(crate) struct Schema {
     client: Client,
@@ -39,7 +51,14 @@ impl Schema {
 
     /// Returns the URL of the schema, on this server or on what stands in front of it.
     pub(crate) fn url_at(&self, server: &str) -> String {
-        format!("{server}?options=-csearch_path%3D{}&sslmode=disable", self.name)
+        self.url_with(server, "")
+    }
+
+    /// Returns the URL of the schema, with one more option for its sessions.
+    pub(crate) fn url_with(&self, server: &str, option: &str) -> String {
+        let name = &self.name;
+        let options = format!("-csearch_path%3D{name}{option}");
+        format!("{server}?options={options}&sslmode=disable&application_name={name}")
     }
 
     /// Opens a store in it.
@@ -50,6 +69,15 @@ impl Schema {
     /// Returns what opening a store in it takes.
     pub(crate) fn settings(&self, server: &str) -> Settings {
         Settings::new(self.url_at(server), vault(7))
+    }
+
+    /// Ends all connections of the stores in it, as an operator or a restart does.
+    pub(crate) async fn terminate(&self) {
+        let statement = format!(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '{}'",
+            self.name
+        );
+        self.client.batch_execute(&statement).await.unwrap();
     }
 
     /// Runs statements in it, past the store.
