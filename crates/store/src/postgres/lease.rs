@@ -66,7 +66,7 @@ async fn others(transaction: &mut Transaction<'_>, node: &Node) -> Result<u32, F
 /// Takes partitions that nobody owns, or whose owner has not renewed its lease.
 ///
 /// Rows that a settle holds are skipped: its owner is still at work, and the next call gets them.
-pub(super) async fn take(pool: &Pool, node: Node, most: u8) -> Result<Vec<Lease>, Failure> {
+pub(super) async fn take(pool: &Pool, node: &Node, most: u8) -> Result<Vec<Lease>, Failure> {
     let statement = "\
         with free as ( \
             select p.number from partitions p \

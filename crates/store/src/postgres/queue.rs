@@ -49,7 +49,11 @@ impl Queue for Postgres {
     }
 
     fn take(&self, node: Node, most: u8) -> Answer<'_, Vec<Lease>> {
-        self.answer(lease::take(&self.leases, node, most))
+        self.answer(async move {
+            let leases = lease::take(&self.leases, &node, most).await?;
+            self.wake.took(&node, &leases);
+            Ok(leases)
+        })
     }
 
     fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()> {

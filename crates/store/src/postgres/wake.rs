@@ -93,10 +93,16 @@ impl Wake {
         self.incoming.next().await.list().collect()
     }
 
-    /// Remembers whose store this is, and what it owns.
+    /// Remembers whose store this is, and that it owns these and no others.
     pub(super) fn owns(&self, node: &Node, leases: &[Lease]) {
-        let owned: Partitions = leases.iter().map(|lease| lease.partition).collect();
-        self.owned.store(owned.0, Ordering::Release);
+        self.owned.store(0, Ordering::Release);
+        self.took(node, leases);
+    }
+
+    /// Remembers whose store this is, and that it owns these, too.
+    pub(super) fn took(&self, node: &Node, leases: &[Lease]) {
+        let taken: Partitions = leases.iter().map(|lease| lease.partition).collect();
+        self.owned.fetch_or(taken.0, Ordering::AcqRel);
         *self.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node.0.clone());
     }
 

@@ -11,10 +11,9 @@ use super::server::{Schema, url, vault};
 use super::{harness, open};
 
 async fn refusal(settings: Settings) -> String {
-    match Postgres::connect(settings).await {
-        Err(Error::CannotOpen(text)) => text,
-        other => panic!("not refused: {other:?}"),
-    }
+    let refusal = Postgres::connect(settings).await.unwrap_err();
+    assert!(matches!(refusal, Error::CannotOpen(_)), "{refusal:?}");
+    refusal.to_string()
 }
 
 #[tokio::test]

@@ -7,14 +7,16 @@ use store::postgres::{Postgres, Settings};
 use tokio_postgres::{Client, NoTls};
 
 /// Where the server is.
-#[expect(clippy::disallowed_methods, reason = "the script that starts the server says where it is")]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    reason = "the script that starts the server says where it is"
+)]
 pub(crate) fn url() -> String {
-    std::env::var("REDIAL_TEST_POSTGRES").unwrap_or_else(|_| {
-        panic!(
-            "these tests need a PostgreSQL server, and REDIAL_TEST_POSTGRES does not say where one \
-             is. Run them as: scripts/with-postgres cargo nextest run -p redial-store"
-        )
-    })
+    std::env::var("REDIAL_TEST_POSTGRES").expect(
+        "these tests need a PostgreSQL server, and REDIAL_TEST_POSTGRES does not say where one is. \
+         Run them as: scripts/with-postgres cargo nextest run -p redial-store",
+    )
 }
 
 /// Returns host and port of the server.
