@@ -2,7 +2,7 @@
 //!
 //! An implementation writes one function that opens an empty store, and one line:
 //!
-//! ```ignore
+//! ```text
 //! async fn open() -> Harness { … }
 //! store::conformance!(open);
 //! ```
@@ -24,17 +24,35 @@ mod harness;
 mod scene;
 
 pub mod accepting;
+pub mod catalog;
 pub mod fencing;
+pub mod filters;
+pub mod leases;
+pub mod listing;
 pub mod loading;
+pub mod pruning;
+pub mod records;
+pub mod replays;
+pub mod secrets;
 pub mod settling;
+pub mod upkeep;
 
 pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 4] = [
+const THEMES: [(&str, &str); 13] = [
     ("accepting", include_str!("accepting.rs")),
+    ("catalog", include_str!("catalog.rs")),
     ("fencing", include_str!("fencing.rs")),
+    ("filters", include_str!("filters.rs")),
+    ("leases", include_str!("leases.rs")),
+    ("listing", include_str!("listing.rs")),
     ("loading", include_str!("loading.rs")),
+    ("pruning", include_str!("pruning.rs")),
+    ("records", include_str!("records.rs")),
+    ("replays", include_str!("replays.rs")),
+    ("secrets", include_str!("secrets.rs")),
     ("settling", include_str!("settling.rs")),
+    ("upkeep", include_str!("upkeep.rs")),
 ];

@@ -134,7 +134,7 @@ pub struct Rollup {
     pub delivered: u64,
     /// Deliveries that ended dead.
     pub dead: u64,
-    /// Times from acceptance to delivery, counted by bucket; see [`crate::ledger::buckets`].
+    /// Times from acceptance to delivery, counted by bucket; see [`crate::ledger::bucket`].
     pub latencies: Vec<u32>,
 }
 

@@ -1,0 +1,317 @@
+//! Pruning: nothing too early, everything in the end, and little at a time.
+
+use std::time::Duration;
+
+use domain::delivery::{Cause, Delivery};
+use domain::partition::Partition;
+use domain::time::Timestamp;
+
+use super::{Harness, MINUTE, NOW, Scene, later};
+use crate::Error;
+use crate::catalog::{Endpoint, Name, Secret};
+use crate::keys::{DeliveryKey, MessageKey};
+use crate::ledger::{MessageFilter, NewTask, TaskKind};
+use crate::limits;
+use crate::page::{From, Page};
+use crate::queue::{
+    Accept, Accepted, Done, Minute, NextState, Request, RequestKind, Rollup, Settled, Subject,
+    Upkeep,
+};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+pub async fn a_delivered_message_goes_when_its_time_is_over(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = short_lived(&scene, &endpoint).await;
+    settle(&scene, key, NextState::Delivered).await;
+    prune(&scene, NOW.after(MINUTE * 59)).await;
+    assert_eq!(messages(&scene).await, [key.message]);
+    prune(&scene, NOW.after(MINUTE * 61)).await;
+    assert_eq!(messages(&scene).await, []);
+    assert_gone(&scene, key).await;
+}
+
+pub async fn a_message_without_deliveries_goes_too(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let accept = short(scene.message(&[]).await);
+    scene.accept_new(accept).await;
+    prune(&scene, NOW.after(MINUTE * 61)).await;
+    assert_eq!(messages(&scene).await, []);
+}
+
+pub async fn a_message_with_something_pending_stays(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let (one, two) = (scene.endpoint().await, scene.endpoint().await);
+    let accept = short(scene.message(&[&one, &two]).await);
+    let message = scene.accept_new(accept).await;
+    settle(&scene, scene.key(&one, message), NextState::Delivered).await;
+    prune(&scene, NOW.after(DAY * 400)).await;
+    assert_eq!(messages(&scene).await, [message]);
+    assert_eq!(scene.look(scene.key(&one, message)).await.state, Delivery::Delivered);
+    assert!(scene.load(&two).await.deliveries[0].payload.is_some());
+}
+
+pub async fn a_cancelled_delivery_keeps_nothing(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = short_lived(&scene, &endpoint).await;
+    scene.store().ledger.cancel(key, NOW).await.unwrap();
+    prune(&scene, NOW.after(MINUTE * 61)).await;
+    assert_eq!(messages(&scene).await, []);
+}
+
+pub async fn a_dead_letter_stays_for_thirty_days(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = short_lived(&scene, &endpoint).await;
+    settle(&scene, key, NextState::Dead(Cause::Exhausted)).await;
+    prune(&scene, NOW.after(limits::DEAD_LETTERS)).await;
+    assert_eq!(messages(&scene).await, [key.message]);
+    assert_eq!(scene.store().ledger.attempts_of(key).await.unwrap().len(), 1);
+    prune(&scene, NOW.after(limits::DEAD_LETTERS + MINUTE)).await;
+    assert_eq!(messages(&scene).await, []);
+    assert_gone(&scene, key).await;
+}
+
+pub async fn a_dead_letter_does_not_go_before_its_message(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.settled(&endpoint, NextState::Dead(Cause::Exhausted)).await;
+    prune(&scene, NOW.after(DAY * 80)).await;
+    assert_eq!(messages(&scene).await, [key.message]);
+    prune(&scene, NOW.after(DAY * 91)).await;
+    assert_eq!(messages(&scene).await, []);
+}
+
+pub async fn a_settle_of_what_was_pruned_says_that_it_is_gone(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = short_lived(&scene, &endpoint).await;
+    scene.store().ledger.cancel(key, NOW).await.unwrap();
+    prune(&scene, NOW.after(DAY)).await;
+    let late = scene.settling(key, 0, NextState::Delivered).await;
+    assert_eq!(scene.settle_one(late).await, Settled::Missing);
+}
+
+pub async fn a_key_that_was_pruned_is_never_given_again(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let gone = scene.accept_new(short(scene.message(&[]).await)).await;
+    prune(&scene, NOW.after(DAY)).await;
+    let next = scene.accept_new(scene.message(&[]).await).await;
+    assert!(next > gone, "{next:?} after {gone:?}");
+}
+
+pub async fn an_event_id_is_free_when_its_message_is_gone(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let mut accept = short(scene.message(&[]).await);
+    accept.message.event_id = Some("order-1".to_owned());
+    scene.accept_new(accept.clone()).await;
+    prune(&scene, NOW.after(DAY)).await;
+    scene.accept_new(scene.again(&accept)).await;
+}
+
+pub async fn an_idempotency_key_goes_after_twelve_hours(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let accept = Accept { idempotency: Some([1; 32]), ..scene.message(&[]).await };
+    let first = accept.message.id;
+    scene.accept_new(accept.clone()).await;
+    prune(&scene, NOW.after(limits::IDEMPOTENCY - MINUTE)).await;
+    assert_eq!(scene.accept(vec![scene.again(&accept)]).await, [Accepted::Repeated(first)]);
+    prune(&scene, NOW.after(limits::IDEMPOTENCY + MINUTE)).await;
+    // Received at the same moment as the first one, so that only pruning can have made it free.
+    scene.accept_new(scene.again(&accept)).await;
+}
+
+pub async fn a_key_that_a_later_message_took_over_stays(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let first = Accept { idempotency: Some([1; 32]), ..short(scene.message(&[]).await) };
+    scene.accept_new(first.clone()).await;
+    let half_a_day = NOW.after(limits::IDEMPOTENCY + MINUTE);
+    let mut second = scene.again(&first);
+    second.message.received_at = half_a_day;
+    second.message.retained_until = NOW.after(DAY * 90);
+    let key = scene.accept_new(second.clone()).await;
+    prune(&scene, half_a_day.after(MINUTE)).await;
+    assert_eq!(messages(&scene).await, [key]);
+    let mut third = scene.again(&second);
+    third.message.received_at = half_a_day.after(MINUTE);
+    assert_eq!(scene.accept(vec![third]).await, [Accepted::Repeated(second.message.id)]);
+}
+
+pub async fn a_step_removes_no_more_than_it_may(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let mut left = 20;
+    for _ in 0..left {
+        scene.accept_new(short(scene.message(&[]).await)).await;
+    }
+    let kept = scene.accept_new(scene.message(&[]).await).await;
+    for _ in 0..40 {
+        let step = Upkeep::Prune { now: NOW.after(DAY), most: 3 };
+        let done = scene.keep_up(step).await;
+        let now_left = messages(&scene).await.len() - 1;
+        let Done::Changed(changed) = done else { panic!("{done:?}") };
+        assert!(changed <= 3 && left - now_left <= 3, "{changed} changed, {left} to {now_left}");
+        left = now_left;
+    }
+    assert_eq!(messages(&scene).await, [kept]);
+}
+
+pub async fn what_is_pending_for_a_deleted_endpoint_is_buried_in_steps(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let (gone, other) = (scene.endpoint().await, scene.fifo_endpoint().await);
+    let mut keys = Vec::new();
+    for _ in 0..7 {
+        keys.push(scene.pending(&gone).await);
+    }
+    let delivered = scene.settled(&gone, NextState::Delivered).await;
+    let kept = scene.pending(&other).await;
+    scene.store().catalog.delete_endpoint(gone.application, gone.key, later(3)).await.unwrap();
+    let first = scene.keep_up(Upkeep::Prune { now: later(9), most: 4 }).await;
+    assert!(matches!(first, Done::Changed(1..=4)), "{first:?}");
+    assert!(scene.loaded(&gone).await.len() >= 3);
+    prune(&scene, later(9)).await;
+    for key in keys {
+        let entry = scene.look(key).await;
+        assert_eq!(entry.state, Delivery::Dead(Cause::EndpointDeleted));
+        assert_eq!(entry.settled_at, Some(later(9)));
+    }
+    assert_eq!(scene.look(delivered).await.state, Delivery::Delivered);
+    assert_eq!(scene.loaded(&other).await, [kept.message]);
+    let waiting = scene.store().queue.waiting(Partition::all().collect()).await.unwrap();
+    assert_eq!(waiting.len(), 1);
+}
+
+pub async fn secrets_whose_time_is_over_go(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let (application, key) = (endpoint.application, endpoint.key);
+    let catalog = &scene.store().catalog;
+    let secret = Secret { text: "whsec_two".to_owned(), created_at: NOW, expires_at: None };
+    catalog.rotate_secret(application, key, secret.clone(), later(100)).await.unwrap();
+    prune(&scene, later(99)).await;
+    assert_eq!(catalog.secrets(application, key, later(50)).await.unwrap().len(), 2);
+    prune(&scene, later(101)).await;
+    assert_eq!(catalog.secrets(application, key, later(50)).await.unwrap(), [secret]);
+}
+
+pub async fn all_that_a_deleted_application_had_goes_in_steps(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let dead = scene.settled(&endpoint, NextState::Dead(Cause::Exhausted)).await;
+    let pending = scene.pending(&endpoint).await;
+    scene.accept_new(Accept { idempotency: Some([1; 32]), ..scene.message(&[]).await }).await;
+    let application = scene.application.key;
+    let ledger = &scene.store().ledger;
+    let task = NewTask {
+        id: scene.id(),
+        application,
+        endpoint: None,
+        kind: TaskKind::Recover,
+        selection: serde_json::json!({}),
+        by: "somebody".to_owned(),
+        at: NOW,
+    };
+    ledger.start_task(task.clone()).await.unwrap();
+    scene.keep_up(Upkeep::Ask(refresh(&endpoint))).await;
+    let subjects = [Subject::Application(application), Subject::Endpoint(endpoint.key)];
+    scene.keep_up(Upkeep::RollUp(subjects.map(one).to_vec())).await;
+    scene.keep_up(Upkeep::RollUp(vec![one(Subject::Whole)])).await;
+    let other = scene.another_application().await;
+    let theirs = Accept { application: other.key, ..scene.message(&[]).await };
+    let theirs = Accept { revision: other.revision, ..theirs };
+    scene.accept_new(theirs.clone()).await;
+
+    scene.store().catalog.delete_application(application, NOW).await.unwrap();
+    prune_by(&scene, later(1), 2).await;
+    assert_eq!(messages(&scene).await, []);
+    assert_gone(&scene, dead).await;
+    assert_gone(&scene, pending).await;
+    assert!(scene.loaded(&endpoint).await.is_empty());
+    let all: Vec<_> = Partition::all().collect();
+    assert_eq!(scene.store().queue.waiting(all.clone()).await.unwrap(), []);
+    assert_eq!(scene.store().queue.requests(all).await.unwrap(), []);
+    assert!(matches!(ledger.task(task.id).await, Err(Error::Missing("task"))));
+    for subject in subjects {
+        assert_eq!(ledger.rollups(subject, Minute(0), Minute(9)).await.unwrap(), []);
+    }
+    assert_eq!(ledger.rollups(Subject::Whole, Minute(0), Minute(9)).await.unwrap().len(), 1);
+    let kept = ledger.message(other.key, Name::Id(theirs.message.id)).await;
+    assert!(kept.is_ok(), "{kept:?}");
+}
+
+/// Accepts a message to an endpoint that is kept for an hour only.
+async fn short_lived(scene: &Scene, endpoint: &Endpoint) -> DeliveryKey {
+    let message = scene.accept_new(short(scene.message(&[endpoint]).await)).await;
+    scene.key(endpoint, message)
+}
+
+fn short(mut accept: Accept) -> Accept {
+    accept.message.retained_until = NOW.after(MINUTE * 60);
+    accept
+}
+
+async fn settle(scene: &Scene, key: DeliveryKey, next: NextState) {
+    let settle = scene.settling(key, 0, next).await;
+    assert_eq!(scene.settle_one(settle).await, Settled::Applied { turn: None });
+}
+
+/// Prunes until nothing more goes.
+async fn prune(scene: &Scene, now: Timestamp) {
+    prune_by(scene, now, 1_000).await;
+}
+
+async fn prune_by(scene: &Scene, now: Timestamp, most: u32) {
+    let mut idle = 0;
+    for _ in 0..200 {
+        let done = scene.keep_up(Upkeep::Prune { now, most }).await;
+        // A step that only walked to the end and wrapped is not the last one.
+        idle = if done == Done::Changed(0) { idle + 1 } else { 0 };
+        if idle == 3 {
+            return;
+        }
+    }
+    panic!("pruning does not end");
+}
+
+async fn messages(scene: &Scene) -> Vec<MessageKey> {
+    let page = Page { from: From::Start, limit: 100 };
+    let filter = MessageFilter::default();
+    let listed = scene.store().ledger.messages(scene.application.key, filter, page).await;
+    listed.unwrap().entries.iter().map(|entry| entry.key).collect()
+}
+
+async fn assert_gone(scene: &Scene, key: DeliveryKey) {
+    let ledger = &scene.store().ledger;
+    // Whether an unknown message is an error or has no deliveries is no matter here.
+    let of = ledger.deliveries_of(key.application, key.message).await;
+    assert!(of.is_err() || of.is_ok_and(|of| of.is_empty()));
+    let attempts = ledger.attempts_of(key).await;
+    assert!(attempts.is_err() || attempts.is_ok_and(|attempts| attempts.is_empty()));
+    let page = Page { from: From::Start, limit: 100 };
+    let listed = ledger.attempts(key.application, key.endpoint, Default::default(), page).await;
+    assert!(listed.is_err() || listed.is_ok_and(|listed| listed.entries.is_empty()));
+}
+
+fn refresh(endpoint: &Endpoint) -> Request {
+    Request {
+        number: 0,
+        application: endpoint.application,
+        endpoint: endpoint.key,
+        partition: endpoint.partition,
+        kind: RequestKind::Refresh,
+        at: NOW,
+    }
+}
+
+fn one(subject: Subject) -> Rollup {
+    Rollup {
+        subject,
+        minute: Minute(1),
+        succeeded: 1,
+        failed: 0,
+        delivered: 1,
+        dead: 0,
+        latencies: Vec::new(),
+    }
+}

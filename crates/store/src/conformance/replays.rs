@@ -1,0 +1,199 @@
+//! Replays: tasks that go on where they were, and deliveries that begin anew.
+
+use domain::delivery::{Cause, Delivery};
+use domain::ids::TaskId;
+use domain::partition::Partition;
+
+use super::{Harness, NOW, Scene, fresh, later};
+use crate::Error;
+use crate::catalog::Endpoint;
+use crate::keys::{DeliveryKey, Epoch, MessageKey};
+use crate::ledger::{NewTask, Task, TaskKind, TaskState};
+use crate::queue::{Done, NextState, Replay, Settled, Upkeep};
+
+pub async fn a_task_begins_with_all_that_was_accepted_before_it(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let before = scene.pending(&endpoint).await.message;
+    let new = new_task(&scene, Some(&endpoint));
+    let task = scene.store().ledger.start_task(new.clone()).await.unwrap();
+    let after = scene.pending(&endpoint).await.message;
+    assert!(task.upper >= before && task.upper < after, "{task:?}");
+    let expected = Task {
+        id: new.id,
+        application: new.application,
+        endpoint: new.endpoint,
+        kind: new.kind,
+        selection: new.selection,
+        upper: task.upper,
+        cursor: None,
+        replayed: 0,
+        state: TaskState::Running,
+        by: new.by,
+        created_at: NOW,
+        updated_at: NOW,
+    };
+    assert_eq!(task, expected);
+    assert_eq!(scene.store().ledger.task(task.id).await.unwrap(), expected);
+}
+
+pub async fn a_task_of_every_kind_is_kept(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    for kind in [TaskKind::Recover, TaskKind::ReplayMissing, TaskKind::BulkReplay] {
+        let task = scene.store().ledger.start_task(NewTask { kind, ..new_task(&scene, None) });
+        let task = task.await.unwrap();
+        assert_eq!((task.kind, task.endpoint), (kind, None));
+        assert_eq!(scene.store().ledger.task(task.id).await.unwrap(), task);
+    }
+}
+
+pub async fn an_unknown_task_is_missing(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let answer = scene.store().ledger.task(scene.id()).await;
+    assert!(matches!(answer, Err(Error::Missing("task"))), "{answer:?}");
+}
+
+pub async fn a_replay_makes_settled_deliveries_pending_again(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let dead = scene.settled(&endpoint, NextState::Dead(Cause::Exhausted)).await;
+    let delivered = scene.settled(&endpoint, NextState::Delivered).await;
+    let cancelled = scene.pending(&endpoint).await;
+    scene.store().ledger.cancel(cancelled, NOW).await.unwrap();
+    let pending = scene.pending_due(&endpoint, later(5)).await;
+    let unknown = DeliveryKey { message: MessageKey(i64::MAX), ..dead };
+    let task = start(&scene).await;
+    let all = [dead, delivered, cancelled, pending, unknown];
+    let chunk = chunk(&scene, &task, &endpoint, &all);
+    let replay = Replay { next_cursor: Some(dead.message), at: later(40), ..chunk };
+    assert_eq!(scene.keep_up(Upkeep::Replay(replay)).await, Done::Changed(3));
+    for key in [dead, delivered, cancelled] {
+        let entry = scene.look(key).await;
+        assert_eq!(entry.state, Delivery::Pending(fresh(later(30))));
+        assert_eq!(entry.settled_at, None);
+    }
+    let untouched = scene.look(pending).await;
+    assert_eq!(untouched.state, Delivery::Pending(fresh(later(5))));
+    let order = [pending, dead, delivered, cancelled].map(|key| key.message);
+    assert_eq!(scene.loaded(&endpoint).await, order);
+    let task = scene.store().ledger.task(task.id).await.unwrap();
+    assert_eq!((task.cursor, task.replayed), (Some(dead.message), 3));
+    assert_eq!((task.state, task.updated_at), (TaskState::Running, later(40)));
+}
+
+pub async fn a_replayed_delivery_keeps_its_history(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.settled(&endpoint, NextState::Dead(Cause::Exhausted)).await;
+    let before = scene.look(key).await;
+    let task = start(&scene).await;
+    scene.keep_up(Upkeep::Replay(chunk(&scene, &task, &endpoint, &[key]))).await;
+    let loaded = scene.load(&endpoint).await.deliveries.remove(0);
+    assert_eq!((loaded.recorded, loaded.turn), (1, later(30).as_micros()));
+    assert_eq!(loaded.last_attempt_at, Some(later(1)));
+    let settle = scene.settling(key, 1, NextState::Delivered).await;
+    assert_eq!(scene.settle_one(settle).await, Settled::Applied { turn: None });
+    let after = scene.look(key).await;
+    assert_eq!((after.id, after.recorded), (before.id, 2));
+    let attempts = scene.store().ledger.attempts_of(key).await.unwrap();
+    let numbers: Vec<_> = attempts.iter().map(|entry| entry.number).collect();
+    assert_eq!(numbers, [2, 1]);
+}
+
+pub async fn a_replay_goes_to_the_end_of_the_line(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.fifo_endpoint().await;
+    let (first, second) = (
+        scene.settled(&endpoint, NextState::Dead(Cause::Exhausted)).await,
+        scene.settled(&endpoint, NextState::Dead(Cause::Exhausted)).await,
+    );
+    let waiting = scene.pending(&endpoint).await;
+    let task = start(&scene).await;
+    scene.keep_up(Upkeep::Replay(chunk(&scene, &task, &endpoint, &[second, first]))).await;
+    let last = scene.pending(&endpoint).await;
+    let line = scene.loaded(&endpoint).await;
+    assert_eq!(line, [waiting, second, first, last].map(|key| key.message));
+}
+
+pub async fn a_task_without_a_next_cursor_is_finished(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.settled(&endpoint, NextState::Delivered).await;
+    let task = start(&scene).await;
+    let last = chunk(&scene, &task, &endpoint, &[key]);
+    assert_eq!(scene.keep_up(Upkeep::Replay(last.clone())).await, Done::Changed(1));
+    let finished = scene.store().ledger.task(task.id).await.unwrap();
+    assert_eq!((finished.state, finished.replayed), (TaskState::Finished, 1));
+    let settle = scene.settling(key, 1, NextState::Delivered).await;
+    scene.settle_one(settle).await;
+    assert_eq!(scene.keep_up(Upkeep::Replay(last)).await, Done::Fenced);
+    assert_eq!(scene.look(key).await.state, Delivery::Delivered);
+}
+
+pub async fn a_chunk_that_comes_again_changes_nothing(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.settled(&endpoint, NextState::Delivered).await;
+    let task = start(&scene).await;
+    let chunk = chunk(&scene, &task, &endpoint, &[key]);
+    let chunk = Replay { next_cursor: Some(key.message), ..chunk };
+    assert_eq!(scene.keep_up(Upkeep::Replay(chunk.clone())).await, Done::Changed(1));
+    let settle = scene.settling(key, 1, NextState::Delivered).await;
+    scene.settle_one(settle).await;
+    assert_eq!(scene.keep_up(Upkeep::Replay(chunk.clone())).await, Done::Fenced);
+    assert_eq!(scene.look(key).await.state, Delivery::Delivered);
+    let next = Replay { cursor: Some(key.message), next_cursor: None, ..chunk };
+    assert_eq!(scene.keep_up(Upkeep::Replay(next)).await, Done::Changed(1));
+}
+
+pub async fn a_chunk_of_an_old_owner_changes_nothing(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.settled(&endpoint, NextState::Delivered).await;
+    let task = start(&scene).await;
+    let mut chunk = chunk(&scene, &task, &endpoint, &[key]);
+    chunk.lease.epoch = Epoch(chunk.lease.epoch.0 - 1);
+    assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Fenced);
+    assert_eq!(scene.look(key).await.state, Delivery::Delivered);
+    assert_eq!(scene.store().ledger.task(task.id).await.unwrap(), task);
+}
+
+pub async fn a_chunk_of_an_unknown_task_changes_nothing(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.settled(&endpoint, NextState::Delivered).await;
+    let task = start(&scene).await;
+    let unknown: TaskId = scene.id();
+    let chunk = Replay { task: unknown, ..chunk(&scene, &task, &endpoint, &[key]) };
+    assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Fenced);
+    assert_eq!(scene.look(key).await.state, Delivery::Delivered);
+}
+
+fn new_task(scene: &Scene, endpoint: Option<&Endpoint>) -> NewTask {
+    NewTask {
+        id: scene.id(),
+        application: scene.application.key,
+        endpoint: endpoint.map(|endpoint| endpoint.key),
+        kind: TaskKind::Recover,
+        selection: serde_json::json!({ "since": "2026-01-01", "causes": ["expired"] }),
+        by: "somebody".to_owned(),
+        at: NOW,
+    }
+}
+
+async fn start(scene: &Scene) -> Task {
+    scene.store().ledger.start_task(new_task(scene, None)).await.unwrap()
+}
+
+/// Describes a chunk which finishes its task, and whose deliveries are due 30 seconds later.
+fn chunk(scene: &Scene, task: &Task, endpoint: &Endpoint, keys: &[DeliveryKey]) -> Replay {
+    let replayed = |key: &DeliveryKey| (*key, endpoint.partition, endpoint.order, fresh(later(30)));
+    Replay {
+        lease: scene.lease_on(Partition::from_number(17).unwrap()),
+        task: task.id,
+        cursor: task.cursor,
+        next_cursor: None,
+        deliveries: keys.iter().map(replayed).collect(),
+        at: later(20),
+    }
+}

@@ -1,0 +1,245 @@
+//! Upkeep: burying, running state, requests, sums.
+
+use domain::breaker::Breaker;
+use domain::delivery::{Cause, Delivery, Pending};
+use domain::health::{Health, Level};
+use domain::partition::Partition;
+
+use super::{Harness, MINUTE, NOW, Scene, fresh, later};
+use crate::catalog::Endpoint;
+use crate::keys::MessageKey;
+use crate::queue::{
+    Bury, Done, Minute, NextState, Request, RequestKind, Rollup, Running, Subject, Upkeep,
+};
+
+pub async fn burying_takes_the_pending_ones_only(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let pending = scene.pending(&endpoint).await;
+    let delivered = scene.settled(&endpoint, NextState::Delivered).await;
+    let not_meant = scene.pending(&endpoint).await;
+    let bury = Bury {
+        lease: scene.lease(&endpoint),
+        application: endpoint.application,
+        endpoint: endpoint.key,
+        messages: vec![pending.message, delivered.message, MessageKey(i64::MAX)],
+        cause: Cause::Expired,
+        at: later(70),
+    };
+    assert_eq!(scene.keep_up(Upkeep::Bury(bury.clone())).await, Done::Changed(1));
+    let buried = scene.look(pending).await;
+    assert_eq!(buried.state, Delivery::Dead(Cause::Expired));
+    assert_eq!((buried.settled_at, buried.recorded), (Some(later(70)), 0));
+    let delivered = scene.look(delivered).await;
+    assert_eq!((delivered.state, delivered.settled_at), (Delivery::Delivered, Some(later(1))));
+    assert_eq!(scene.loaded(&endpoint).await, [not_meant.message]);
+    assert_eq!(scene.keep_up(Upkeep::Bury(bury)).await, Done::Changed(0));
+}
+
+pub async fn an_endpoint_that_never_ran_has_the_running_state_of_a_new_one(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    assert_eq!(running(&scene, &endpoint).await, Running::default());
+}
+
+pub async fn every_running_state_is_read_as_it_was_written(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let breakers = [
+        Breaker::Closed { failures: 4 },
+        Breaker::Open { until: later(90), cooldown: MINUTE },
+        Breaker::HalfOpen { cooldown: MINUTE * 2 },
+    ];
+    let warnings = [None, Some(Level::Half), Some(Level::Most), Some(Level::Nearly)];
+    for breaker in breakers {
+        for warned in warnings {
+            let health = Health { permanent_streak: 7, failing_since: warned.map(|_| NOW), warned };
+            let paused_until = warned.map(|_| later(9));
+            let written = Running { breaker, health, paused_until };
+            assert_eq!(run(&scene, &endpoint, written).await, Done::Changed(1));
+            assert_eq!(running(&scene, &endpoint).await, written);
+        }
+    }
+    let fan_out = scene.store().catalog.fan_out(endpoint.application, NOW).await.unwrap();
+    assert_eq!(fan_out.endpoints[0].running, running(&scene, &endpoint).await);
+}
+
+pub async fn running_state_does_not_change_the_revision(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let before = scene.revision().await;
+    run(&scene, &endpoint, Running { paused_until: Some(later(5)), ..Running::default() }).await;
+    assert_eq!(scene.revision().await, before);
+}
+
+pub async fn requests_are_numbered_and_kept_in_order_until_consumed(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let kinds = [
+        RequestKind::Refresh,
+        RequestKind::ResetBreaker,
+        RequestKind::Cancel(MessageKey(77)),
+        RequestKind::RetryNow(MessageKey(78)),
+    ];
+    for kind in kinds {
+        let step = Upkeep::Ask(request(&endpoint, kind));
+        assert!(matches!(scene.keep_up(step).await, Done::Changed(_)));
+    }
+    let asked = requests(&scene, &endpoint).await;
+    let told: Vec<_> = asked.iter().map(|request| request.kind).collect();
+    assert_eq!(told, kinds);
+    let numbers: Vec<_> = asked.iter().map(|request| request.number).collect();
+    assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+    for asked in &asked {
+        let number = asked.number;
+        assert_eq!(*asked, Request { number, ..request(&endpoint, asked.kind) });
+    }
+    let lease = scene.lease(&endpoint);
+    let consume = Upkeep::Consume { lease, requests: vec![numbers[1], numbers[3], -5] };
+    assert_eq!(scene.keep_up(consume).await, Done::Changed(2));
+    assert_eq!(requests(&scene, &endpoint).await, [asked[0].clone(), asked[2].clone()]);
+}
+
+pub async fn requests_are_told_to_the_owner_of_their_partition(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    scene.keep_up(Upkeep::Ask(request(&endpoint, RequestKind::Refresh))).await;
+    let others = Partition::all().filter(|other| *other != endpoint.partition).collect();
+    assert_eq!(scene.store().queue.requests(others).await.unwrap(), []);
+    assert_eq!(requests(&scene, &endpoint).await.len(), 1);
+}
+
+pub async fn a_retry_asked_for_is_due_at_once(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let first = scene.pending_due(&endpoint, later(100)).await;
+    let asked = scene.pending_due(&endpoint, later(500)).await;
+    let ask = Request { at: later(20), ..request(&endpoint, RequestKind::RetryNow(asked.message)) };
+    scene.keep_up(Upkeep::Ask(ask)).await;
+    let loaded = scene.load(&endpoint).await.deliveries;
+    assert_eq!((loaded[0].key, loaded[1].key), (asked, first));
+    assert_eq!(loaded[0].turn, later(20).as_micros());
+    let pending = Pending { due: later(20), ..fresh(later(500)) };
+    assert_eq!(loaded[0].pending, pending, "the budget stays as it was");
+}
+
+pub async fn a_retry_asked_for_is_never_later_than_it_was(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.pending_due(&endpoint, later(5)).await;
+    let ask = Request { at: later(20), ..request(&endpoint, RequestKind::RetryNow(key.message)) };
+    scene.keep_up(Upkeep::Ask(ask)).await;
+    let loaded = scene.load(&endpoint).await.deliveries.remove(0);
+    assert_eq!((loaded.pending.due, loaded.turn), (later(5), later(5).as_micros()));
+}
+
+pub async fn a_retry_asked_for_does_not_overtake_in_a_line(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.fifo_endpoint().await;
+    let first = scene.pending_due(&endpoint, later(100)).await;
+    let asked = scene.pending_due(&endpoint, later(500)).await;
+    let turn = scene.load(&endpoint).await.deliveries[1].turn;
+    let ask = Request { at: later(20), ..request(&endpoint, RequestKind::RetryNow(asked.message)) };
+    scene.keep_up(Upkeep::Ask(ask)).await;
+    let loaded = scene.load(&endpoint).await.deliveries;
+    assert_eq!((loaded[0].key, loaded[1].key), (first, asked));
+    assert_eq!((loaded[1].turn, loaded[1].pending.due), (turn, later(20)));
+}
+
+pub async fn a_retry_asked_for_wakes_nothing_that_is_settled(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.settled(&endpoint, NextState::Delivered).await;
+    let before = scene.look(key).await;
+    scene.keep_up(Upkeep::Ask(request(&endpoint, RequestKind::RetryNow(key.message)))).await;
+    assert_eq!(scene.look(key).await, before);
+    assert!(scene.loaded(&endpoint).await.is_empty());
+}
+
+pub async fn sums_add_up(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = Subject::Endpoint(scene.endpoint().await.key);
+    let application = Subject::Application(scene.application.key);
+    let one = rollup(endpoint, 10, &[1, 2]);
+    let two = rollup(endpoint, 10, &[0, 1, 5]);
+    let rest = [rollup(endpoint, 11, &[]), rollup(application, 10, &[3])];
+    scene.keep_up(Upkeep::RollUp([vec![one], rest.to_vec()].concat())).await;
+    scene.keep_up(Upkeep::RollUp(vec![two, rollup(Subject::Whole, 10, &[])])).await;
+    let both = Rollup {
+        succeeded: 4,
+        failed: 6,
+        delivered: 8,
+        dead: 10,
+        ..rollup(endpoint, 10, &[1, 3, 5])
+    };
+    let read = sums(&scene, endpoint, 0, 100).await;
+    assert_eq!(read, [both, rollup(endpoint, 11, &[])]);
+    assert_eq!(sums(&scene, application, 0, 100).await, [rollup(application, 10, &[3])]);
+    let whole = rollup(Subject::Whole, 10, &[]);
+    assert_eq!(sums(&scene, Subject::Whole, 0, 100).await, [whole]);
+}
+
+pub async fn sums_of_one_batch_add_up_too(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let twice = vec![rollup(Subject::Whole, 10, &[1]), rollup(Subject::Whole, 10, &[0, 2])];
+    scene.keep_up(Upkeep::RollUp(twice)).await;
+    let read = sums(&scene, Subject::Whole, 0, 100).await;
+    assert_eq!((read[0].succeeded, &read[0].latencies[..]), (4, &[1, 2][..]));
+}
+
+pub async fn sums_are_told_from_a_minute_up_to_another(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let minutes = [12, 9, 10, 11];
+    let rollups = minutes.map(|minute| rollup(Subject::Whole, minute, &[])).to_vec();
+    scene.keep_up(Upkeep::RollUp(rollups)).await;
+    let read = sums(&scene, Subject::Whole, 10, 12).await;
+    let read: Vec<_> = read.iter().map(|rollup| rollup.minute).collect();
+    assert_eq!(read, [Minute(10), Minute(11)]);
+}
+
+fn request(endpoint: &Endpoint, kind: RequestKind) -> Request {
+    Request {
+        number: 0,
+        application: endpoint.application,
+        endpoint: endpoint.key,
+        partition: endpoint.partition,
+        kind,
+        at: later(3),
+    }
+}
+
+async fn requests(scene: &Scene, endpoint: &Endpoint) -> Vec<Request> {
+    scene.store().queue.requests(vec![endpoint.partition]).await.unwrap()
+}
+
+async fn run(scene: &Scene, endpoint: &Endpoint, running: Running) -> Done {
+    let (application, lease) = (endpoint.application, scene.lease(endpoint));
+    scene.keep_up(Upkeep::Run { lease, application, endpoint: endpoint.key, running }).await
+}
+
+async fn running(scene: &Scene, endpoint: &Endpoint) -> Running {
+    scene.store().catalog.running(endpoint.application, endpoint.key).await.unwrap()
+}
+
+fn rollup(subject: Subject, minute: i64, latencies: &[u32]) -> Rollup {
+    Rollup {
+        subject,
+        minute: Minute(minute),
+        succeeded: 2,
+        failed: 3,
+        delivered: 4,
+        dead: 5,
+        latencies: latencies.to_vec(),
+    }
+}
+
+/// Reads sums, without the empty buckets at the end: how many of them are kept is no matter.
+async fn sums(scene: &Scene, subject: Subject, from: i64, to: i64) -> Vec<Rollup> {
+    let ledger = &scene.store().ledger;
+    let mut read = ledger.rollups(subject, Minute(from), Minute(to)).await.unwrap();
+    for rollup in &mut read {
+        let full = rollup.latencies.iter().rposition(|count| *count > 0);
+        rollup.latencies.truncate(full.map_or(0, |place| place + 1));
+    }
+    read
+}
