@@ -65,13 +65,11 @@ impl Pool {
     }
 
     fn opening(&self, access: Access) -> String {
-        let patience = self.patience.as_millis().max(1);
         let begin = match access {
             Access::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
             Access::ReadPending => {
                 "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
-                 SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; \
-                 SET LOCAL enable_sort = off"
+                 SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off"
             }
             // A role may have other defaults: these are the ones that the promises rest on.
             Access::Write => {
@@ -79,11 +77,15 @@ impl Pool {
                  SET LOCAL synchronous_commit = on"
             }
         };
+        let patience = self.patience.as_millis().max(1);
         // A node that froze inside a transaction must not keep its partitions from the others.
         let idle = self.patience.as_millis().div_ceil(2).max(1);
+        // Every statement has its index. Left to itself the planner reads whole tables as long as
+        // it takes them for small, and a batch takes five times as long at 50,000 rows.
         format!(
             "{begin}; SET LOCAL statement_timeout = {patience}; \
-             SET LOCAL idle_in_transaction_session_timeout = {idle}"
+             SET LOCAL idle_in_transaction_session_timeout = {idle}; \
+             SET LOCAL enable_seqscan = off; SET LOCAL random_page_cost = 1.1; SET LOCAL jit = off"
         )
     }
 

@@ -22,8 +22,7 @@ pub(super) async fn bury(transaction: &mut Transaction<'_>, bury: &Bury) -> Resu
             order by message for update) \
         update deliveries d set state = 2, cause = $4, settled_at = $5 \
         from held \
-        where d.application = $1 and d.endpoint = $2 and d.message = held.message \
-          and d.state = 0";
+        where d.application = $1 and d.endpoint = $2 and d.message = held.message";
     let messages: Vec<i64> = bury.messages.iter().map(|message| message.0).collect();
     let (cause, at) = (codes::cause(bury.cause), bury.at.as_micros());
     let parameters = [

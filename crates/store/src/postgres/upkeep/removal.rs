@@ -56,7 +56,9 @@ pub(super) async fn secrets(
 
 /// Buries what is pending for endpoints that were deleted.
 ///
-/// Indexes: endpoints_deleted, deliveries_pending.
+/// Indexes: endpoints_deleted; deliveries_pending, endpoint by endpoint; the primary key of
+/// deliveries. What is locked is pending and stays so: asking again would make the planner walk the
+/// whole index of pending rows, which it takes for short.
 pub(super) async fn bury_deleted(
     transaction: &mut Transaction<'_>,
     now: Timestamp,
@@ -66,13 +68,15 @@ pub(super) async fn bury_deleted(
         with doomed as ( \
             select d.application, d.endpoint, d.message \
             from endpoints e \
-            join deliveries d on d.partition = e.partition and d.endpoint = e.key \
-                and d.application = e.application and d.state = 0 \
-            where e.state = 3 limit $3 for update of d) \
+            cross join lateral ( \
+                select application, endpoint, message from deliveries \
+                where state = 0 and partition = e.partition and endpoint = e.key \
+                order by turn, message limit $3 for update) d \
+            where e.state = 3 limit $3) \
         update deliveries d set state = 2, cause = $1, settled_at = $2 \
         from doomed \
         where d.application = doomed.application and d.endpoint = doomed.endpoint \
-          and d.message = doomed.message and d.state = 0";
+          and d.message = doomed.message";
     let columns = [
         single(codes::cause(Cause::EndpointDeleted), Type::INT2),
         single(now.as_micros(), Type::INT8),

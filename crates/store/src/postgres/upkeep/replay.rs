@@ -63,7 +63,7 @@ async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u6
             ambiguous = t.ambiguous, last_wait = t.last_wait, expires_at = t.expires_at \
         from turns t \
         where d.application = t.application and d.endpoint = t.endpoint \
-          and d.message = t.message and d.state <> 0";
+          and d.message = t.message";
     let rows = &replay.deliveries;
     let columns = [
         column(rows, Type::INT8_ARRAY, |row| row.0.application.0),
