@@ -6,7 +6,7 @@ use domain::ids::DeliveryId;
 use domain::time::Timestamp;
 
 use super::{Harness, MINUTE, NOW, Scene, fresh, later};
-use crate::catalog::Name;
+use crate::catalog::{Name, NewEndpoint};
 use crate::keys::{ApplicationKey, MessageKey};
 use crate::ledger::Payload;
 use crate::queue::{Accept, Accepted, Batch, FirstState, NextState, Order};
@@ -238,6 +238,33 @@ pub async fn a_delivery_to_an_unknown_endpoint_is_refused_alone(harness: Harness
     assert!(matches!(answers[0], Accepted::New { .. }), "{answers:?}");
     assert!(matches!(answers[2], Accepted::New { .. }), "{answers:?}");
     assert_eq!(scene.loaded(&endpoint).await.len(), 2);
+}
+
+pub async fn a_delivery_to_another_applications_endpoint_is_refused(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let other = scene.another_application().await;
+    let new = NewEndpoint { application: other.key, ..scene.new_endpoint(Order::Due) };
+    let theirs = scene.create(new).await;
+    let answers = scene.accept(vec![scene.message(&[&theirs]).await]).await;
+    assert!(matches!(answers[..], [Accepted::Refused(_)]), "{answers:?}");
+}
+
+pub async fn a_message_that_is_refused_keeps_no_key_from_the_next_of_its_batch(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let mut good = scene.message(&[&endpoint]).await;
+    good.idempotency = Some([1; 32]);
+    good.message.event_id = Some("order-1".to_owned());
+    let mut unknown = scene.again(&good);
+    unknown.deliveries[0].endpoint.0 += 1_000;
+    let stale = Accept { revision: -1, ..scene.again(&good) };
+    let last = scene.again(&good);
+    let id = good.message.id;
+    let answers = scene.accept(vec![unknown, stale, good, last]).await;
+    assert!(matches!(answers[0], Accepted::Refused(_)), "{answers:?}");
+    assert_eq!(answers[1], Accepted::Stale(scene.revision().await));
+    assert!(matches!(answers[2], Accepted::New { .. }), "{answers:?}");
+    assert_eq!(answers[3], Accepted::Repeated(id));
 }
 
 pub async fn a_text_that_a_database_cannot_hold_harms_no_other(harness: Harness) {

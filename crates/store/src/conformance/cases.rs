@@ -26,6 +26,8 @@ macro_rules! conformance {
                 a_stale_fan_out_is_refused_and_writes_nothing
                 an_endpoint_created_elsewhere_counts_for_the_next_message
                 a_delivery_to_an_unknown_endpoint_is_refused_alone
+                a_delivery_to_another_applications_endpoint_is_refused
+                a_message_that_is_refused_keeps_no_key_from_the_next_of_its_batch
                 a_text_that_a_database_cannot_hold_harms_no_other
                 a_repeated_batch_answers_alike_and_writes_nothing_more
                 a_batch_that_comes_again_is_known_although_its_revision_is_old
@@ -75,6 +77,7 @@ macro_rules! conformance {
                 a_node_counts_the_others_that_are_alive
                 what_is_released_can_be_taken_at_once
                 a_release_that_comes_too_late_is_left_alone
+                a_release_that_comes_twice_gives_back_once
                 epochs_only_grow
                 time_does_not_go_back
             ;
@@ -127,6 +130,7 @@ macro_rules! conformance {
                 a_delivery_is_found_by_its_derived_id
                 the_deliveries_of_a_message_are_told_by_endpoint
                 an_unknown_message_is_missing
+                an_application_sees_nothing_of_another
                 an_expunged_payload_is_gone_and_all_else_is_there
                 an_empty_payload_is_not_a_missing_one
                 a_cancelled_delivery_is_forgotten_by_its_owner

@@ -106,6 +106,16 @@ pub async fn a_release_that_comes_too_late_is_left_alone(harness: Harness) {
     assert_eq!(sorted(two.renew(node("b")).await.unwrap().owned), taken);
 }
 
+pub async fn a_release_that_comes_twice_gives_back_once(harness: Harness) {
+    let queue = &*harness.store.queue;
+    queue.renew(node("a")).await.unwrap();
+    let first = queue.take(node("a"), 64).await.unwrap();
+    queue.release(node("a"), first.clone()).await.unwrap();
+    let second = sorted(queue.take(node("a"), 64).await.unwrap());
+    queue.release(node("a"), first).await.unwrap();
+    assert_eq!(sorted(queue.renew(node("a")).await.unwrap().owned), second);
+}
+
 pub async fn epochs_only_grow(harness: Harness) {
     let queue = &*harness.store.queue;
     queue.renew(node("a")).await.unwrap();

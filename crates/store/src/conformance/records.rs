@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::delivery::Delivery;
+use domain::delivery::{Cause, Delivery};
 use domain::ids::DeliveryId;
 use domain::outcome::{Outcome, Unreachable};
 use domain::retry_after::RetryAfter;
@@ -14,6 +14,7 @@ use crate::catalog::Name;
 use crate::keys::{DeliveryKey, MessageKey};
 use crate::ledger::{AttemptEntry, Payload};
 use crate::limits;
+use crate::page::{From, Page};
 use crate::queue::{AttemptRecord, NextState, Phases, RequestKind, Trigger};
 
 pub async fn an_attempt_is_read_as_it_was_written(harness: Harness) {
@@ -189,6 +190,31 @@ pub async fn an_unknown_message_is_missing(harness: Harness) {
         let answer = ledger.expunge(application, message).await;
         assert!(matches!(answer, Err(Error::Missing("message"))), "{answer:?}");
     }
+}
+
+pub async fn an_application_sees_nothing_of_another(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let own = scene.settled(&endpoint, NextState::Dead(Cause::Exhausted)).await;
+    let other = scene.another_application().await.key;
+    let ledger = &scene.store().ledger;
+    let key = DeliveryKey { application: other, ..own };
+    // Nothing to see, or no such thing: either hides it.
+    let attempts = ledger.attempts_of(key).await;
+    assert!(attempts.map_or(true, |attempts| attempts.is_empty()));
+    let of = ledger.deliveries_of(other, own.message).await;
+    assert!(of.map_or(true, |of| of.is_empty()));
+    let page = Page { from: From::Start, limit: 10 };
+    let listed = ledger.attempts(other, endpoint.key, Default::default(), page).await;
+    assert!(listed.map_or(true, |listed| listed.entries.is_empty()));
+    let page = Page { from: From::Start, limit: 10 };
+    let listed = ledger.deliveries(other, endpoint.key, Default::default(), page).await;
+    assert!(listed.map_or(true, |listed| listed.entries.is_empty()));
+    let page = Page { from: From::Start, limit: 10 };
+    let listed = ledger.dead_letters(other, Default::default(), page).await.unwrap();
+    assert!(listed.entries.is_empty());
+    let cancel = ledger.cancel(key, NOW).await;
+    assert!(matches!(cancel, Err(Error::Missing("delivery"))), "{cancel:?}");
 }
 
 pub async fn an_expunged_payload_is_gone_and_all_else_is_there(harness: Harness) {

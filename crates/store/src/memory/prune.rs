@@ -137,17 +137,14 @@ impl State {
         }
     }
 
-    /// Removes a message's idempotency key, unless a later message has taken it over.
+    /// Removes the idempotency key of a message, or of the later one that has taken it over.
     fn prune_idempotency(&mut self, key: MessageKey, now: Timestamp, allowance: &mut Allowance) {
-        let Some(row) = self.messages.get(&key) else {
+        let row = self.messages.get(&key);
+        let Some(place) = row.and_then(|row| Some((row.application, row.idempotency?))) else {
             return;
         };
-        let (id, place) = (row.message.id, row.idempotency.map(|hash| (row.application, hash)));
-        let Some(place) = place else {
-            return;
-        };
-        let own = self.idempotency.get(&place).filter(|found| found.message == id);
-        if own.is_some_and(|found| now.since(found.at) >= limits::IDEMPOTENCY) {
+        let found = self.idempotency.get(&place);
+        if found.is_some_and(|found| now.since(found.at) >= limits::IDEMPOTENCY) {
             self.idempotency.remove(&place);
             allowance.used += 1;
         }

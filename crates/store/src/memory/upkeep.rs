@@ -24,9 +24,7 @@ impl State {
                     return Done::Fenced;
                 }
                 let before = self.requests.len();
-                self.requests.retain(|number, request| {
-                    request.partition != lease.partition || !requests.contains(number)
-                });
+                self.requests.retain(|number, _| !requests.contains(number));
                 changed(before - self.requests.len())
             }
             Upkeep::RollUp(rollups) => {

@@ -12,13 +12,18 @@ store::conformance!(open);
 
 /// Opens an empty store in memory.
 pub(crate) async fn open() -> Harness {
-    let now = Arc::new(AtomicI64::new(NOW.as_micros()));
+    open_with(State::default(), NOW).1
+}
+
+/// Opens a store in memory with a given state, at a given time.
+pub(crate) fn open_with(state: State, now: Timestamp) -> (Arc<Memory>, Harness) {
+    let now = Arc::new(AtomicI64::new(now.as_micros()));
     let (read, pass) = (now.clone(), now);
     let clock = Box::new(move || Timestamp::from_micros(read.load(Ordering::SeqCst)));
     let pass: Pass = Box::new(move |by: Duration| {
         pass.fetch_add(i64::try_from(by.as_micros()).unwrap(), Ordering::SeqCst);
         Box::pin(async { Ok(()) })
     });
-    let store = Arc::new(Memory::new(State::default(), clock));
-    Harness::alone(Handle::new(store), pass)
+    let memory = Arc::new(Memory::new(state, clock));
+    (memory.clone(), Harness::alone(Handle::new(memory), pass))
 }

@@ -35,7 +35,6 @@ pub(super) struct Limits {
 struct Walked {
     place: (i64, i64),
     hash: Option<Vec<u8>>,
-    id: Vec<u8>,
     received_at: Timestamp,
     retained_until: Timestamp,
 }
@@ -133,7 +132,7 @@ async fn messages(
     (application, message): (i64, i64),
 ) -> Result<Vec<Walked>, Failure> {
     let statement = "\
-        select application, key, id, idempotency, received_at, retained_until from messages \
+        select application, key, idempotency, received_at, retained_until from messages \
         where (application, key) > ($1, $2) order by application, key limit $3";
     let chunk = i64::from(CHUNK);
     let parameters =
@@ -143,7 +142,6 @@ async fn messages(
         Ok(Walked {
             place: (field(row, "application")?, field(row, "key")?),
             hash: field(row, "idempotency")?,
-            id: field(row, "id")?,
             received_at: moment(row, "received_at")?,
             retained_until: moment(row, "retained_until")?,
         })
@@ -151,7 +149,7 @@ async fn messages(
     walked.collect()
 }
 
-/// Removes idempotency keys that no longer count, unless a later message took them over.
+/// Removes idempotency keys that no longer count, whoever has them by now.
 ///
 /// Index: the primary key of idempotency.
 async fn forget_keys(
@@ -168,12 +166,13 @@ async fn forget_keys(
     }
     let statement = "\
         delete from idempotency k \
-        using unnest($1::bigint[], $2::bytea[], $3::bytea[]) i (application, hash, id) \
-        where k.application = i.application and k.hash = i.hash and k.message = i.id";
+        using unnest($1::bigint[], $2::bytea[]) i (application, hash) \
+        where k.application = i.application and k.hash = i.hash and $3 - k.received_at >= $4";
     let columns = [
         column(&old, Type::INT8_ARRAY, |message| message.place.0),
         column(&old, Type::BYTEA_ARRAY, |message| message.hash.as_deref()),
-        column(&old, Type::BYTEA_ARRAY, |message| message.id.as_slice()),
+        single(now.as_micros(), Type::INT8),
+        single(codes::micros(limits::IDEMPOTENCY), Type::INT8),
     ];
     let removed = transaction.execute(statement, &parameters(&columns)).await?;
     Ok(u32::try_from(removed).unwrap_or(u32::MAX))

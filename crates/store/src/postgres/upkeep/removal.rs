@@ -85,7 +85,7 @@ pub(super) async fn bury_deleted(
     transaction.execute(statement, &parameters(&columns)).await.map(rows)
 }
 
-/// Removes deleted endpoints to which no delivery refers any more.
+/// Removes deleted endpoints to which no delivery refers any more. Their sums stay.
 ///
 /// Indexes: endpoints_deleted; the primary keys of deliveries and of what belongs to endpoints.
 pub(super) async fn tombstones(
@@ -106,11 +106,9 @@ pub(super) async fn tombstones(
             where s.application = gone.application and s.endpoint = gone.key returning 1), \
         secrets as ( \
             delete from endpoint_secrets s using gone \
-            where s.application = gone.application and s.endpoint = gone.key returning 1), \
-        sums as ( \
-            delete from rollups r using gone where r.kind = 2 and r.subject = gone.key returning 1) \
+            where s.application = gone.application and s.endpoint = gone.key returning 1) \
         select (select count(*) from gone) + (select count(*) from states) \
-             + (select count(*) from secrets) + (select count(*) from sums) as rows";
+             + (select count(*) from secrets) as rows";
     let columns = [single(i64::from(most), Type::INT8)];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(row.map_or(Ok(0), |row| field(&row, "rows").map(codes::count))?)
@@ -144,9 +142,9 @@ pub(super) async fn applications(
     Ok(most - left + 1)
 }
 
-/// Removes messages with their deliveries and attempts.
+/// Removes messages with their deliveries, attempts and idempotency keys.
 ///
-/// Indexes: the primary keys of messages, deliveries and attempts; attempts are found by walking
+/// Indexes: the primary keys of messages, deliveries, attempts and idempotency; attempts are found by walking
 /// back from each delivery's last one.
 pub(super) async fn messages(
     transaction: &mut Transaction<'_>,
@@ -157,7 +155,7 @@ pub(super) async fn messages(
     }
     let statement = "\
         with recursive doomed as materialized ( \
-            select m.application, m.key, m.fan_out \
+            select m.application, m.key, m.id, m.idempotency, m.fan_out \
             from unnest($1::bigint[], $2::bigint[]) i (application, message) \
             join messages m on m.application = i.application and m.key = i.message), \
         lost as ( \
@@ -179,6 +177,10 @@ pub(super) async fn messages(
             where a.application = chain.application and a.endpoint = chain.endpoint \
               and a.id = chain.id \
             returning 1), \
+        keys as ( \
+            delete from idempotency k using doomed \
+            where k.application = doomed.application and k.hash = doomed.idempotency \
+              and k.message = doomed.id), \
         gone as ( \
             delete from messages m using doomed \
             where m.application = doomed.application and m.key = doomed.key returning 1) \

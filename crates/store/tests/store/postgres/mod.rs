@@ -16,8 +16,14 @@ use store::conformance::{Handle, Harness, Pass};
 use store::postgres::Postgres;
 
 use self::server::Schema;
+use crate::{memory, model};
 
 store::conformance!(open);
+
+#[test]
+fn postgres_answers_like_the_reference() {
+    model::check(16, memory::open, open);
+}
 
 /// Opens an empty store, as two nodes have it.
 pub(crate) async fn open() -> Harness {

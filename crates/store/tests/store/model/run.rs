@@ -1,0 +1,266 @@
+//! Everything that happens but batches: what was drawn, done, and worded.
+
+use std::time::Duration;
+
+use domain::delivery::Cause;
+use domain::partition::Partition;
+use store::catalog::{
+    ApplicationSettings, Confidential, EndpointSettings, NewApplication, NewEndpoint, Secret,
+};
+use store::conformance::fresh;
+use store::keys::MessageKey;
+use store::ledger::{NewTask, TaskKind};
+use store::queue::{
+    Bury, Load, Minute, Order, Replay, Request, RequestKind, Rollup, Subject, Upkeep,
+};
+
+use super::operation::{Operation, SetUp, Step, Touch};
+use super::world::{World, choose, turn, word};
+
+/// How much later each operation is than the one before.
+const STEP_SECONDS: u64 = 10;
+
+impl World {
+    /// Does one thing, and words what the store answered.
+    pub(super) async fn run(&mut self, operation: &Operation) -> String {
+        self.notes.seconds += STEP_SECONDS;
+        let done = match operation {
+            Operation::Commit { accepts, settles, again } => {
+                Some(self.commit(accepts, settles, *again).await)
+            }
+            Operation::TakeOver => Some(self.take_over().await.to_string()),
+            Operation::Release => Some(self.release().await.to_string()),
+            Operation::Wait { hours } => {
+                self.notes.seconds += u64::from(*hours) * 3_600;
+                None
+            }
+            Operation::Prune { most } => {
+                self.prune(*most).await;
+                None
+            }
+            Operation::SetUp(set_up) => self.set_up(set_up).await,
+            Operation::Step(step) => self.step(step).await,
+            Operation::Touch(touch) => self.touch(touch).await,
+        };
+        done.unwrap_or_default()
+    }
+
+    pub(super) async fn set_up(&mut self, set_up: &SetUp) -> Option<String> {
+        let at = self.now();
+        let catalog = self.store().catalog.clone();
+        let named = |uid: &Option<u8>| uid.map(|number| format!("uid-{number}"));
+        match set_up {
+            SetUp::CreateApplication { uid } => {
+                let settings = ApplicationSettings::default();
+                let new = NewApplication { id: self.id(), uid: named(uid), settings, at };
+                let created = catalog.create_application(new).await;
+                self.notes.applications.extend(created.as_ref().ok().cloned());
+                Some(word(created.map(|created| (created.id, created.uid))))
+            }
+            SetUp::UpdateApplication { application, uid } => {
+                let key = choose(&self.notes.applications, *application)?.key;
+                let settings = ApplicationSettings::default();
+                let changed = catalog.update_application(key, named(uid), settings, at).await;
+                Some(word(changed.map(|changed| (changed.id, changed.uid))))
+            }
+            SetUp::DeleteApplication { application } => {
+                let key = choose(&self.notes.applications, *application)?.key;
+                Some(word(catalog.delete_application(key, at).await))
+            }
+            SetUp::CreateEndpoint { application, fifo, uid } => {
+                let application = choose(&self.notes.applications, *application)?.key;
+                let new = NewEndpoint {
+                    application,
+                    id: self.id(),
+                    uid: named(uid),
+                    state: domain::endpoint::State::Active,
+                    order: order(*fifo),
+                    settings: EndpointSettings::default(),
+                    confidential: Confidential::default(),
+                    secret: Secret { text: "whsec_1".to_owned(), created_at: at, expires_at: None },
+                    at,
+                };
+                let created = catalog.create_endpoint(new).await;
+                self.notes.endpoints.extend(created.as_ref().ok().cloned());
+                Some(word(created.map(|created| (created.id, created.partition))))
+            }
+            SetUp::UpdateEndpoint { endpoint, fifo, uid } => {
+                let endpoint = self.endpoint_at(*endpoint)?;
+                let mut wanted = self.notes.endpoints[endpoint].clone();
+                (wanted.order, wanted.uid, wanted.updated_at) = (order(*fifo), named(uid), at);
+                let changed = catalog.update_endpoint(wanted).await;
+                if let Ok(changed) = &changed {
+                    self.notes.endpoints[endpoint] = changed.clone();
+                }
+                Some(word(changed.map(|changed| (changed.id, changed.uid, changed.order))))
+            }
+            SetUp::DeleteEndpoint { endpoint } => {
+                let endpoint = choose(&self.notes.endpoints, *endpoint)?;
+                Some(word(catalog.delete_endpoint(endpoint.application, endpoint.key, at).await))
+            }
+            SetUp::RotateSecret { endpoint } => {
+                let secret = Secret {
+                    text: format!("whsec_{}", self.notes.seconds),
+                    created_at: at,
+                    expires_at: None,
+                };
+                let grace_ends = at.after(Duration::from_secs(3_605));
+                let endpoint = choose(&self.notes.endpoints, *endpoint)?;
+                let (application, key) = (endpoint.application, endpoint.key);
+                Some(word(catalog.rotate_secret(application, key, secret, grace_ends).await))
+            }
+        }
+    }
+
+    async fn step(&mut self, step: &Step) -> Option<String> {
+        let at = self.now();
+        let step = match step {
+            Step::Bury { endpoint, deliveries } => {
+                let endpoint = choose(&self.notes.endpoints, *endpoint)?;
+                let theirs: Vec<_> = self.notes.deliveries.iter().collect();
+                let chosen = deliveries.iter().filter_map(|number| choose(&theirs, *number));
+                let theirs = chosen.filter(|key| key.endpoint == endpoint.key);
+                let mut messages: Vec<_> = theirs.map(|key| key.message).collect();
+                messages.sort_unstable();
+                messages.dedup();
+                Upkeep::Bury(Bury {
+                    lease: self.lease(endpoint.partition),
+                    application: endpoint.application,
+                    endpoint: endpoint.key,
+                    messages,
+                    cause: Cause::Expired,
+                    at,
+                })
+            }
+            Step::RetryNow { delivery } => {
+                let living = self.living_deliveries().await;
+                let key = choose(&living, *delivery)?.key;
+                let partition = self.endpoint(key.endpoint).partition;
+                let kind = RequestKind::RetryNow(key.message);
+                let (application, endpoint) = (key.application, key.endpoint);
+                Upkeep::Ask(Request { number: 0, application, endpoint, partition, kind, at })
+            }
+            Step::Replay { task, deliveries, astray, last } => {
+                Upkeep::Replay(self.replay(*task, deliveries, *astray, *last).await?)
+            }
+            Step::Consume { endpoint, most } => {
+                let partition = choose(&self.notes.endpoints, *endpoint)?.partition;
+                let asked = self.store().queue.requests(vec![partition]).await.unwrap();
+                let requests = asked.iter().take(*most).map(|asked| asked.number).collect();
+                Upkeep::Consume { lease: self.lease(partition), requests }
+            }
+            Step::RollUp { endpoint, minute, latencies } => {
+                let endpoint = choose(&self.notes.endpoints, *endpoint)?;
+                let living = self.living().await;
+                living.iter().find(|one| one.key == endpoint.application)?;
+                let sums = |subject| Rollup {
+                    subject,
+                    minute: Minute(i64::from(*minute)),
+                    succeeded: 1,
+                    failed: 2,
+                    delivered: 3,
+                    dead: 4,
+                    latencies: latencies.clone(),
+                };
+                let own = Subject::Endpoint(endpoint.key);
+                let subjects = [own, Subject::Application(endpoint.application), Subject::Whole];
+                Upkeep::RollUp(subjects.map(sums).to_vec())
+            }
+        };
+        let asks = matches!(step, Upkeep::Ask(_) | Upkeep::RollUp(_));
+        let done = self.keep_up(step).await;
+        // How many rows a request or a sum costs is each store's own matter.
+        Some(if asks { "done".to_owned() } else { format!("{done:?}") })
+    }
+
+    async fn replay(
+        &self,
+        task: usize,
+        deliveries: &[usize],
+        astray: bool,
+        last: bool,
+    ) -> Option<Replay> {
+        let task = *choose(&self.notes.tasks, task)?;
+        let cursor = self.store().ledger.task(task).await.ok().and_then(|task| task.cursor);
+        let living = self.living_deliveries().await;
+        let mut keys: Vec<_> = deliveries
+            .iter()
+            .filter_map(|number| choose(&living, *number))
+            .map(|one| one.key)
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let next = keys.first().map(|key| key.message);
+        let at = self.now();
+        let again = keys.into_iter().map(|key| {
+            let endpoint = self.endpoint(key.endpoint);
+            (key, endpoint.partition, endpoint.order, fresh(at))
+        });
+        Some(Replay {
+            lease: self.lease(Partition::from_number(3).unwrap()),
+            task,
+            cursor: if astray { Some(MessageKey(i64::MAX)) } else { cursor },
+            next_cursor: if last { None } else { next },
+            deliveries: again.collect(),
+            at,
+        })
+    }
+
+    async fn touch(&mut self, touch: &Touch) -> Option<String> {
+        let at = self.now();
+        let ledger = self.store().ledger.clone();
+        match touch {
+            Touch::Cancel { delivery } => {
+                let key = choose(&self.living_deliveries().await, *delivery)?.key;
+                Some(word(ledger.cancel(key, at).await.map(|entry| entry.state)))
+            }
+            Touch::Expunge { message } => {
+                let (application, key, _) = choose(&self.notes.messages, *message)?;
+                Some(word(ledger.expunge(application.key, *key).await))
+            }
+            Touch::StartTask { application } => {
+                let application = choose(&self.living().await, *application)?.key;
+                let new = NewTask {
+                    id: self.id(),
+                    application,
+                    endpoint: None,
+                    kind: TaskKind::BulkReplay,
+                    selection: serde_json::json!({ "states": "settled" }),
+                    by: "model".to_owned(),
+                    at,
+                };
+                self.notes.tasks.push(new.id);
+                Some(word(ledger.start_task(new).await.map(|task| (task.id, task.state))))
+            }
+            Touch::Load { endpoint, most, most_bytes } => {
+                let endpoint = choose(&self.notes.endpoints, *endpoint)?;
+                let (application, key) = (endpoint.application, endpoint.key);
+                self.living().await.iter().find(|one| one.key == application)?;
+                let (most, most_bytes) = (*most, *most_bytes);
+                Some(self.load(Load { application, endpoint: key, most, most_bytes }).await)
+            }
+        }
+    }
+
+    /// Loads, and words what came.
+    pub(super) async fn load(&self, load: Load) -> String {
+        let loaded = self.store().queue.load(load).await.unwrap();
+        let mut words = vec![format!("complete: {}", loaded.complete)];
+        let order = self.endpoint(load.endpoint).order;
+        for one in loaded.deliveries {
+            let turn = turn(order, one.turn);
+            let message = self.message_named(one.key.message);
+            let what = (one.pending, one.recorded, one.last_attempt_at, one.payload);
+            words.push(format!("{message} {turn} {} {what:?}", one.event_type));
+        }
+        words.join("\n")
+    }
+
+    fn endpoint_at(&self, number: usize) -> Option<usize> {
+        number.checked_rem(self.notes.endpoints.len())
+    }
+}
+
+fn order(fifo: bool) -> Order {
+    if fifo { Order::Fifo } else { Order::Due }
+}
