@@ -27,7 +27,8 @@ pub(super) struct Seen {
     pub(super) unknown_endpoint: Option<i64>,
 }
 
-/// Looks at these items of a batch, and holds their applications' revisions.
+/// Looks at these items of a batch, and holds their applications' revisions. Also takes so many
+/// numbers from the sequence, ascending.
 ///
 /// Indexes: the primary keys of applications, idempotency and endpoints; messages_id and
 /// messages_event_id.
@@ -35,7 +36,8 @@ pub(super) async fn look(
     transaction: &mut Transaction<'_>,
     accepts: &[Accept],
     round: &[usize],
-) -> Result<Vec<Seen>, Failure> {
+    numbers: usize,
+) -> Result<(Vec<Seen>, Vec<i64>), Failure> {
     let statement = "\
         with input as materialized ( \
             select * from unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::text[], $5::bigint[]) \
@@ -52,7 +54,9 @@ pub(super) async fn look(
                 where e.application = d.application and e.key = d.endpoint) \
             group by d.position) \
         select i.position, held.revision, own.key as own, k.message as same_key, \
-               taken.id as same_event_id, unknown.endpoint as unknown_endpoint \
+               taken.id as same_event_id, unknown.endpoint as unknown_endpoint, \
+               case when i.position = 1 then array( \
+                   select nextval('numbers') from generate_series(1, $10)) end as numbers \
         from input i \
         left join held on held.key = i.application \
         left join messages own on own.application = i.application and own.id = i.id \
@@ -77,6 +81,7 @@ pub(super) async fn look(
         column(&named, Type::INT8_ARRAY, |named| named.1),
         column(&named, Type::INT8_ARRAY, |named| named.2),
         single(codes::micros(limits::IDEMPOTENCY), Type::INT8),
+        single(i64::try_from(numbers).unwrap_or(0), Type::INT8),
     ];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     let seen = rows.iter().map(|row| {
@@ -88,7 +93,9 @@ pub(super) async fn look(
             unknown_endpoint: field(row, "unknown_endpoint")?,
         })
     });
-    seen.collect()
+    let seen = seen.collect::<Result<_, Failure>>()?;
+    let taken = rows.first().map(|row| field::<Vec<i64>>(row, "numbers")).transpose()?;
+    Ok((seen, taken.unwrap_or_default()))
 }
 
 /// Lists the endpoints that the items name: the item's position from 1, application, endpoint.

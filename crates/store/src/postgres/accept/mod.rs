@@ -16,7 +16,7 @@ use super::failure::{Failure, said};
 use super::link::{Access, Pool, Transaction};
 use super::queue::{Again, Partitions};
 use crate::Error;
-use crate::queue::{Accept, Accepted, FirstState};
+use crate::queue::{Accept, Accepted, FirstState, NewDelivery, Order};
 
 /// How many more rounds than items a transaction may take before somebody has to look at it.
 const SPARE_ROUNDS: usize = 16;
@@ -69,12 +69,19 @@ async fn answer(
     accepts: &[Accept],
 ) -> Result<Vec<Accepted>, Failure> {
     let mut rounds = Rounds::new(accepts);
+    let mut numbered = Vec::new();
     for _ in 0..accepts.len() + SPARE_ROUNDS {
         let round = rounds.next();
         if round.is_empty() {
             return Ok(rounds.finish());
         }
-        let seen = look::look(transaction, accepts, &round).await?;
+        // All numbers are taken at once, so that keys and turns follow the order of the batch
+        // whatever the order of the rounds.
+        let missing = if numbered.is_empty() { numbers(accepts) } else { 0 };
+        let (seen, taken) = look::look(transaction, accepts, &round, missing).await?;
+        if missing > 0 {
+            numbered = assign(accepts, taken);
+        }
         let mut winners = Vec::new();
         for (position, seen) in round.into_iter().zip(seen) {
             match decide(&accepts[position], seen) {
@@ -86,12 +93,45 @@ async fn answer(
                 Decision::Write => winners.push(position),
             }
         }
-        for (position, answer) in write::write(transaction, accepts, &winners).await? {
+        for (position, answer) in write::write(transaction, &numbered, &winners).await? {
             rounds.answer(position, answer);
         }
     }
     let text = "messages with the same keys kept getting in each other's way".to_owned();
     Err(Error::Unavailable { text, source: None }.into())
+}
+
+/// A message with its key, and its deliveries with their turns.
+struct Numbered<'a> {
+    accept: &'a Accept,
+    key: i64,
+    turns: Vec<i64>,
+}
+
+/// Returns how many numbers of the sequence a batch takes at the most.
+fn numbers(accepts: &[Accept]) -> usize {
+    let fifo = accepts.iter().flat_map(|accept| &accept.deliveries).filter(|d| turn(d).is_none());
+    accepts.len() + fifo.count()
+}
+
+fn assign(accepts: &[Accept], numbers: Vec<i64>) -> Vec<Numbered<'_>> {
+    let mut numbers = numbers.into_iter();
+    let mut next = || numbers.next().unwrap_or_default();
+    let numbered = accepts.iter().map(|accept| {
+        let key = next();
+        let turns = accept.deliveries.iter().map(|d| turn(d).unwrap_or_else(&mut next)).collect();
+        Numbered { accept, key, turns }
+    });
+    numbered.collect()
+}
+
+/// Returns the turn of a delivery, if it is not to be taken from the sequence.
+fn turn(delivery: &NewDelivery) -> Option<i64> {
+    match (delivery.state, delivery.order) {
+        (FirstState::Dead(_), Order::Due | Order::Fifo) => Some(0),
+        (FirstState::Pending(pending), Order::Due) => Some(pending.due.as_micros()),
+        (FirstState::Pending(_), Order::Fifo) => None,
+    }
 }
 
 enum Decision {
