@@ -9,6 +9,7 @@
 //! - [`ledger`]: what people look at. Messages, deliveries, attempts, rollups, replay tasks
 //! - [`vault`]: what is kept encrypted
 //! - [`keys`], [`page`], [`error`], [`limits`]: what all of them share
+//! - [`postgres`]: everything in PostgreSQL, for any number of nodes
 //! - [`memory`]: the reference, for tests and the simulator
 //! - `conformance`: what every implementation must do, as tests
 //! - [`sqlite`]: the store in one file; [`migrate`]: which schema a store may have
@@ -26,6 +27,7 @@ pub mod limits;
 pub mod memory;
 pub mod migrate;
 pub mod page;
+pub mod postgres;
 pub mod queue;
 pub mod sqlite;
 pub mod vault;

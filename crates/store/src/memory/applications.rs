@@ -62,6 +62,7 @@ impl State {
         settings: ApplicationSettings,
         at: Timestamp,
     ) -> Result<Application, Error> {
+        self.living(key).ok_or(Error::Missing("application"))?;
         self.free_uid(Some(key), uid.as_deref())?;
         let application = self.living(key).ok_or(Error::Missing("application"))?;
         application.uid = uid;

@@ -4,4 +4,5 @@
 
 mod memory;
 mod model;
+mod postgres;
 mod sqlite;

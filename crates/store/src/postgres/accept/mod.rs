@@ -1,0 +1,190 @@
+//! The accept lane.
+//!
+//! A batch is one transaction of a few statements: look at what decides about each item, then write
+//! the winners. What other items of the same batch decide is resolved in memory (`rounds`); what
+//! other transactions decide, by the unique keys. Losers look again and find the winner.
+
+mod look;
+mod rounds;
+mod write;
+
+use std::ops::Range;
+
+use self::look::Seen;
+use self::rounds::Rounds;
+use super::failure::{Failure, said};
+use super::link::{Access, Pool, Transaction};
+use super::queue::{Again, Partitions};
+use crate::Error;
+use crate::queue::{Accept, Accepted, FirstState, NewDelivery, Order};
+
+/// How many more rounds than items a transaction may take before somebody has to look at it.
+const SPARE_ROUNDS: usize = 16;
+
+/// Accepts a batch. Returns the answers, and the partitions that have new work.
+pub(super) async fn commit(
+    pool: &Pool,
+    accepts: Vec<Accept>,
+) -> Result<(Vec<Accepted>, Partitions), Failure> {
+    let mut answers = vec![Accepted::ApplicationMissing; accepts.len()];
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    if !accepts.is_empty() {
+        ranges.push(0..accepts.len());
+    }
+    while let Some(range) = ranges.pop() {
+        match repeat(pool, &accepts[range.clone()]).await {
+            Ok(part) => answers[range].clone_from_slice(&part),
+            // One of them is bad: halves are tried until it is alone, and the others go on.
+            Err(Failure::Data { source, .. }) if range.len() == 1 => {
+                answers[range.start] = Accepted::Refused(said(&source));
+            }
+            Err(Failure::Data { .. }) => {
+                let middle = range.start + range.len() / 2;
+                ranges.push(middle..range.end);
+                ranges.push(range.start..middle);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    let touched = touched(&accepts, &answers);
+    Ok((answers, touched))
+}
+
+/// Repeats after conflicts and lost connections. What had taken effect all the same is recognised
+/// by its ids.
+async fn repeat(pool: &Pool, accepts: &[Accept]) -> Result<Vec<Accepted>, Failure> {
+    let mut again = Again::default();
+    loop {
+        let mut transaction = pool.begin(Access::Write).await?;
+        let result = answer(&mut transaction, accepts).await;
+        match transaction.end(result).await {
+            Err(failure) if again.after(&failure).await => {}
+            result => return result,
+        }
+    }
+}
+
+async fn answer(
+    transaction: &mut Transaction<'_>,
+    accepts: &[Accept],
+) -> Result<Vec<Accepted>, Failure> {
+    let mut rounds = Rounds::new(accepts);
+    let mut numbered = Vec::new();
+    for _ in 0..accepts.len() + SPARE_ROUNDS {
+        let round = rounds.next();
+        if round.is_empty() {
+            return Ok(rounds.finish());
+        }
+        // All numbers are taken at once, so that keys and turns follow the order of the batch
+        // whatever the order of the rounds.
+        let missing = if numbered.is_empty() { numbers(accepts) } else { 0 };
+        let (seen, taken) = look::look(transaction, accepts, &round, missing).await?;
+        if missing > 0 {
+            numbered = assign(accepts, taken);
+        }
+        let mut winners = Vec::new();
+        for (position, seen) in round.into_iter().zip(seen) {
+            match decide(&accepts[position], seen) {
+                Decision::Answer(answer) => rounds.answer(position, answer),
+                Decision::Own(message) => {
+                    let answer = look::own(transaction, &accepts[position], message).await?;
+                    rounds.answer(position, answer);
+                }
+                Decision::Write => winners.push(position),
+            }
+        }
+        for (position, answer) in write::write(transaction, &numbered, &winners).await? {
+            rounds.answer(position, answer);
+        }
+    }
+    let text = "messages with the same keys kept getting in each other's way".to_owned();
+    Err(Error::Unavailable { text, source: None }.into())
+}
+
+/// A message with its key, and its deliveries with their turns.
+struct Numbered<'a> {
+    accept: &'a Accept,
+    key: i64,
+    turns: Vec<i64>,
+}
+
+/// Returns how many numbers of the sequence a batch takes at the most.
+fn numbers(accepts: &[Accept]) -> usize {
+    let fifo = accepts.iter().flat_map(|accept| &accept.deliveries).filter(|d| turn(d).is_none());
+    accepts.len() + fifo.count()
+}
+
+fn assign(accepts: &[Accept], numbers: Vec<i64>) -> Vec<Numbered<'_>> {
+    let mut numbers = numbers.into_iter();
+    let mut next = || numbers.next().unwrap_or_default();
+    let numbered = accepts.iter().map(|accept| {
+        let key = next();
+        let turns = accept.deliveries.iter().map(|d| turn(d).unwrap_or_else(&mut next)).collect();
+        Numbered { accept, key, turns }
+    });
+    numbered.collect()
+}
+
+/// Returns the turn of a delivery, if it is not to be taken from the sequence.
+fn turn(delivery: &NewDelivery) -> Option<i64> {
+    match (delivery.state, delivery.order) {
+        (FirstState::Dead(_), Order::Due | Order::Fifo) => Some(0),
+        (FirstState::Pending(pending), Order::Due) => Some(pending.due.as_micros()),
+        (FirstState::Pending(_), Order::Fifo) => None,
+    }
+}
+
+enum Decision {
+    Answer(Accepted),
+    Own(crate::keys::MessageKey),
+    Write,
+}
+
+/// Decides about one item, in the order of checks that all stores share.
+fn decide(accept: &Accept, seen: Seen) -> Decision {
+    let Some(revision) = seen.revision else {
+        return Decision::Answer(Accepted::ApplicationMissing);
+    };
+    if let Some(message) = seen.own {
+        return Decision::Own(message);
+    }
+    let answer = if let Some(first) = seen.same_key {
+        Accepted::Repeated(first)
+    } else if let Some(first) = seen.same_event_id {
+        Accepted::EventIdTaken(first)
+    } else if revision != accept.revision {
+        Accepted::Stale(revision)
+    } else if let Some(endpoint) = seen.unknown_endpoint {
+        Accepted::Refused(format!("endpoint {endpoint} is not there"))
+    } else if has_nul(accept) {
+        Accepted::Refused("PostgreSQL keeps no text with a NUL character".to_owned())
+    } else {
+        return Decision::Write;
+    };
+    Decision::Answer(answer)
+}
+
+fn has_nul(accept: &Accept) -> bool {
+    let message = &accept.message;
+    let options = [&message.event_id, &message.content_type, &message.policy];
+    let texts = options.into_iter().flatten().chain(&message.channels);
+    texts.chain([&message.event_type]).any(|text| text.contains('\0'))
+}
+
+/// Returns the partitions of what is to be sent.
+fn touched(accepts: &[Accept], answers: &[Accepted]) -> Partitions {
+    let written = accepts.iter().zip(answers).filter(|(_, answer)| match answer {
+        Accepted::New { .. } => true,
+        Accepted::Repeated(_)
+        | Accepted::EventIdTaken(_)
+        | Accepted::Stale(_)
+        | Accepted::ApplicationMissing
+        | Accepted::Refused(_) => false,
+    });
+    let deliveries = written.flat_map(|(accept, _)| &accept.deliveries);
+    let pending = deliveries.filter(|delivery| match delivery.state {
+        FirstState::Pending(_) => true,
+        FirstState::Dead(_) => false,
+    });
+    pending.map(|delivery| delivery.partition).collect()
+}

@@ -1,0 +1,172 @@
+//! Applications.
+
+use domain::ids::ApplicationId;
+use domain::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::super::Postgres;
+use super::super::columns::{parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::page::{Order, Walk};
+use super::super::row::{document, field, id, moment, write};
+use crate::Error;
+use crate::catalog::{Application, ApplicationSettings, Name, NewApplication};
+use crate::keys::ApplicationKey;
+use crate::page::{Listed, Page};
+
+const MISSING: Error = Error::Missing("application");
+
+/// Creates an application. The same one again is found, not made again.
+///
+/// Indexes: applications_id, applications_uid.
+pub(super) async fn create(store: &Postgres, new: NewApplication) -> Result<Application, Failure> {
+    let statement = "\
+        insert into applications (id, uid, settings, created_at, updated_at) \
+        values ($1, $2, $3, $4, $4) \
+        on conflict (id) do update set id = excluded.id where applications.deleted_at is null \
+        returning *";
+    let columns = [
+        single(new.id.as_bytes().as_slice(), Type::BYTEA),
+        single(new.uid.as_deref(), Type::TEXT),
+        single(write("settings", &new.settings)?, Type::TEXT),
+        single(new.at.as_micros(), Type::INT8),
+    ];
+    let mut transaction = store.write().await?;
+    let result = transaction.one(statement, &parameters(&columns)).await;
+    let row =
+        transaction.end(result).await.map_err(|failure| taken(failure, new.uid.as_deref()))?;
+    Ok(application(&row.ok_or(MISSING)?)?)
+}
+
+/// Finds an application that is not deleted.
+///
+/// Indexes: applications_id, applications_uid.
+pub(super) async fn find(
+    store: &Postgres,
+    name: Name<ApplicationId>,
+) -> Result<Application, Failure> {
+    let mut transaction = store.read().await?;
+    let result = match &name {
+        Name::Id(id) => {
+            let statement = "select * from applications where id = $1 and deleted_at is null";
+            transaction.one(statement, &[(&id.as_bytes().as_slice(), Type::BYTEA)]).await
+        }
+        Name::Uid(uid) => {
+            let statement = "select * from applications where uid = $1 and deleted_at is null";
+            transaction.one(statement, &[(uid, Type::TEXT)]).await
+        }
+    };
+    let row = transaction.end(result).await?;
+    Ok(application(&row.ok_or(MISSING)?)?)
+}
+
+/// Replaces an application's uid and settings.
+///
+/// Index: the primary key of applications.
+pub(super) async fn update(
+    store: &Postgres,
+    key: ApplicationKey,
+    (uid, settings): (Option<String>, ApplicationSettings),
+    at: Timestamp,
+) -> Result<Application, Failure> {
+    let statement = "\
+        update applications \
+        set uid = $2, settings = $3, updated_at = $4, revision = revision + 1 \
+        where key = $1 and deleted_at is null \
+        returning *";
+    let columns = [
+        single(key.0, Type::INT8),
+        single(uid.as_deref(), Type::TEXT),
+        single(write("settings", &settings)?, Type::TEXT),
+        single(at.as_micros(), Type::INT8),
+    ];
+    let mut transaction = store.write().await?;
+    let result = transaction.one(statement, &parameters(&columns)).await;
+    let row = transaction.end(result).await.map_err(|failure| taken(failure, uid.as_deref()))?;
+    Ok(application(&row.ok_or(MISSING)?)?)
+}
+
+/// Makes an application a tombstone without a uid.
+///
+/// Index: the primary key of applications.
+pub(super) async fn delete(
+    store: &Postgres,
+    key: ApplicationKey,
+    at: Timestamp,
+) -> Result<(), Failure> {
+    let statement = "\
+        update applications \
+        set uid = null, deleted_at = $2, updated_at = $2, revision = revision + 1 \
+        where key = $1 and deleted_at is null";
+    let columns = [single(key.0, Type::INT8), single(at.as_micros(), Type::INT8)];
+    let mut transaction = store.write().await?;
+    let result = transaction.execute(statement, &parameters(&columns)).await;
+    match transaction.end(result).await? {
+        0 => Err(MISSING.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Lists applications by id.
+///
+/// Index: applications_id.
+pub(super) async fn list(
+    store: &Postgres,
+    page: Page<ApplicationId>,
+) -> Result<Listed<Application, ApplicationId>, Failure> {
+    let statement = "\
+        select * from applications \
+        where deleted_at is null and ($1::bytea is null or id {compare} $1) \
+        order by id {direction} limit $2";
+    let mut walk = Walk::new(page, Order::Ascending);
+    let statement = walk.direct(statement);
+    while let Some((place, rows)) = walk.next() {
+        let place = place.as_ref().map(|id| id.as_bytes().as_slice());
+        let mut transaction = store.read().await?;
+        let parameters = [(&place as _, Type::BYTEA), (&rows as _, Type::INT8)];
+        let result = transaction.query(&statement, &parameters).await;
+        let rows = transaction.end(result).await?;
+        let entries = rows.iter().map(application);
+        let entries = entries.map(|entry| entry.map(|entry| (entry.id, Some(entry))));
+        walk.take(entries.collect::<Result<_, _>>()?);
+    }
+    Ok(walk.finish())
+}
+
+/// Raises the revision of an application that is not deleted, and holds it until the transaction
+/// ends.
+///
+/// Index: the primary key of applications.
+pub(super) async fn raise_revision(
+    transaction: &mut Transaction<'_>,
+    key: ApplicationKey,
+) -> Result<(), Failure> {
+    let statement = "\
+        update applications set revision = revision + 1 where key = $1 and deleted_at is null";
+    match transaction.execute(statement, &[(&key.0, Type::INT8)]).await? {
+        0 => Err(MISSING.into()),
+        _ => Ok(()),
+    }
+}
+
+fn application(row: &Row) -> Result<Application, Error> {
+    Ok(Application {
+        key: ApplicationKey(field(row, "key")?),
+        id: id(row, "id")?,
+        uid: field(row, "uid")?,
+        revision: field(row, "revision")?,
+        settings: document(row, "settings")?,
+        created_at: moment(row, "created_at")?,
+        updated_at: moment(row, "updated_at")?,
+    })
+}
+
+fn taken(failure: Failure, uid: Option<&str>) -> Failure {
+    if failure.violates("applications_uid") {
+        let name = uid.unwrap_or_default().to_owned();
+        return Error::Taken { what: "uid", name }.into();
+    }
+    failure
+}

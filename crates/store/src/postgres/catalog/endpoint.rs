@@ -1,0 +1,307 @@
+//! Endpoints. What is confidential is sealed for its own row.
+
+use domain::ids::EndpointId;
+use domain::partition::Partition;
+use domain::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::super::Postgres;
+use super::super::codes;
+use super::super::columns::{parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::page::{Order, Walk};
+use super::super::queue::number;
+use super::super::row::{self, document, field, id, moment, write};
+use super::application::raise_revision;
+use super::secret;
+use crate::catalog::{Confidential, Endpoint, Name, NewEndpoint};
+use crate::keys::{ApplicationKey, EndpointKey};
+use crate::page::{Listed, Page};
+use crate::{Error, Vault};
+
+pub(super) const MISSING: Error = Error::Missing("endpoint");
+
+/// Creates an endpoint with its first secret. The same one again is found, not made again.
+pub(super) async fn create(store: &Postgres, new: NewEndpoint) -> Result<Endpoint, Failure> {
+    let uid = new.uid.clone();
+    let mut transaction = store.write().await?;
+    let result = create_in(&mut transaction, store, new).await;
+    transaction.end(result).await.map_err(|failure| taken(failure, uid.as_deref()))
+}
+
+async fn create_in(
+    transaction: &mut Transaction<'_>,
+    store: &Postgres,
+    new: NewEndpoint,
+) -> Result<Endpoint, Failure> {
+    let name = Name::Id(new.id);
+    if let Some(row) = find_in(transaction, new.application, &name).await? {
+        return Ok(endpoint(&row, &store.vault)?);
+    }
+    raise_revision(transaction, new.application).await?;
+    let key = next_key(transaction).await?;
+    let place = (new.application, key);
+    insert(transaction, &new, key, seal(&store.vault, place, &new.confidential)?).await?;
+    secret::insert(transaction, &store.vault, place, &new.secret).await?;
+    Ok(Endpoint {
+        key,
+        application: new.application,
+        id: new.id,
+        uid: new.uid,
+        partition: Partition::of(&new.id),
+        state: new.state,
+        order: new.order,
+        settings: new.settings,
+        confidential: new.confidential,
+        created_at: new.at,
+        updated_at: new.at,
+    })
+}
+
+/// The key is needed before the row: what is sealed is sealed for it.
+async fn next_key(transaction: &mut Transaction<'_>) -> Result<EndpointKey, Failure> {
+    let row = transaction.one("select nextval('endpoint_keys') as key", &[]).await?;
+    Ok(EndpointKey(field(&row.ok_or(MISSING)?, "key")?))
+}
+
+/// Indexes: those of endpoints.
+async fn insert(
+    transaction: &mut Transaction<'_>,
+    new: &NewEndpoint,
+    key: EndpointKey,
+    confidential: Vec<u8>,
+) -> Result<(), Failure> {
+    let statement = "\
+        insert into endpoints (application, key, id, uid, partition, state, reason, ordering, \
+            settings, confidential, created_at, updated_at) \
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)";
+    let (state, reason) = codes::state(new.state);
+    let columns = [
+        single(new.application.0, Type::INT8),
+        single(key.0, Type::INT8),
+        single(new.id.as_bytes().as_slice(), Type::BYTEA),
+        single(new.uid.as_deref(), Type::TEXT),
+        single(number(Partition::of(&new.id)), Type::INT2),
+        single(state, Type::INT2),
+        single(reason, Type::INT2),
+        single(codes::order(new.order), Type::INT2),
+        single(write("settings", &new.settings)?, Type::TEXT),
+        single(confidential, Type::BYTEA),
+        single(new.at.as_micros(), Type::INT8),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
+}
+
+/// Finds an endpoint that is not deleted.
+pub(super) async fn find(
+    store: &Postgres,
+    application: ApplicationKey,
+    name: Name<EndpointId>,
+) -> Result<Endpoint, Failure> {
+    let mut transaction = store.read().await?;
+    let result = find_in(&mut transaction, application, &name).await;
+    let row = transaction.end(result).await?;
+    Ok(endpoint(&row.ok_or(MISSING)?, &store.vault)?)
+}
+
+/// Indexes: endpoints_id, endpoints_uid; the primary key of applications.
+async fn find_in(
+    transaction: &mut Transaction<'_>,
+    application: ApplicationKey,
+    name: &Name<EndpointId>,
+) -> Result<Option<Row>, Failure> {
+    let statement = "\
+        select e.* from endpoints e \
+        join applications a on a.key = e.application and a.deleted_at is null \
+        where e.application = $1 and e.state <> 3 \
+          and case when $2::bytea is not null then e.id = $2 else e.uid = $3 end";
+    let (by_id, by_uid) = match name {
+        Name::Id(id) => (Some(id.as_bytes().as_slice()), None),
+        Name::Uid(uid) => (None, Some(uid.as_str())),
+    };
+    let parameters =
+        [(&application.0 as _, Type::INT8), (&by_id as _, Type::BYTEA), (&by_uid as _, Type::TEXT)];
+    transaction.one(statement, &parameters).await
+}
+
+/// Replaces what can be changed of an endpoint.
+pub(super) async fn update(store: &Postgres, changed: Endpoint) -> Result<Endpoint, Failure> {
+    let mut transaction = store.write().await?;
+    let result = update_in(&mut transaction, store, &changed).await;
+    transaction.end(result).await.map_err(|failure| taken(failure, changed.uid.as_deref()))
+}
+
+async fn update_in(
+    transaction: &mut Transaction<'_>,
+    store: &Postgres,
+    changed: &Endpoint,
+) -> Result<Endpoint, Failure> {
+    let place = (changed.application, changed.key);
+    raise_revision(transaction, changed.application).await.map_err(hidden)?;
+    let confidential = seal(&store.vault, place, &changed.confidential)?;
+    let row = write_changes(transaction, changed, confidential).await?;
+    let row = row.ok_or(MISSING)?;
+    // The revision is held: no accept adds a pending delivery in the old order any more.
+    if field::<bool>(&row, "reordered_while_pending")? {
+        return Err(Error::Refused(
+            "the order of an endpoint can change only while none of its deliveries is pending; \
+             wait for them or cancel them"
+                .to_owned(),
+        )
+        .into());
+    }
+    Ok(endpoint(&row, &store.vault)?)
+}
+
+/// Index: the primary key of endpoints; deliveries_pending, if the order changes.
+async fn write_changes(
+    transaction: &mut Transaction<'_>,
+    changed: &Endpoint,
+    confidential: Vec<u8>,
+) -> Result<Option<Row>, Failure> {
+    let statement = "\
+        with old as ( \
+            select ordering <> $6 and exists ( \
+                select 1 from deliveries d \
+                where d.state = 0 and d.partition = e.partition and d.endpoint = e.key) \
+                as reordered_while_pending \
+            from endpoints e where application = $1 and key = $2) \
+        update endpoints e \
+        set uid = $3, state = $4, reason = $5, ordering = $6, settings = $7, confidential = $8, \
+            updated_at = $9 \
+        from old \
+        where e.application = $1 and e.key = $2 and e.state <> 3 \
+        returning e.*, old.reordered_while_pending";
+    let (state, reason) = codes::state(changed.state);
+    let columns = [
+        single(changed.application.0, Type::INT8),
+        single(changed.key.0, Type::INT8),
+        single(changed.uid.as_deref(), Type::TEXT),
+        single(state, Type::INT2),
+        single(reason, Type::INT2),
+        single(codes::order(changed.order), Type::INT2),
+        single(write("settings", &changed.settings)?, Type::TEXT),
+        single(confidential, Type::BYTEA),
+        single(changed.updated_at.as_micros(), Type::INT8),
+    ];
+    transaction.one(statement, &parameters(&columns)).await
+}
+
+/// Makes an endpoint a tombstone without a uid.
+pub(super) async fn delete(
+    store: &Postgres,
+    place: (ApplicationKey, EndpointKey),
+    at: Timestamp,
+) -> Result<(), Failure> {
+    let mut transaction = store.write().await?;
+    let result = delete_in(&mut transaction, place, at).await;
+    transaction.end(result).await
+}
+
+/// Index: the primary key of endpoints.
+async fn delete_in(
+    transaction: &mut Transaction<'_>,
+    (application, key): (ApplicationKey, EndpointKey),
+    at: Timestamp,
+) -> Result<(), Failure> {
+    raise_revision(transaction, application).await.map_err(hidden)?;
+    let statement = "\
+        update endpoints set uid = null, state = 3, reason = null, updated_at = $3 \
+        where application = $1 and key = $2 and state <> 3";
+    let columns = [
+        single(application.0, Type::INT8),
+        single(key.0, Type::INT8),
+        single(at.as_micros(), Type::INT8),
+    ];
+    match transaction.execute(statement, &parameters(&columns)).await? {
+        0 => Err(MISSING.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Lists an application's endpoints by id, descending.
+///
+/// Index: endpoints_id.
+pub(super) async fn list(
+    store: &Postgres,
+    application: ApplicationKey,
+    page: Page<EndpointId>,
+) -> Result<Listed<Endpoint, EndpointId>, Failure> {
+    let statement = "\
+        select e.* from endpoints e \
+        join applications a on a.key = e.application and a.deleted_at is null \
+        where e.application = $1 and e.state <> 3 and ($2::bytea is null or e.id {compare} $2) \
+        order by e.id {direction} limit $3";
+    let mut walk = Walk::new(page, Order::Descending);
+    let statement = walk.direct(statement);
+    while let Some((place, rows)) = walk.next() {
+        let place = place.as_ref().map(|id| id.as_bytes().as_slice());
+        let parameters = [
+            (&application.0 as _, Type::INT8),
+            (&place as _, Type::BYTEA),
+            (&rows as _, Type::INT8),
+        ];
+        let mut transaction = store.read().await?;
+        let result = transaction.query(&statement, &parameters).await;
+        let rows = transaction.end(result).await?;
+        let entries = rows.iter().map(|row| endpoint(row, &store.vault));
+        let entries = entries.map(|entry| entry.map(|entry| (entry.id, Some(entry))));
+        walk.take(entries.collect::<Result<_, _>>()?);
+    }
+    Ok(walk.finish())
+}
+
+/// Reads an endpoint's row.
+pub(super) fn endpoint(row: &Row, vault: &Vault) -> Result<Endpoint, Error> {
+    let application = ApplicationKey(field(row, "application")?);
+    let key = EndpointKey(field(row, "key")?);
+    let sealed = vault.open(&context((application, key)), field(row, "confidential")?)?;
+    let confidential =
+        serde_json::from_slice(&sealed).map_err(|error| row::damaged("confidential", error))?;
+    Ok(Endpoint {
+        key,
+        application,
+        id: id(row, "id")?,
+        uid: field(row, "uid")?,
+        partition: row::partition(row, "partition")?,
+        state: codes::read_state(field(row, "state")?, field(row, "reason")?)?,
+        order: codes::read_order(field(row, "ordering")?)?,
+        settings: document(row, "settings")?,
+        confidential,
+        created_at: moment(row, "created_at")?,
+        updated_at: moment(row, "updated_at")?,
+    })
+}
+
+fn seal(
+    vault: &Vault,
+    place: (ApplicationKey, EndpointKey),
+    confidential: &Confidential,
+) -> Result<Vec<u8>, Error> {
+    vault.seal(&context(place), write("confidential", confidential)?.as_bytes())
+}
+
+fn context((application, endpoint): (ApplicationKey, EndpointKey)) -> String {
+    format!("endpoints, application {}, endpoint {}, confidential", application.0, endpoint.0)
+}
+
+/// An endpoint of an application that is gone is gone, too.
+pub(super) fn hidden(failure: Failure) -> Failure {
+    match failure {
+        Failure::Final(Error::Missing(_)) => MISSING.into(),
+        Failure::Final(_) | Failure::Lost(_) | Failure::Conflict(_) | Failure::Data { .. } => {
+            failure
+        }
+    }
+}
+
+fn taken(failure: Failure, uid: Option<&str>) -> Failure {
+    if failure.violates("endpoints_uid") {
+        let name = uid.unwrap_or_default().to_owned();
+        return Error::Taken { what: "uid", name }.into();
+    }
+    failure
+}

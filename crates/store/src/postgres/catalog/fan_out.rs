@@ -1,0 +1,128 @@
+//! All that fanning out and sending needs, as of one revision: one transaction sees one state.
+
+use std::collections::BTreeMap;
+
+use domain::health::Health;
+use domain::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::super::Postgres;
+use super::super::codes;
+use super::super::columns::{parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::row::{count, document, field, optional_moment};
+use super::endpoint::endpoint;
+use super::secret;
+use crate::Error;
+use crate::catalog::{ApplicationSettings, EndpointView, FanOut, Secret};
+use crate::keys::{ApplicationKey, EndpointKey};
+use crate::queue::Running;
+
+/// Returns all endpoints of an application with their secrets and running states.
+pub(super) async fn fan_out(
+    store: &Postgres,
+    application: ApplicationKey,
+    at: Timestamp,
+) -> Result<FanOut, Failure> {
+    let mut transaction = store.read().await?;
+    let result = fan_out_in(&mut transaction, store, application, at).await;
+    transaction.end(result).await
+}
+
+async fn fan_out_in(
+    transaction: &mut Transaction<'_>,
+    store: &Postgres,
+    key: ApplicationKey,
+    at: Timestamp,
+) -> Result<FanOut, Failure> {
+    let statement = "\
+        select revision, settings from applications where key = $1 and deleted_at is null";
+    let application = transaction.one(statement, &[(&key.0, Type::INT8)]).await?;
+    let application = application.ok_or(Error::Missing("application"))?;
+    let settings: ApplicationSettings = document(&application, "settings")?;
+    let mut secrets = secrets(transaction, store, key, at).await?;
+    let rows = endpoints(transaction, key).await?;
+    let view = |row: &Row| {
+        let endpoint = endpoint(row, &store.vault)?;
+        let secrets = secrets.remove(&endpoint.key.0).unwrap_or_default();
+        Ok(EndpointView { endpoint, secrets, running: read_running(row)? })
+    };
+    let endpoints = rows.iter().map(view).collect::<Result<_, Error>>()?;
+    Ok(FanOut { revision: field(&application, "revision")?, policy: settings.policy, endpoints })
+}
+
+/// Indexes: the primary keys of endpoints and endpoint_state.
+async fn endpoints(
+    transaction: &mut Transaction<'_>,
+    application: ApplicationKey,
+) -> Result<Vec<Row>, Failure> {
+    let statement = "\
+        select e.*, s.breaker, s.failures, s.open_until, s.cooldown, s.permanent_streak, \
+               s.failing_since, s.warned, s.paused_until \
+        from endpoints e \
+        left join endpoint_state s on s.application = e.application and s.endpoint = e.key \
+        where e.application = $1 and e.state <> 3 order by e.key";
+    transaction.query(statement, &[(&application.0, Type::INT8)]).await
+}
+
+/// Index: the primary key of endpoint_secrets.
+async fn secrets(
+    transaction: &mut Transaction<'_>,
+    store: &Postgres,
+    application: ApplicationKey,
+    at: Timestamp,
+) -> Result<BTreeMap<i64, Vec<Secret>>, Failure> {
+    let statement = "\
+        select * from endpoint_secrets \
+        where application = $1 and (expires_at is null or expires_at > $2) \
+        order by endpoint, number desc";
+    let columns = [single(application.0, Type::INT8), single(at.as_micros(), Type::INT8)];
+    let rows = transaction.query(statement, &parameters(&columns)).await?;
+    let mut secrets: BTreeMap<i64, Vec<Secret>> = BTreeMap::new();
+    for row in &rows {
+        let endpoint = field(row, "endpoint")?;
+        let secret = secret::secret(row, &store.vault, (application, EndpointKey(endpoint)))?;
+        secrets.entry(endpoint).or_default().push(secret);
+    }
+    Ok(secrets)
+}
+
+/// Returns an endpoint's running state.
+pub(super) async fn running(
+    store: &Postgres,
+    place: (ApplicationKey, EndpointKey),
+) -> Result<Running, Failure> {
+    let mut transaction = store.read().await?;
+    let result = running_in(&mut transaction, place).await;
+    transaction.end(result).await
+}
+
+/// Index: the primary key of endpoint_state.
+async fn running_in(
+    transaction: &mut Transaction<'_>,
+    place: (ApplicationKey, EndpointKey),
+) -> Result<Running, Failure> {
+    secret::check(transaction, place).await?;
+    let statement = "select * from endpoint_state where application = $1 and endpoint = $2";
+    let columns = [single(place.0.0, Type::INT8), single(place.1.0, Type::INT8)];
+    let row = transaction.one(statement, &parameters(&columns)).await?;
+    Ok(row.map_or_else(|| Ok(Running::default()), |row| read_running(&row))?)
+}
+
+/// Reads the columns of endpoint_state; without a row they are all missing.
+fn read_running(row: &Row) -> Result<Running, Error> {
+    let Some(breaker) = field::<Option<i16>>(row, "breaker")? else {
+        return Ok(Running::default());
+    };
+    let (failures, open_until) = (field(row, "failures")?, field(row, "open_until")?);
+    let breaker = codes::read_breaker((breaker, failures, open_until, field(row, "cooldown")?))?;
+    let warned = field::<Option<i16>>(row, "warned")?.map(codes::read_level).transpose()?;
+    let health = Health {
+        permanent_streak: count(row, "permanent_streak")?,
+        failing_since: optional_moment(row, "failing_since")?,
+        warned,
+    };
+    Ok(Running { breaker, health, paused_until: optional_moment(row, "paused_until")? })
+}

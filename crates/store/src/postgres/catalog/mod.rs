@@ -1,0 +1,145 @@
+//! What people set up. Every write that could change a fan-out raises the revision of its
+//! application first, and so waits for the accepts that hold it, and later accepts for it.
+
+mod application;
+mod endpoint;
+mod event_type;
+mod fan_out;
+mod secret;
+mod token;
+
+use domain::ids::{ApplicationId, EndpointId};
+use domain::time::Timestamp;
+
+use super::Postgres;
+use crate::Answer;
+use crate::catalog::{
+    Application, ApplicationSettings, Catalog, Endpoint, EventType, FanOut, Name, NewApplication,
+    NewEndpoint, Secret, Token,
+};
+use crate::keys::{ApplicationKey, EndpointKey};
+use crate::page::{Listed, Page};
+use crate::queue::Running;
+
+impl Catalog for Postgres {
+    fn create_application(&self, new: NewApplication) -> Answer<'_, Application> {
+        self.answer(application::create(self, new))
+    }
+
+    fn application(&self, name: Name<ApplicationId>) -> Answer<'_, Application> {
+        self.answer(application::find(self, name))
+    }
+
+    fn update_application(
+        &self,
+        key: ApplicationKey,
+        uid: Option<String>,
+        settings: ApplicationSettings,
+        at: Timestamp,
+    ) -> Answer<'_, Application> {
+        self.answer(application::update(self, key, (uid, settings), at))
+    }
+
+    fn delete_application(&self, key: ApplicationKey, at: Timestamp) -> Answer<'_, ()> {
+        self.answer(application::delete(self, key, at))
+    }
+
+    fn applications(
+        &self,
+        page: Page<ApplicationId>,
+    ) -> Answer<'_, Listed<Application, ApplicationId>> {
+        self.answer(application::list(self, page))
+    }
+
+    fn create_endpoint(&self, new: NewEndpoint) -> Answer<'_, Endpoint> {
+        self.answer(endpoint::create(self, new))
+    }
+
+    fn endpoint(
+        &self,
+        application: ApplicationKey,
+        name: Name<EndpointId>,
+    ) -> Answer<'_, Endpoint> {
+        self.answer(endpoint::find(self, application, name))
+    }
+
+    fn update_endpoint(&self, endpoint: Endpoint) -> Answer<'_, Endpoint> {
+        self.answer(endpoint::update(self, endpoint))
+    }
+
+    fn delete_endpoint(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        at: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.answer(endpoint::delete(self, (application, key), at))
+    }
+
+    fn endpoints(
+        &self,
+        application: ApplicationKey,
+        page: Page<EndpointId>,
+    ) -> Answer<'_, Listed<Endpoint, EndpointId>> {
+        self.answer(endpoint::list(self, application, page))
+    }
+
+    fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
+        self.answer(fan_out::running(self, (application, key)))
+    }
+
+    fn secrets(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        at: Timestamp,
+    ) -> Answer<'_, Vec<Secret>> {
+        self.answer(secret::live(self, (application, key), at))
+    }
+
+    fn rotate_secret(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        secret: Secret,
+        grace_ends: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.answer(secret::rotate(self, (application, key), secret, grace_ends))
+    }
+
+    fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
+        self.answer(fan_out::fan_out(self, application, at))
+    }
+
+    fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()> {
+        self.answer(event_type::put(self, event_type))
+    }
+
+    fn event_type(&self, name: String) -> Answer<'_, EventType> {
+        self.answer(event_type::find(self, name))
+    }
+
+    fn remove_event_type(&self, name: String) -> Answer<'_, ()> {
+        self.answer(event_type::remove(self, name))
+    }
+
+    fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>> {
+        self.answer(event_type::list(self, page))
+    }
+
+    fn create_token(&self, token: Token) -> Answer<'_, ()> {
+        self.answer(token::create(self, token))
+    }
+
+    fn token(&self, id: String) -> Answer<'_, Token> {
+        self.answer(token::find(self, id))
+    }
+
+    fn revoke_token(&self, id: String, at: Timestamp) -> Answer<'_, ()> {
+        self.answer(token::revoke(self, id, at))
+    }
+
+    fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>> {
+        self.answer(token::list(self, page))
+    }
+}

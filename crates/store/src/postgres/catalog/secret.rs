@@ -1,0 +1,157 @@
+//! Signing secrets, sealed for their endpoint.
+
+use domain::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::super::Postgres;
+use super::super::columns::{parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::row::{damaged, field, moment, optional_moment};
+use super::application::raise_revision;
+use super::endpoint::{MISSING, hidden};
+use crate::catalog::Secret;
+use crate::keys::{ApplicationKey, EndpointKey};
+use crate::{Error, Vault, limits};
+
+/// Where an endpoint is.
+type Place = (ApplicationKey, EndpointKey);
+
+/// Returns the secrets that sign now, newest first.
+///
+/// Index: the primary key of endpoint_secrets.
+pub(super) async fn live(
+    store: &Postgres,
+    place: Place,
+    at: Timestamp,
+) -> Result<Vec<Secret>, Failure> {
+    let mut transaction = store.read().await?;
+    let result = live_in(&mut transaction, place, at).await;
+    let rows = transaction.end(result).await?;
+    Ok(rows.iter().map(|row| secret(row, &store.vault, place)).collect::<Result<_, _>>()?)
+}
+
+async fn live_in(
+    transaction: &mut Transaction<'_>,
+    place: Place,
+    at: Timestamp,
+) -> Result<Vec<Row>, Failure> {
+    check(transaction, place).await?;
+    let statement = "\
+        select * from endpoint_secrets \
+        where application = $1 and endpoint = $2 and (expires_at is null or expires_at > $3) \
+        order by number desc";
+    let (application, endpoint) = place;
+    let columns = [
+        single(application.0, Type::INT8),
+        single(endpoint.0, Type::INT8),
+        single(at.as_micros(), Type::INT8),
+    ];
+    transaction.query(statement, &parameters(&columns)).await
+}
+
+/// Makes a new secret the current one.
+pub(super) async fn rotate(
+    store: &Postgres,
+    place: Place,
+    secret: Secret,
+    grace_ends: Timestamp,
+) -> Result<(), Failure> {
+    let mut transaction = store.write().await?;
+    let result = rotate_in(&mut transaction, &store.vault, place, (secret, grace_ends)).await;
+    transaction.end(result).await
+}
+
+async fn rotate_in(
+    transaction: &mut Transaction<'_>,
+    vault: &Vault,
+    place: Place,
+    (secret, grace_ends): (Secret, Timestamp),
+) -> Result<(), Failure> {
+    raise_revision(transaction, place.0).await.map_err(hidden)?;
+    let living = live_in(transaction, place, secret.created_at).await?;
+    let ends = living.iter().map(|row| optional_moment(row, "expires_at"));
+    let old = ends.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().count();
+    if old > limits::OLD_SECRETS {
+        return Err(Error::Refused(format!(
+            "more than {} old secrets of this endpoint still sign; wait until one expires",
+            limits::OLD_SECRETS
+        ))
+        .into());
+    }
+    retire(transaction, place, grace_ends).await?;
+    let current = Secret { expires_at: None, ..secret };
+    insert(transaction, vault, place, &current).await
+}
+
+/// A secret whose end is set already does not live longer because of another one.
+///
+/// Index: the primary key of endpoint_secrets.
+async fn retire(
+    transaction: &mut Transaction<'_>,
+    (application, endpoint): Place,
+    grace_ends: Timestamp,
+) -> Result<(), Failure> {
+    let statement = "\
+        update endpoint_secrets set expires_at = least(expires_at, $3) \
+        where application = $1 and endpoint = $2";
+    let columns = [
+        single(application.0, Type::INT8),
+        single(endpoint.0, Type::INT8),
+        single(grace_ends.as_micros(), Type::INT8),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
+}
+
+/// Index: the primary key of endpoint_secrets.
+pub(super) async fn insert(
+    transaction: &mut Transaction<'_>,
+    vault: &Vault,
+    place: Place,
+    secret: &Secret,
+) -> Result<(), Failure> {
+    let statement = "\
+        insert into endpoint_secrets (application, endpoint, sealed, created_at, expires_at) \
+        values ($1, $2, $3, $4, $5)";
+    let (application, endpoint) = place;
+    let columns = [
+        single(application.0, Type::INT8),
+        single(endpoint.0, Type::INT8),
+        single(vault.seal(&context(place), secret.text.as_bytes())?, Type::BYTEA),
+        single(secret.created_at.as_micros(), Type::INT8),
+        single(secret.expires_at.map(Timestamp::as_micros), Type::INT8),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
+}
+
+/// Reads a secret's row.
+pub(super) fn secret(row: &Row, vault: &Vault, place: Place) -> Result<Secret, Error> {
+    let text = vault.open(&context(place), field(row, "sealed")?)?;
+    let text = String::from_utf8(text).map_err(|_| damaged("sealed", "it is no text"))?;
+    let (created_at, expires_at) =
+        (moment(row, "created_at")?, optional_moment(row, "expires_at")?);
+    Ok(Secret { text, created_at, expires_at })
+}
+
+/// Tells a missing endpoint from one without secrets.
+///
+/// Index: the primary key of endpoints.
+pub(super) async fn check(
+    transaction: &mut Transaction<'_>,
+    (application, endpoint): Place,
+) -> Result<(), Failure> {
+    let statement = "\
+        select 1 from endpoints e \
+        join applications a on a.key = e.application and a.deleted_at is null \
+        where e.application = $1 and e.key = $2 and e.state <> 3";
+    let columns = [single(application.0, Type::INT8), single(endpoint.0, Type::INT8)];
+    let row = transaction.one(statement, &parameters(&columns)).await?;
+    row.map(drop).ok_or_else(|| MISSING.into())
+}
+
+fn context((application, endpoint): Place) -> String {
+    format!("endpoint_secrets, application {}, endpoint {}, secret", application.0, endpoint.0)
+}

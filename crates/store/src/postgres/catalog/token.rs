@@ -1,0 +1,123 @@
+//! API tokens.
+
+use domain::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::super::Postgres;
+use super::super::columns::{parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::page::{Order, Walk};
+use super::super::row::{damaged, field, moment, optional_id, optional_moment};
+use crate::Error;
+use crate::catalog::{Scope, Token};
+use crate::page::{Listed, Page};
+
+const MISSING: Error = Error::Missing("token");
+
+/// Keeps a token. The same one again changes nothing.
+pub(super) async fn create(store: &Postgres, token: Token) -> Result<(), Failure> {
+    let mut transaction = store.write().await?;
+    let result = create_in(&mut transaction, token).await;
+    transaction.end(result).await
+}
+
+async fn create_in(transaction: &mut Transaction<'_>, new: Token) -> Result<(), Failure> {
+    if insert(transaction, &new).await? > 0 {
+        return Ok(());
+    }
+    let row = find_in(transaction, &new.id).await?.ok_or(MISSING)?;
+    if token(&row)? == new {
+        return Ok(());
+    }
+    Err(Error::Taken { what: "token", name: new.id }.into())
+}
+
+/// Index: the primary key of tokens.
+async fn insert(transaction: &mut Transaction<'_>, token: &Token) -> Result<u64, Failure> {
+    let statement = "\
+        insert into tokens (id, hash, name, application, read_only, created_at, expires_at, \
+            revoked_at) \
+        values ($1, $2, $3, $4, $5, $6, $7, $8) \
+        on conflict (id) do nothing";
+    let application = match &token.scope {
+        Scope::Admin => None,
+        Scope::Application(id) => Some(id.as_bytes().as_slice()),
+    };
+    let columns = [
+        single(token.id.as_str(), Type::TEXT),
+        single(token.hash.as_slice(), Type::BYTEA),
+        single(token.name.as_str(), Type::TEXT),
+        single(application, Type::BYTEA),
+        single(token.read_only, Type::BOOL),
+        single(token.created_at.as_micros(), Type::INT8),
+        single(token.expires_at.map(Timestamp::as_micros), Type::INT8),
+        single(token.revoked_at.map(Timestamp::as_micros), Type::INT8),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await
+}
+
+/// Finds a token.
+pub(super) async fn find(store: &Postgres, id: String) -> Result<Token, Failure> {
+    let mut transaction = store.read().await?;
+    let result = find_in(&mut transaction, &id).await;
+    let row = transaction.end(result).await?;
+    Ok(token(&row.ok_or(MISSING)?)?)
+}
+
+/// Index: the primary key of tokens.
+async fn find_in(transaction: &mut Transaction<'_>, id: &str) -> Result<Option<Row>, Failure> {
+    transaction.one("select * from tokens where id = $1", &[(&id, Type::TEXT)]).await
+}
+
+/// Revokes a token. The first time counts.
+///
+/// Index: the primary key of tokens.
+pub(super) async fn revoke(store: &Postgres, id: String, at: Timestamp) -> Result<(), Failure> {
+    let statement = "update tokens set revoked_at = coalesce(revoked_at, $2) where id = $1";
+    let columns = [single(id, Type::TEXT), single(at.as_micros(), Type::INT8)];
+    let mut transaction = store.write().await?;
+    let result = transaction.execute(statement, &parameters(&columns)).await;
+    match transaction.end(result).await? {
+        0 => Err(MISSING.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Index: the primary key of tokens.
+pub(super) async fn list(
+    store: &Postgres,
+    page: Page<String>,
+) -> Result<Listed<Token, String>, Failure> {
+    let statement = "\
+        select * from tokens where $1::text is null or id {compare} $1 \
+        order by id {direction} limit $2";
+    let mut walk = Walk::new(page, Order::Ascending);
+    let statement = walk.direct(statement);
+    while let Some((place, rows)) = walk.next() {
+        let mut transaction = store.read().await?;
+        let parameters = [(&place as _, Type::TEXT), (&rows as _, Type::INT8)];
+        let result = transaction.query(&statement, &parameters).await;
+        let rows = transaction.end(result).await?;
+        let entries = rows.iter().map(token);
+        let entries = entries.map(|entry| entry.map(|entry| (entry.id.clone(), Some(entry))));
+        walk.take(entries.collect::<Result<_, _>>()?);
+    }
+    Ok(walk.finish())
+}
+
+fn token(row: &Row) -> Result<Token, Error> {
+    let hash: &[u8] = field(row, "hash")?;
+    let scope = optional_id(row, "application")?.map_or(Scope::Admin, Scope::Application);
+    Ok(Token {
+        id: field(row, "id")?,
+        hash: hash.try_into().map_err(|_| damaged("hash", "it has 32 bytes"))?,
+        name: field(row, "name")?,
+        scope,
+        read_only: field(row, "read_only")?,
+        created_at: moment(row, "created_at")?,
+        expires_at: optional_moment(row, "expires_at")?,
+        revoked_at: optional_moment(row, "revoked_at")?,
+    })
+}

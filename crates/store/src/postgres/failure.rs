@@ -1,0 +1,117 @@
+//! What PostgreSQL says went wrong, by what can be done about it.
+//!
+//! The lanes look at this before it becomes an [`Error`]: a deadlock repeats a batch, a bad value
+//! bisects it, a lost connection repeats it on a fresh one.
+
+use tokio_postgres::error::SqlState;
+
+use crate::Error;
+
+/// Why a statement or a transaction failed.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The connection is gone. Whether a commit that was under way took effect is unknown.
+    Lost(tokio_postgres::Error),
+    /// Another transaction was in the way: deadlock, serialisation. The same again may work.
+    Conflict(tokio_postgres::Error),
+    /// A value or a constraint: the same again fails again.
+    Data {
+        /// The constraint or index that was violated, if it was one.
+        constraint: Option<String>,
+        /// What the database said.
+        source: tokio_postgres::Error,
+    },
+    /// Everything else, and what the store itself decided.
+    Final(Error),
+}
+
+impl Failure {
+    /// Tells whether the statement failed because of this unique index.
+    pub(super) fn violates(&self, index: &str) -> bool {
+        match self {
+            Self::Data { constraint, .. } => constraint.as_deref() == Some(index),
+            Self::Lost(_) | Self::Conflict(_) | Self::Final(_) => false,
+        }
+    }
+
+    /// Tells whether the connection that reported it is of no more use.
+    pub(super) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Lost(_) => true,
+            Self::Conflict(_) | Self::Data { .. } | Self::Final(_) => false,
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(db) = error.as_db_error() else {
+            // A value that cannot be encoded is ours; anything else without an answer is the wire.
+            return if error.is_closed() || error.code().is_none() && is_wire(&error) {
+                Self::Lost(error)
+            } else {
+                Self::Data { constraint: None, source: error }
+            };
+        };
+        let code = db.code().code();
+        match code.get(..2) {
+            Some("40") => Self::Conflict(error),
+            Some("21" | "22" | "23" | "54") => {
+                Self::Data { constraint: db.constraint().map(str::to_owned), source: error }
+            }
+            // Shut down, terminated, or idle for too long: the connection closes behind it. A server
+            // that became read-only is no longer the one to talk to.
+            Some("57") if *db.code() != SqlState::QUERY_CANCELED => Self::Lost(error),
+            Some("08") => Self::Lost(error),
+            _ if *db.code() == SqlState::READ_ONLY_SQL_TRANSACTION
+                || *db.code() == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT =>
+            {
+                Self::Lost(error)
+            }
+            _ => {
+                let text = format!("{} ({code})", db.message());
+                Self::Final(Error::unavailable(text, error))
+            }
+        }
+    }
+}
+
+/// Tells whether an error without an SQLSTATE comes from the connection.
+fn is_wire(error: &tokio_postgres::Error) -> bool {
+    use std::error::Error as _;
+    match error.source() {
+        // Unexpected messages and the like have no source, and leave the connection in no good state.
+        None => true,
+        Some(source) => source.is::<std::io::Error>(),
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Final(error)
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Lost(error) => {
+                Self::unavailable(format!("the connection to PostgreSQL was lost: {error}"), error)
+            }
+            Failure::Conflict(error) => {
+                Self::unavailable(format!("transactions stood in each other's way: {error}"), error)
+            }
+            Failure::Data { source, .. } => Self::Refused(said(&source)),
+            Failure::Final(error) => error,
+        }
+    }
+}
+
+/// Returns what the database said, without the values it said it about.
+pub(super) fn said(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        // The detail often quotes a whole row; the message does not.
+        Some(db) => format!("PostgreSQL refused it: {} ({})", db.message(), db.code().code()),
+        None => format!("PostgreSQL cannot take it: {error}"),
+    }
+}

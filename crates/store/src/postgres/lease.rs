@@ -1,0 +1,115 @@
+//! Who owns which partition.
+//!
+//! The lease time is on the node's row, so that one update renews everything; the epoch is on the
+//! partition's row, which changes only when it changes hands. All times here are the database's.
+
+use domain::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::codes;
+use super::failure::Failure;
+use super::link::{Access, Pool, Transaction};
+use super::queue::number;
+use super::row::{field, partition};
+use crate::Error;
+use crate::keys::{Epoch, Lease, Node};
+use crate::limits;
+use crate::queue::Renewal;
+
+/// Registers or renews a node.
+pub(super) async fn renew(pool: &Pool, node: &Node) -> Result<Renewal, Failure> {
+    let mut transaction = pool.begin(Access::Write).await?;
+    let result = renew_in(&mut transaction, node).await;
+    transaction.end(result).await
+}
+
+async fn renew_in(transaction: &mut Transaction<'_>, node: &Node) -> Result<Renewal, Failure> {
+    let now = touch(transaction, node).await?;
+    let owned = owned(transaction, node).await?;
+    let others = others(transaction, node).await?;
+    Ok(Renewal { now, owned, others })
+}
+
+/// Index: the primary key of nodes.
+async fn touch(transaction: &mut Transaction<'_>, node: &Node) -> Result<Timestamp, Failure> {
+    let statement = "\
+        insert into nodes (name, renewed_at) \
+        values ($1, (extract(epoch from clock_timestamp()) * 1000000)::bigint) \
+        on conflict (name) do update \
+        set renewed_at = greatest(nodes.renewed_at, excluded.renewed_at) \
+        returning (extract(epoch from clock_timestamp()) * 1000000)::bigint as now";
+    let row = transaction.one(statement, &[(&node.0, Type::TEXT)]).await?;
+    let row = row.ok_or_else(|| codes::unknown("the time", "none"))?;
+    Ok(Timestamp::from_micros(field(&row, "now")?))
+}
+
+/// Partitions are so few that they are read from end to end.
+async fn owned(transaction: &mut Transaction<'_>, node: &Node) -> Result<Vec<Lease>, Failure> {
+    let statement = "select number, epoch from partitions where owner = $1 order by number";
+    let rows = transaction.query(statement, &[(&node.0, Type::TEXT)]).await?;
+    Ok(rows.iter().map(lease).collect::<Result<_, _>>()?)
+}
+
+/// Nodes are so few that they are read from end to end.
+async fn others(transaction: &mut Transaction<'_>, node: &Node) -> Result<u32, Failure> {
+    let statement = "\
+        select count(*) as others from nodes \
+        where name <> $1 \
+          and renewed_at > (extract(epoch from clock_timestamp()) * 1000000)::bigint - $2";
+    let lease = codes::micros(limits::LEASE);
+    let parameters = [(&node.0 as _, Type::TEXT), (&lease as _, Type::INT8)];
+    let row = transaction.one(statement, &parameters).await?;
+    Ok(row.map_or(Ok(0), |row| field(&row, "others").map(codes::count))?)
+}
+
+/// Takes partitions that nobody owns, or whose owner has not renewed its lease.
+///
+/// Rows that a settle holds are skipped: its owner is still at work, and the next call gets them.
+pub(super) async fn take(pool: &Pool, node: &Node, most: u8) -> Result<Vec<Lease>, Failure> {
+    let statement = "\
+        with free as ( \
+            select p.number from partitions p \
+            where p.owner is null or not exists ( \
+                select 1 from nodes n \
+                where n.name = p.owner \
+                  and n.renewed_at > (extract(epoch from clock_timestamp()) * 1000000)::bigint - $3) \
+            order by p.number \
+            limit $2 \
+            for update of p skip locked) \
+        update partitions p set owner = $1, epoch = p.epoch + 1 \
+        from free where p.number = free.number \
+        returning p.number, p.epoch";
+    let (most, lease_micros) = (i64::from(most), codes::micros(limits::LEASE));
+    let parameters =
+        [(&node.0 as _, Type::TEXT), (&most as _, Type::INT8), (&lease_micros as _, Type::INT8)];
+    let mut transaction = pool.begin(Access::Write).await?;
+    let result = transaction.query(statement, &parameters).await;
+    let rows = transaction.end(result).await?;
+    let mut leases: Vec<Lease> = rows.iter().map(lease).collect::<Result<_, _>>()?;
+    leases.sort_unstable();
+    Ok(leases)
+}
+
+/// Gives partitions back.
+pub(super) async fn release(pool: &Pool, node: &Node, leases: &[Lease]) -> Result<(), Failure> {
+    let statement = "\
+        update partitions p set owner = null \
+        from unnest($2::smallint[], $3::bigint[]) given (number, epoch) \
+        where p.number = given.number and p.epoch = given.epoch and p.owner = $1";
+    let numbers: Vec<i16> = leases.iter().map(|lease| number(lease.partition)).collect();
+    let epochs: Vec<i64> = leases.iter().map(|lease| lease.epoch.0).collect();
+    let parameters = [
+        (&node.0 as _, Type::TEXT),
+        (&numbers as _, Type::INT2_ARRAY),
+        (&epochs as _, Type::INT8_ARRAY),
+    ];
+    let mut transaction = pool.begin(Access::Write).await?;
+    let result = transaction.execute(statement, &parameters).await;
+    transaction.end(result).await?;
+    Ok(())
+}
+
+fn lease(row: &Row) -> Result<Lease, Error> {
+    Ok(Lease { partition: partition(row, "number")?, epoch: Epoch(field(row, "epoch")?) })
+}

@@ -1,0 +1,245 @@
+//! Deliveries.
+
+use domain::delivery::Delivery;
+use domain::ids::{DeliveryId, MessageId};
+use domain::replay::StatusClass;
+use domain::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::super::columns::{parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::page::{Order, Walk};
+use super::super::row::{self, count, field, id, moment, optional_id, optional_moment, status};
+use super::super::{Postgres, upkeep};
+use crate::Error;
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
+use crate::ledger::{DeliveryEntry, DeliveryFilter};
+use crate::page::{Listed, Page};
+use crate::queue::{Request, RequestKind};
+
+const MISSING: Error = Error::Missing("delivery");
+
+/// Finds a delivery by its id: the message is among the few whose ids begin alike, and with it the
+/// id tells the endpoint.
+pub(super) async fn find(
+    store: &Postgres,
+    application: ApplicationKey,
+    id: DeliveryId,
+) -> Result<DeliveryEntry, Failure> {
+    let mut transaction = store.read().await?;
+    let result = find_in(&mut transaction, application, id).await;
+    transaction.end(result).await
+}
+
+async fn find_in(
+    transaction: &mut Transaction<'_>,
+    application: ApplicationKey,
+    id: DeliveryId,
+) -> Result<DeliveryEntry, Failure> {
+    for (message, message_id) in near(transaction, application, id).await? {
+        let Ok(endpoint) = i64::try_from(id.endpoint_row(&message_id)) else {
+            continue;
+        };
+        let key = DeliveryKey { application, endpoint: EndpointKey(endpoint), message };
+        if let Some(found) = at(transaction, key).await? {
+            return Ok(found);
+        }
+    }
+    Err(MISSING.into())
+}
+
+/// Index: messages_id.
+async fn near(
+    transaction: &mut Transaction<'_>,
+    application: ApplicationKey,
+    delivery: DeliveryId,
+) -> Result<Vec<(MessageKey, MessageId)>, Failure> {
+    let statement = "\
+        select key, id from messages where application = $1 and id between $2 and $3 limit 100";
+    let (low, high) = delivery.message_range();
+    let columns = [
+        single(application.0, Type::INT8),
+        single(low.as_bytes().as_slice(), Type::BYTEA),
+        single(high.as_bytes().as_slice(), Type::BYTEA),
+    ];
+    let rows = transaction.query(statement, &parameters(&columns)).await?;
+    rows.iter().map(|row| Ok((MessageKey(field(row, "key")?), id(row, "id")?))).collect()
+}
+
+/// Indexes: the primary keys of deliveries and messages.
+async fn at(
+    transaction: &mut Transaction<'_>,
+    key: DeliveryKey,
+) -> Result<Option<DeliveryEntry>, Failure> {
+    let statement = "\
+        select d.*, m.id, m.event_type, m.received_at \
+        from deliveries d join messages m on m.application = d.application and m.key = d.message \
+        where d.application = $1 and d.endpoint = $2 and d.message = $3";
+    let columns = [
+        single(key.application.0, Type::INT8),
+        single(key.endpoint.0, Type::INT8),
+        single(key.message.0, Type::INT8),
+    ];
+    let row = transaction.one(statement, &parameters(&columns)).await?;
+    Ok(row.map(|row| entry(&row)).transpose()?)
+}
+
+/// Returns all deliveries of a message, by endpoint.
+///
+/// Indexes: the primary keys of messages and deliveries, by way of the message's fan-out.
+pub(super) async fn of_message(
+    store: &Postgres,
+    application: ApplicationKey,
+    message: MessageKey,
+) -> Result<Vec<DeliveryEntry>, Failure> {
+    let statement = "\
+        select d.*, m.id, m.event_type, m.received_at \
+        from messages m \
+        cross join lateral unnest(m.fan_out) sent (endpoint) \
+        join deliveries d on d.application = m.application and d.endpoint = sent.endpoint \
+            and d.message = m.key \
+        where m.application = $1 and m.key = $2 order by d.endpoint";
+    let columns = [single(application.0, Type::INT8), single(message.0, Type::INT8)];
+    let mut transaction = store.read().await?;
+    let result = transaction.query(statement, &parameters(&columns)).await;
+    let rows = transaction.end(result).await?;
+    Ok(rows.iter().map(entry).collect::<Result<_, _>>()?)
+}
+
+/// Lists an endpoint's deliveries, newest message first.
+pub(super) async fn list(
+    store: &Postgres,
+    place: (ApplicationKey, EndpointKey),
+    filter: DeliveryFilter,
+    page: Page<MessageKey>,
+) -> Result<Listed<DeliveryEntry, MessageKey>, Failure> {
+    let mut walk = Walk::new(page, Order::Descending);
+    let mut transaction = store.read().await?;
+    let result = walk_list(&mut transaction, place, &filter, &mut walk).await;
+    transaction.end(result).await?;
+    Ok(walk.finish())
+}
+
+/// Indexes: the primary keys of deliveries and messages.
+async fn walk_list(
+    transaction: &mut Transaction<'_>,
+    (application, endpoint): (ApplicationKey, EndpointKey),
+    filter: &DeliveryFilter,
+    walk: &mut Walk<DeliveryEntry, MessageKey>,
+) -> Result<(), Failure> {
+    let statement = "\
+        select d.*, m.id, m.event_type, m.received_at \
+        from ( \
+            select * from deliveries \
+            where application = $1 and endpoint = $2 and ($3::bigint is null or message {compare} $3) \
+            order by message {direction} limit $4) d \
+        join messages m on m.application = d.application and m.key = d.message \
+        order by d.message {direction}";
+    let statement = walk.direct(statement);
+    while let Some((place, rows)) = walk.next() {
+        let columns = [
+            single(application.0, Type::INT8),
+            single(endpoint.0, Type::INT8),
+            single(place.map(|message| message.0), Type::INT8),
+            single(rows, Type::INT8),
+        ];
+        let rows = transaction.query(&statement, &parameters(&columns)).await?;
+        let entries = rows.iter().map(|row| {
+            let entry = entry(row)?;
+            Ok((entry.key.message, Some(entry).filter(|entry| is_wanted(entry, filter))))
+        });
+        walk.take(entries.collect::<Result<_, Error>>()?);
+    }
+    Ok(())
+}
+
+/// Cancels a pending delivery, and leaves a request for its owner to forget it.
+pub(super) async fn cancel(
+    store: &Postgres,
+    key: DeliveryKey,
+    when: Timestamp,
+) -> Result<DeliveryEntry, Failure> {
+    let mut transaction = store.write().await?;
+    let result = cancel_in(&mut transaction, key, when).await;
+    let (cancelled, partition) = transaction.end(result).await?;
+    store.wake.others([partition].into_iter().collect());
+    Ok(cancelled)
+}
+
+async fn cancel_in(
+    transaction: &mut Transaction<'_>,
+    key: DeliveryKey,
+    when: Timestamp,
+) -> Result<(DeliveryEntry, domain::partition::Partition), Failure> {
+    let partition = call_off(transaction, key, when).await?;
+    let entry = at(transaction, key).await?.ok_or(MISSING)?;
+    let Some(partition) = partition else {
+        return Err(match entry.state.cancel() {
+            Err(refusal) => Error::Refused(refusal.to_string()).into(),
+            // It became pending between the two statements, by a replay.
+            Ok(_) => {
+                Error::Unavailable { text: "it has just changed".to_owned(), source: None }.into()
+            }
+        });
+    };
+    let DeliveryKey { application, endpoint, message } = key;
+    let kind = RequestKind::Cancel(message);
+    let request = Request { number: 0, application, endpoint, partition, kind, at: when };
+    upkeep::ask(transaction, &request).await?;
+    Ok((entry, partition))
+}
+
+/// Index: the primary key of deliveries.
+async fn call_off(
+    transaction: &mut Transaction<'_>,
+    key: DeliveryKey,
+    when: Timestamp,
+) -> Result<Option<domain::partition::Partition>, Failure> {
+    let statement = "\
+        update deliveries set state = 3, settled_at = $4 \
+        where application = $1 and endpoint = $2 and message = $3 and state = 0 \
+        returning partition";
+    let columns = [
+        single(key.application.0, Type::INT8),
+        single(key.endpoint.0, Type::INT8),
+        single(key.message.0, Type::INT8),
+        single(when.as_micros(), Type::INT8),
+    ];
+    let row = transaction.one(statement, &parameters(&columns)).await?;
+    Ok(row.map(|row| row::partition(&row, "partition")).transpose()?)
+}
+
+/// Tells whether a delivery passes a filter.
+pub(super) fn is_wanted(entry: &DeliveryEntry, filter: &DeliveryFilter) -> bool {
+    let class = (entry.recorded > 0).then(|| StatusClass::of(entry.last_status));
+    filter.state.is_none_or(|word| entry.state.word() == word)
+        && filter.cause.is_none_or(|cause| entry.state == Delivery::Dead(cause))
+        && filter.status_class.is_none_or(|wanted| class == Some(wanted))
+        && (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
+        && filter.since.is_none_or(|since| entry.received_at >= since)
+        && filter.until.is_none_or(|until| entry.received_at < until)
+}
+
+/// Reads a delivery's row, joined to its message's id, event type and time.
+pub(super) fn entry(row: &Row) -> Result<DeliveryEntry, Error> {
+    let key = DeliveryKey {
+        application: ApplicationKey(field(row, "application")?),
+        endpoint: EndpointKey(field(row, "endpoint")?),
+        message: MessageKey(field(row, "message")?),
+    };
+    let message: MessageId = id(row, "id")?;
+    Ok(DeliveryEntry {
+        key,
+        id: DeliveryId::derive(&message, key.endpoint.0.cast_unsigned()),
+        message,
+        event_type: field(row, "event_type")?,
+        received_at: moment(row, "received_at")?,
+        state: row::delivery(row)?,
+        settled_at: optional_moment(row, "settled_at")?,
+        recorded: count(row, "recorded")?,
+        last_attempt: optional_id(row, "last_attempt")?,
+        last_status: status(row, "last_status")?,
+    })
+}

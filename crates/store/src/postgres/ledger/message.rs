@@ -1,0 +1,170 @@
+//! Messages.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use domain::ids::MessageId;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::super::Postgres;
+use super::super::columns::{parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::page::{Order, Walk};
+use super::super::row::{damaged, field, id, moment};
+use crate::Error;
+use crate::catalog::Name;
+use crate::keys::{ApplicationKey, MessageKey};
+use crate::ledger::{MessageEntry, MessageFilter, Payload};
+use crate::page::{Listed, Page};
+
+const MISSING: Error = Error::Missing("message");
+
+/// Finds a message, with its payload.
+///
+/// Indexes: messages_id, messages_event_id.
+pub(super) async fn find(
+    store: &Postgres,
+    application: ApplicationKey,
+    name: Name<MessageId>,
+) -> Result<MessageEntry, Failure> {
+    let statement = "\
+        select application, key, id, event_type, event_id, channels::text as channels, \
+               content_type, received_at, payload is null as gone, payload \
+        from messages \
+        where application = $1 \
+          and case when $2::bytea is not null then id = $2 else event_id = $3 end";
+    let (by_id, by_event_id) = match &name {
+        Name::Id(id) => (Some(id.as_bytes().as_slice()), None),
+        Name::Uid(event_id) => (None, Some(event_id.as_str())),
+    };
+    let columns = [
+        single(application.0, Type::INT8),
+        single(by_id, Type::BYTEA),
+        single(by_event_id, Type::TEXT),
+    ];
+    let mut transaction = store.read().await?;
+    let result = transaction.one(statement, &parameters(&columns)).await;
+    let row = transaction.end(result).await?.ok_or(MISSING)?;
+    let mut found = entry(&row)?;
+    if let Some(payload) = field::<Option<Vec<u8>>>(&row, "payload")? {
+        found.payload = Payload::Kept(Bytes::from(payload));
+    }
+    Ok(found)
+}
+
+/// Lists an application's messages, newest first. Payloads are fetched for the page only, not for
+/// what was passed over.
+pub(super) async fn list(
+    store: &Postgres,
+    application: ApplicationKey,
+    filter: MessageFilter,
+    page: Page<MessageId>,
+) -> Result<Listed<MessageEntry, MessageId>, Failure> {
+    let mut walk = Walk::new(page, Order::Descending);
+    let mut transaction = store.read().await?;
+    let result = walk_list(&mut transaction, application, &filter, &mut walk).await;
+    transaction.end(result).await?;
+    let mut listed = walk.finish();
+    if filter.with_payload {
+        let mut transaction = store.read().await?;
+        let result = payloads(&mut transaction, application, &listed.entries).await;
+        let mut payloads = transaction.end(result).await?;
+        for entry in &mut listed.entries {
+            if let Some(payload) = payloads.remove(&entry.key.0) {
+                entry.payload = Payload::Kept(payload);
+            }
+        }
+    }
+    Ok(listed)
+}
+
+/// Index: messages_id.
+async fn walk_list(
+    transaction: &mut Transaction<'_>,
+    application: ApplicationKey,
+    filter: &MessageFilter,
+    walk: &mut Walk<MessageEntry, MessageId>,
+) -> Result<(), Failure> {
+    let statement = "\
+        select application, key, id, event_type, event_id, channels::text as channels, \
+               content_type, received_at, payload is null as gone \
+        from messages \
+        where application = $1 and ($2::bytea is null or id {compare} $2) \
+        order by id {direction} limit $3";
+    let statement = walk.direct(statement);
+    while let Some((place, rows)) = walk.next() {
+        let columns = [
+            single(application.0, Type::INT8),
+            single(place.as_ref().map(|id| id.as_bytes().as_slice()), Type::BYTEA),
+            single(rows, Type::INT8),
+        ];
+        let rows = transaction.query(&statement, &parameters(&columns)).await?;
+        let entries = rows.iter().map(|row| {
+            let entry = entry(row)?;
+            Ok((entry.id, Some(entry).filter(|entry| is_wanted(entry, filter))))
+        });
+        walk.take(entries.collect::<Result<_, Error>>()?);
+    }
+    Ok(())
+}
+
+/// Index: the primary key of messages.
+async fn payloads(
+    transaction: &mut Transaction<'_>,
+    application: ApplicationKey,
+    entries: &[MessageEntry],
+) -> Result<BTreeMap<i64, Bytes>, Failure> {
+    let statement = "\
+        select key, payload from messages \
+        where application = $1 and key = any($2) and payload is not null";
+    let keys: Vec<i64> = entries.iter().map(|entry| entry.key.0).collect();
+    let columns = [single(application.0, Type::INT8), single(keys, Type::INT8_ARRAY)];
+    let rows = transaction.query(statement, &parameters(&columns)).await?;
+    let payloads = rows
+        .iter()
+        .map(|row| Ok((field(row, "key")?, Bytes::from(field::<Vec<u8>>(row, "payload")?))));
+    payloads.collect()
+}
+
+/// Removes a message's payload on purpose.
+///
+/// Index: the primary key of messages.
+pub(super) async fn expunge(
+    store: &Postgres,
+    application: ApplicationKey,
+    message: MessageKey,
+) -> Result<(), Failure> {
+    let statement = "update messages set payload = null where application = $1 and key = $2";
+    let columns = [single(application.0, Type::INT8), single(message.0, Type::INT8)];
+    let mut transaction = store.write().await?;
+    let result = transaction.execute(statement, &parameters(&columns)).await;
+    match transaction.end(result).await? {
+        0 => Err(MISSING.into()),
+        _ => Ok(()),
+    }
+}
+
+fn is_wanted(entry: &MessageEntry, filter: &MessageFilter) -> bool {
+    (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
+        && filter.channel.as_ref().is_none_or(|channel| entry.channels.contains(channel))
+        && filter.since.is_none_or(|since| entry.received_at >= since)
+        && filter.until.is_none_or(|until| entry.received_at < until)
+}
+
+fn entry(row: &Row) -> Result<MessageEntry, Error> {
+    let channels: &str = field(row, "channels")?;
+    let gone: bool = field(row, "gone")?;
+    Ok(MessageEntry {
+        key: MessageKey(field(row, "key")?),
+        application: ApplicationKey(field(row, "application")?),
+        id: id(row, "id")?,
+        event_type: field(row, "event_type")?,
+        event_id: field(row, "event_id")?,
+        channels: serde_json::from_str(channels).map_err(|error| damaged("channels", error))?,
+        content_type: field(row, "content_type")?,
+        received_at: moment(row, "received_at")?,
+        payload: if gone { Payload::Gone } else { Payload::Omitted },
+    })
+}

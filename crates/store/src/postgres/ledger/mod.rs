@@ -1,0 +1,114 @@
+//! What people look at, and the few things they change there.
+
+mod attempt;
+mod dead_letter;
+mod delivery;
+mod message;
+mod rollup;
+mod task;
+
+use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
+use domain::time::Timestamp;
+
+use super::Postgres;
+use crate::Answer;
+use crate::catalog::Name;
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
+use crate::ledger::{
+    AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter, Ledger, MessageEntry,
+    MessageFilter, NewTask, Task,
+};
+use crate::page::{Listed, Page};
+use crate::queue::{Minute, Rollup, Subject};
+
+impl Ledger for Postgres {
+    fn message(
+        &self,
+        application: ApplicationKey,
+        name: Name<MessageId>,
+    ) -> Answer<'_, MessageEntry> {
+        self.answer(message::find(self, application, name))
+    }
+
+    fn messages(
+        &self,
+        application: ApplicationKey,
+        filter: MessageFilter,
+        page: Page<MessageId>,
+    ) -> Answer<'_, Listed<MessageEntry, MessageId>> {
+        self.answer(message::list(self, application, filter, page))
+    }
+
+    fn expunge(&self, application: ApplicationKey, message: MessageKey) -> Answer<'_, ()> {
+        self.answer(message::expunge(self, application, message))
+    }
+
+    fn delivery(&self, application: ApplicationKey, id: DeliveryId) -> Answer<'_, DeliveryEntry> {
+        self.answer(delivery::find(self, application, id))
+    }
+
+    fn deliveries_of(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+    ) -> Answer<'_, Vec<DeliveryEntry>> {
+        self.answer(delivery::of_message(self, application, message))
+    }
+
+    fn deliveries(
+        &self,
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        filter: DeliveryFilter,
+        page: Page<MessageKey>,
+    ) -> Answer<'_, Listed<DeliveryEntry, MessageKey>> {
+        self.answer(delivery::list(self, (application, endpoint), filter, page))
+    }
+
+    fn dead_letters(
+        &self,
+        application: ApplicationKey,
+        filter: DeliveryFilter,
+        page: Page<(MessageKey, EndpointKey)>,
+    ) -> Answer<'_, Listed<DeliveryEntry, (MessageKey, EndpointKey)>> {
+        self.answer(dead_letter::list(self, application, filter, page))
+    }
+
+    fn cancel(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry> {
+        self.answer(delivery::cancel(self, key, at))
+    }
+
+    fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
+        self.answer(attempt::of_delivery(self, key))
+    }
+
+    fn attempts(
+        &self,
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        filter: AttemptFilter,
+        page: Page<AttemptId>,
+    ) -> Answer<'_, Listed<AttemptEntry, AttemptId>> {
+        self.answer(attempt::list(self, (application, endpoint), filter, page))
+    }
+
+    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
+        self.answer(rollup::list(self, subject, from, to))
+    }
+
+    fn start_task(&self, task: NewTask) -> Answer<'_, Task> {
+        self.answer(task::start(self, task))
+    }
+
+    fn task(&self, id: TaskId) -> Answer<'_, Task> {
+        self.answer(task::find(self, id))
+    }
+
+    fn tasks(
+        &self,
+        application: Option<ApplicationKey>,
+        page: Page<TaskId>,
+    ) -> Answer<'_, Listed<Task, TaskId>> {
+        self.answer(task::list(self, application, page))
+    }
+}

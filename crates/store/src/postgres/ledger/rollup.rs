@@ -1,0 +1,49 @@
+//! Sums by minute.
+
+use tokio_postgres::types::Type;
+
+use super::super::codes;
+use super::super::columns::{parameters, single};
+use super::super::failure::Failure;
+use super::super::row::field;
+use super::super::{Postgres, upkeep};
+use crate::Error;
+use crate::queue::{Minute, Rollup, Subject};
+
+/// Returns a subject's sums from one minute up to, but without, another.
+///
+/// Index: the primary key of rollups.
+pub(super) async fn list(
+    store: &Postgres,
+    subject: Subject,
+    from: Minute,
+    to: Minute,
+) -> Result<Vec<Rollup>, Failure> {
+    let statement = "\
+        select minute, succeeded, failed, delivered, dead, latencies from rollups \
+        where kind = $1 and subject = $2 and minute >= $3 and minute < $4 order by minute";
+    let (kind, key) = upkeep::subject(subject);
+    let columns = [
+        single(kind, Type::INT2),
+        single(key, Type::INT8),
+        single(from.0, Type::INT8),
+        single(to.0, Type::INT8),
+    ];
+    let mut transaction = store.read().await?;
+    let result = transaction.query(statement, &parameters(&columns)).await;
+    let rows = transaction.end(result).await?;
+    let sums = rows.iter().map(|row| {
+        let count = |name| Ok::<_, Error>(u64::try_from(field::<i64>(row, name)?).unwrap_or(0));
+        let latencies: Vec<i64> = field(row, "latencies")?;
+        Ok(Rollup {
+            subject,
+            minute: Minute(field(row, "minute")?),
+            succeeded: count("succeeded")?,
+            failed: count("failed")?,
+            delivered: count("delivered")?,
+            dead: count("dead")?,
+            latencies: latencies.into_iter().map(codes::count).collect(),
+        })
+    });
+    Ok(sums.collect::<Result<_, Error>>()?)
+}

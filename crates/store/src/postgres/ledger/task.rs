@@ -1,0 +1,122 @@
+//! Replay tasks.
+
+use domain::ids::TaskId;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::super::Postgres;
+use super::super::codes;
+use super::super::columns::{parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::page::{Order, Walk};
+use super::super::row::{document, field, id, moment, write};
+use crate::Error;
+use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
+use crate::ledger::{NewTask, Task, TaskState};
+use crate::page::{Listed, Page};
+
+const MISSING: Error = Error::Missing("task");
+
+/// Starts a task, which means everything accepted so far. The same one again is found, not started
+/// again.
+pub(super) async fn start(store: &Postgres, new: NewTask) -> Result<Task, Failure> {
+    let mut transaction = store.write().await?;
+    let result = start_in(&mut transaction, &new).await;
+    transaction.end(result).await
+}
+
+async fn start_in(transaction: &mut Transaction<'_>, new: &NewTask) -> Result<Task, Failure> {
+    if let Some(row) = find_in(transaction, new.id).await? {
+        return Ok(task(&row)?);
+    }
+    insert(transaction, new).await?;
+    let row = find_in(transaction, new.id).await?;
+    Ok(task(&row.ok_or(Error::Missing("application"))?)?)
+}
+
+/// Indexes: the primary keys of applications and replay_tasks.
+async fn insert(transaction: &mut Transaction<'_>, new: &NewTask) -> Result<(), Failure> {
+    let statement = "\
+        insert into replay_tasks (id, application, endpoint, kind, selection, upper, cursor, \
+            replayed, state, started_by, created_at, updated_at) \
+        select $1, a.key, $3, $4, $5, case when n.is_called then n.last_value else 0 end, null, \
+            0, $6, $7, $8, $8 \
+        from applications a, numbers n \
+        where a.key = $2 and a.deleted_at is null \
+        on conflict (id) do nothing";
+    let columns = [
+        single(new.id.as_bytes().as_slice(), Type::BYTEA),
+        single(new.application.0, Type::INT8),
+        single(new.endpoint.map(|endpoint| endpoint.0), Type::INT8),
+        single(codes::task_kind(new.kind), Type::INT2),
+        single(write("selection", &new.selection)?, Type::TEXT),
+        single(codes::task_state(TaskState::Running), Type::INT2),
+        single(new.by.as_str(), Type::TEXT),
+        single(new.at.as_micros(), Type::INT8),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
+}
+
+/// Finds a task.
+pub(super) async fn find(store: &Postgres, id: TaskId) -> Result<Task, Failure> {
+    let mut transaction = store.read().await?;
+    let result = find_in(&mut transaction, id).await;
+    let row = transaction.end(result).await?;
+    Ok(task(&row.ok_or(MISSING)?)?)
+}
+
+/// Index: the primary key of replay_tasks.
+async fn find_in(transaction: &mut Transaction<'_>, id: TaskId) -> Result<Option<Row>, Failure> {
+    let statement = "select * from replay_tasks where id = $1";
+    transaction.one(statement, &[(&id.as_bytes().as_slice(), Type::BYTEA)]).await
+}
+
+/// Lists tasks, newest first.
+///
+/// Indexes: the primary key of replay_tasks, or replay_tasks_application.
+pub(super) async fn list(
+    store: &Postgres,
+    application: Option<ApplicationKey>,
+    page: Page<TaskId>,
+) -> Result<Listed<Task, TaskId>, Failure> {
+    let statement = "\
+        select * from replay_tasks \
+        where ($1::bigint is null or application = $1) and ($2::bytea is null or id {compare} $2) \
+        order by id {direction} limit $3";
+    let mut walk = Walk::new(page, Order::Descending);
+    let statement = walk.direct(statement);
+    while let Some((place, rows)) = walk.next() {
+        let columns = [
+            single(application.map(|application| application.0), Type::INT8),
+            single(place.as_ref().map(|id| id.as_bytes().as_slice()), Type::BYTEA),
+            single(rows, Type::INT8),
+        ];
+        let mut transaction = store.read().await?;
+        let result = transaction.query(&statement, &parameters(&columns)).await;
+        let rows = transaction.end(result).await?;
+        let entries = rows.iter().map(task);
+        let entries = entries.map(|entry| entry.map(|entry| (entry.id, Some(entry))));
+        walk.take(entries.collect::<Result<_, _>>()?);
+    }
+    Ok(walk.finish())
+}
+
+fn task(row: &Row) -> Result<Task, Error> {
+    let replayed: i64 = field(row, "replayed")?;
+    Ok(Task {
+        id: id(row, "id")?,
+        application: ApplicationKey(field(row, "application")?),
+        endpoint: field::<Option<i64>>(row, "endpoint")?.map(EndpointKey),
+        kind: codes::read_task_kind(field(row, "kind")?)?,
+        selection: document(row, "selection")?,
+        upper: MessageKey(field(row, "upper")?),
+        cursor: field::<Option<i64>>(row, "cursor")?.map(MessageKey),
+        replayed: u64::try_from(replayed).unwrap_or(0),
+        state: codes::read_task_state(field(row, "state")?)?,
+        by: field(row, "started_by")?,
+        created_at: moment(row, "created_at")?,
+        updated_at: moment(row, "updated_at")?,
+    })
+}

@@ -1,0 +1,145 @@
+//! Reading the index of pending deliveries, and the requests to owners.
+
+use bytes::Bytes;
+use domain::partition::Partition;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::codes;
+use super::failure::Failure;
+use super::link::{Access, Pool};
+use super::queue::number;
+use super::row::{count, field, id, moment, optional_moment, partition, pending};
+use crate::Error;
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
+use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting};
+
+/// Returns an endpoint's earliest pending deliveries.
+///
+/// Indexes: deliveries_pending, by way of the endpoint's partition; the primary key of messages.
+pub(super) async fn load(pool: &Pool, load: Load) -> Result<Loaded, Failure> {
+    // One row more than asked for tells whether there are more. Sizes are known without reading the
+    // payloads themselves; the first row always gets its own.
+    let statement = "\
+        select n.*, case when n.place = 1 or (n.place <= $3 and n.bytes <= $4) then n.body end \
+                    as payload \
+        from ( \
+            select d.application, d.endpoint, d.message, d.partition, d.turn, d.due, d.attempts, \
+                   d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.last_attempt_at, \
+                   m.id, m.event_type, m.received_at, m.policy, m.content_type, m.payload as body, \
+                   row_number() over walk as place, \
+                   sum(coalesce(octet_length(m.payload), 0)) over walk as bytes \
+            from ( \
+                select * from deliveries \
+                where state = 0 and application = $1 and endpoint = $2 and partition = ( \
+                    select partition from endpoints where application = $1 and key = $2) \
+                order by turn, message limit $3 + 1) d \
+            join messages m on m.application = d.application and m.key = d.message \
+            window walk as (order by d.turn, d.message)) n \
+        order by n.turn, n.message";
+    let (most, bytes) = (i64::from(load.most), i64::try_from(load.most_bytes).unwrap_or(i64::MAX));
+    let parameters = [
+        (&load.application.0 as _, Type::INT8),
+        (&load.endpoint.0 as _, Type::INT8),
+        (&most as _, Type::INT8),
+        (&bytes as _, Type::INT8),
+    ];
+    let mut transaction = pool.begin(Access::ReadPending).await?;
+    let result = transaction.query(statement, &parameters).await;
+    let rows = transaction.end(result).await?;
+    let most = usize::try_from(load.most).unwrap_or(usize::MAX);
+    let complete = rows.len() <= most;
+    let deliveries: Result<_, Error> = rows.iter().take(most).map(pending_delivery).collect();
+    Ok(Loaded { deliveries: deliveries?, complete })
+}
+
+fn pending_delivery(row: &Row) -> Result<PendingDelivery, Error> {
+    let key = DeliveryKey {
+        application: ApplicationKey(field(row, "application")?),
+        endpoint: EndpointKey(field(row, "endpoint")?),
+        message: MessageKey(field(row, "message")?),
+    };
+    Ok(PendingDelivery {
+        key,
+        partition: partition(row, "partition")?,
+        turn: field(row, "turn")?,
+        pending: pending(row)?,
+        recorded: count(row, "recorded")?,
+        last_attempt_at: optional_moment(row, "last_attempt_at")?,
+        message: id(row, "id")?,
+        event_type: field(row, "event_type")?,
+        received_at: moment(row, "received_at")?,
+        policy: field(row, "policy")?,
+        content_type: field(row, "content_type")?,
+        payload: field::<Option<Vec<u8>>>(row, "payload")?.map(Bytes::from),
+    })
+}
+
+/// Returns the endpoints of these partitions that have pending deliveries.
+///
+/// Index: deliveries_pending, walked loosely: one look-up for each endpoint, whatever its backlog.
+pub(super) async fn waiting(
+    pool: &Pool,
+    partitions: Vec<Partition>,
+) -> Result<Vec<Waiting>, Failure> {
+    let statement = "\
+        with recursive walk as ( \
+            select first.* from unnest($1::smallint[]) wanted (number) \
+            cross join lateral ( \
+                select partition, endpoint, application, due from deliveries \
+                where state = 0 and partition = wanted.number \
+                order by partition, endpoint, turn, message limit 1) first \
+            union all \
+            select next.* from walk \
+            cross join lateral ( \
+                select partition, endpoint, application, due from deliveries \
+                where state = 0 and partition = walk.partition and endpoint > walk.endpoint \
+                order by partition, endpoint, turn, message limit 1) next) \
+        select partition, endpoint, application, due from walk";
+    let mut numbers: Vec<i16> = partitions.into_iter().map(number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut transaction = pool.begin(Access::ReadPending).await?;
+    let result = transaction.query(statement, &[(&numbers, Type::INT2_ARRAY)]).await;
+    let rows = transaction.end(result).await?;
+    let mut found = rows
+        .iter()
+        .map(|row| {
+            Ok(Waiting {
+                application: ApplicationKey(field(row, "application")?),
+                endpoint: EndpointKey(field(row, "endpoint")?),
+                partition: partition(row, "partition")?,
+                due: moment(row, "due")?,
+            })
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    found.sort_unstable_by_key(|waiting| waiting.endpoint);
+    Ok(found)
+}
+
+/// Returns the requests for these partitions, oldest first.
+///
+/// Index: the primary key of requests.
+pub(super) async fn requests(
+    pool: &Pool,
+    partitions: Vec<Partition>,
+) -> Result<Vec<Request>, Failure> {
+    let statement = "\
+        select number, application, endpoint, partition, kind, message, asked_at from requests \
+        where partition = any($1) order by number";
+    let numbers: Vec<i16> = partitions.into_iter().map(number).collect();
+    let mut transaction = pool.begin(Access::Read).await?;
+    let result = transaction.query(statement, &[(&numbers, Type::INT2_ARRAY)]).await;
+    let rows = transaction.end(result).await?;
+    let requests = rows.iter().map(|row| {
+        Ok(Request {
+            number: field(row, "number")?,
+            application: ApplicationKey(field(row, "application")?),
+            endpoint: EndpointKey(field(row, "endpoint")?),
+            partition: partition(row, "partition")?,
+            kind: codes::read_request(field(row, "kind")?, field(row, "message")?)?,
+            at: moment(row, "asked_at")?,
+        })
+    });
+    Ok(requests.collect::<Result<_, Error>>()?)
+}

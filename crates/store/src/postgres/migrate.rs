@@ -1,0 +1,221 @@
+//! Bringing the schema up to date, and refusing what this version cannot work on.
+//!
+//! Steps at start only expand: the version before goes on working while they run and afterwards. So
+//! a binary starts on its own schema version or the next, and on no other. Nodes that start
+//! together take turns by an advisory lock that ends with its transaction.
+
+use tokio_postgres::types::Type;
+
+use super::failure::Failure;
+use super::link::{Access, Pool, Transaction};
+use super::row::field;
+use crate::{Error, Vault};
+
+/// The oldest server that has what the statements use.
+const OLDEST_SERVER: i32 = 13;
+
+/// A step.
+struct Migration {
+    version: i32,
+    name: &'static str,
+    statements: &'static str,
+}
+
+/// All steps, in their order.
+const MIGRATIONS: [Migration; 1] = [Migration {
+    version: 1,
+    name: "first",
+    statements: include_str!("../../migrations/postgres/0001_first.sql"),
+}];
+
+/// Checks the server, runs what is missing, and checks the key.
+pub(super) async fn migrate(pool: &Pool, vault: &Vault) -> Result<(), Error> {
+    let mut transaction = pool.begin(Access::Write).await?;
+    let result = steps(&mut transaction, vault).await;
+    Ok(transaction.end(result).await?)
+}
+
+async fn steps(transaction: &mut Transaction<'_>, vault: &Vault) -> Result<(), Failure> {
+    check_server(transaction).await?;
+    lock(transaction).await?;
+    let versions = versions(transaction).await?;
+    refuse_strangers(&versions)?;
+    for migration in &MIGRATIONS {
+        let checksum = checksum(transaction, migration).await?;
+        match versions.iter().find(|applied| applied.version == migration.version) {
+            Some(applied) if applied.checksum == checksum => {}
+            Some(_) => return Err(changed(migration).into()),
+            None => run(transaction, migration, &checksum).await?,
+        }
+    }
+    check_key(transaction, vault).await
+}
+
+async fn check_server(transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    let statement = "select current_setting('server_version_num')::int as version, \
+                     current_setting('server_version') as name, \
+                     current_setting('fsync') as fsync";
+    let Some(row) = transaction.one(statement, &[]).await? else {
+        return Err(cannot_open("PostgreSQL does not tell its version").into());
+    };
+    refuse_server(field(&row, "version")?, field(&row, "name")?, field(&row, "fsync")?)?;
+    Ok(())
+}
+
+/// Refuses a server that is too old, or that would lose what it has acknowledged.
+fn refuse_server(version: i32, name: &str, fsync: &str) -> Result<(), Error> {
+    if version < OLDEST_SERVER * 10_000 {
+        return Err(cannot_open(format!(
+            "this is PostgreSQL {name}; Redial needs version {OLDEST_SERVER} or later"
+        )));
+    }
+    if fsync != "on" {
+        return Err(cannot_open(
+            "this PostgreSQL runs with fsync = off and would lose what it has acknowledged; \
+             set fsync = on and restart it",
+        ));
+    }
+    Ok(())
+}
+
+/// Waits until no other node migrates the same schema.
+async fn lock(transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    let statement = "select pg_advisory_xact_lock(\
+                     hashtextextended('redial schema ' || current_schema(), 0))::text";
+    transaction.query(statement, &[]).await?;
+    Ok(())
+}
+
+struct Applied {
+    version: i32,
+    name: String,
+    checksum: String,
+}
+
+async fn versions(transaction: &mut Transaction<'_>) -> Result<Vec<Applied>, Failure> {
+    let create = "create table if not exists schema_versions (\
+                      version integer primary key, \
+                      name text not null, \
+                      checksum text not null, \
+                      applied_at timestamptz not null default clock_timestamp())";
+    // Asked first: creating needs a right on the schema that a careful operator takes away.
+    let exists = "select 1 where to_regclass('schema_versions') is not null";
+    if transaction.one(exists, &[]).await?.is_none() {
+        transaction.run(create).await?;
+    }
+    let statement = "select version, name, checksum from schema_versions order by version";
+    let rows = transaction.query(statement, &[]).await?;
+    let applied = rows.iter().map(|row| {
+        Ok(Applied {
+            version: field(row, "version")?,
+            name: field(row, "name")?,
+            checksum: field(row, "checksum")?,
+        })
+    });
+    applied.collect()
+}
+
+/// Refuses a schema that is more than one version ahead.
+fn refuse_strangers(versions: &[Applied]) -> Result<(), Error> {
+    let newest = MIGRATIONS.last().map_or(0, |migration| migration.version);
+    match versions.last() {
+        Some(applied) if applied.version > newest + 1 => Err(cannot_open(format!(
+            "the database has schema version {} (`{}`); this Redial knows version {newest} and \
+             works with {} at the most. Start a newer Redial",
+            applied.version,
+            applied.name,
+            newest + 1,
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
+async fn checksum(
+    transaction: &mut Transaction<'_>,
+    migration: &Migration,
+) -> Result<String, Failure> {
+    let statement = "select encode(sha256(convert_to($1, 'UTF8')), 'hex') as checksum";
+    let row = transaction.one(statement, &[(&migration.statements, Type::TEXT)]).await?;
+    let row = row.ok_or_else(|| cannot_open("PostgreSQL does not compute a checksum"))?;
+    Ok(field(&row, "checksum")?)
+}
+
+async fn run(
+    transaction: &mut Transaction<'_>,
+    migration: &Migration,
+    checksum: &str,
+) -> Result<(), Failure> {
+    transaction.run(migration.statements).await?;
+    let statement = "insert into schema_versions (version, name, checksum) values ($1, $2, $3)";
+    let parameters = [
+        (&migration.version as _, Type::INT4),
+        (&migration.name as _, Type::TEXT),
+        (&checksum as _, Type::TEXT),
+    ];
+    transaction.execute(statement, &parameters).await?;
+    Ok(())
+}
+
+/// Compares the key with the one this database was first opened with.
+async fn check_key(transaction: &mut Transaction<'_>, vault: &Vault) -> Result<(), Failure> {
+    let statement = "select value from meta where name = 'canary'";
+    match transaction.one(statement, &[]).await? {
+        Some(row) if vault.knows(field(&row, "value")?) => Ok(()),
+        Some(_) => {
+            let text = "the configured key is not the one this database was encrypted with; \
+                        configure the key it was created with";
+            Err(cannot_open(text).into())
+        }
+        None => {
+            let canary = vault.canary()?;
+            let statement = "insert into meta (name, value) values ('canary', $1)";
+            transaction.execute(statement, &[(&canary, Type::BYTEA)]).await?;
+            Ok(())
+        }
+    }
+}
+
+fn changed(migration: &Migration) -> Error {
+    cannot_open(format!(
+        "schema version {} (`{}`) of this database is not the one this Redial knows under that \
+         number; it was made by a build of its own. Start that one",
+        migration.version, migration.name,
+    ))
+}
+
+fn cannot_open(text: impl Into<String>) -> Error {
+    Error::CannotOpen(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(version: i32) -> Vec<Applied> {
+        vec![Applied { version, name: "later".to_owned(), checksum: String::new() }]
+    }
+
+    #[test]
+    fn the_next_schema_version_is_accepted_and_the_one_after_refused_by_name() {
+        assert!(refuse_strangers(&[]).is_ok());
+        assert!(refuse_strangers(&applied(2)).is_ok());
+        let refusal = refuse_strangers(&applied(3)).unwrap_err().to_string();
+        assert!(refusal.contains("schema version 3 (`later`)"), "{refusal}");
+    }
+
+    #[test]
+    fn old_servers_and_those_without_fsync_are_refused() {
+        assert!(refuse_server(130_000, "13.0", "on").is_ok());
+        let old = refuse_server(120_022, "12.22", "on").unwrap_err().to_string();
+        assert!(old.contains("PostgreSQL 12.22"), "{old}");
+        let unsafe_one = refuse_server(170_000, "17.0", "off").unwrap_err().to_string();
+        assert!(unsafe_one.contains("fsync = on"), "{unsafe_one}");
+    }
+
+    #[test]
+    fn versions_count_from_one_without_gaps() {
+        for (position, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(usize::try_from(migration.version), Ok(position + 1), "{}", migration.name);
+        }
+    }
+}

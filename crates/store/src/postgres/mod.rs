@@ -1,0 +1,160 @@
+//! Everything in PostgreSQL, shared by any number of nodes.
+//!
+//! # Layout
+//! - [`Postgres`] and its [`Settings`]: opening
+//! - `accept`, `settle`, `upkeep`: the three lanes of a batch, each a transaction on a connection of
+//!   its own
+//! - `load`, `lease`, `wake`: the rest of the queue
+//! - `catalog`, `ledger`: what people set up and look at
+//! - `link`, `tls`, `failure`, `migrate`: connections, and what goes wrong with them
+//! - `codes`, `columns`, `row`, `page`: how values become columns and back
+//!
+//! # Poolers
+//! Everything but LISTEN works through a pooler that hands out connections by transaction: no
+//! statement is prepared by name, and nothing is set for longer than a transaction. Such a pooler
+//! needs [`Settings::listen_url`] to lead past it, or nodes find each other's work by looking.
+//!
+//! # Fencing
+//! What an owner writes is written by statements that lock its partitions `FOR SHARE` where the
+//! epoch is its own, and touch only rows joined to them. A take-over needs the same rows
+//! `FOR UPDATE`. So nothing commits under an epoch that is not current at the commit.
+
+mod accept;
+mod catalog;
+mod codes;
+mod columns;
+mod failure;
+mod lease;
+mod ledger;
+mod link;
+mod load;
+mod migrate;
+mod page;
+mod queue;
+mod row;
+mod settle;
+mod tls;
+mod upkeep;
+mod wake;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::failure::Failure;
+use self::link::{Access, Pool, Transaction};
+use self::tls::Connector;
+use self::wake::Wake;
+use crate::{Answer, Error, Vault, limits};
+
+/// How a store in PostgreSQL is opened.
+#[derive(Debug)]
+pub struct Settings {
+    /// Where the database is.
+    pub url: String,
+    /// Where to listen for other nodes, if not at the same place.
+    pub listen_url: Option<String>,
+    /// What seals secrets. It is configured, never generated: all nodes need the same.
+    pub vault: Vault,
+    /// The most connections for reading and for the catalog, besides those of the lanes.
+    pub connections: usize,
+    /// How long a statement may take. A transaction in which nothing happens is ended after half
+    /// of it, and a call is given up after three times as long.
+    pub patience: Duration,
+    /// How long dead letters are kept.
+    pub dead_letter_retention: Duration,
+}
+
+impl Settings {
+    /// Makes settings with the usual limits.
+    #[must_use]
+    pub fn new(url: impl Into<String>, vault: Vault) -> Self {
+        Self {
+            url: url.into(),
+            listen_url: None,
+            vault,
+            connections: 8,
+            patience: Duration::from_secs(10),
+            dead_letter_retention: limits::DEAD_LETTERS,
+        }
+    }
+}
+
+/// A store in PostgreSQL. It belongs to one node.
+pub struct Postgres {
+    accepts: Pool,
+    settles: Pool,
+    upkeep: Pool,
+    leases: Pool,
+    /// For reading, and for the catalog.
+    pool: Arc<Pool>,
+    wake: Wake,
+    vault: Vault,
+    patience: Duration,
+    dead_letter_retention: Duration,
+}
+
+impl Postgres {
+    /// Connects, brings the schema up to date, and begins to listen for other nodes.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, is too old or unsafe, has a schema that this version does
+    /// not know, or was encrypted with another key.
+    pub async fn connect(settings: Settings) -> Result<Self, Error> {
+        let Settings { url, listen_url, vault, connections, patience, dead_letter_retention } =
+            settings;
+        let connector = Connector::new(&url)?;
+        let listener = match listen_url {
+            Some(url) => Connector::new(&url)?,
+            None => connector.clone(),
+        };
+        let lane = || Pool::new(connector.clone(), 1, patience);
+        let pool = Arc::new(Pool::new(connector.clone(), connections.max(1), patience));
+        migrate::migrate(&pool, &vault).await?;
+        let wake = Wake::start(Arc::clone(&pool), listener).await?;
+        Ok(Self {
+            accepts: lane(),
+            settles: lane(),
+            upkeep: lane(),
+            leases: lane(),
+            pool,
+            wake,
+            vault,
+            patience,
+            dead_letter_retention,
+        })
+    }
+
+    /// Begins a transaction that reads.
+    async fn read(&self) -> Result<Transaction<'_>, Failure> {
+        self.pool.begin(Access::Read).await
+    }
+
+    /// Begins a transaction of the catalog or the ledger that writes.
+    async fn write(&self) -> Result<Transaction<'_>, Failure> {
+        self.pool.begin(Access::Write).await
+    }
+
+    /// Boxes an answer, and limits how long it may be waited for: a network that swallows packets
+    /// does not tell that it does. What is given up closes its connection, and so rolls back.
+    fn answer<'a, T: Send + 'a>(
+        &'a self,
+        work: impl Future<Output = Result<T, Failure>> + Send + 'a,
+    ) -> Answer<'a, T> {
+        let longest = self.patience * 3;
+        Box::pin(async move {
+            match tokio::time::timeout(longest, work).await {
+                Ok(result) => Ok(result?),
+                Err(_) => {
+                    let text = format!("PostgreSQL did not answer within {longest:?}");
+                    Err(Error::Unavailable { text, source: None })
+                }
+            }
+        })
+    }
+}
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Postgres(…)")
+    }
+}

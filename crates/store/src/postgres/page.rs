@@ -1,0 +1,177 @@
+//! Walking an index for a page, chunk by chunk.
+//!
+//! What is not wanted is passed over while walking, so that one statement serves every filter; the
+//! walk ends with the page, with the list, or when it has looked at [`MOST_WALKED`] rows.
+
+use crate::ledger::MOST_WALKED;
+use crate::page::{From, Listed, Page};
+
+/// How many rows are fetched at a time once the first ones did not fill the page.
+const CHUNK: usize = 1_000;
+
+/// The natural order of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Smallest id first.
+    Ascending,
+    /// Largest id first.
+    Descending,
+}
+
+/// A page in the making.
+pub(super) struct Walk<Entry, Id> {
+    upwards: bool,
+    backwards: bool,
+    limit: usize,
+    walked: usize,
+    /// How many rows were asked for last.
+    asked: usize,
+    place: Option<Id>,
+    ended: bool,
+    listed: Listed<Entry, Id>,
+}
+
+impl<Entry, Id: Clone> Walk<Entry, Id> {
+    pub(super) fn new(page: Page<Id>, order: Order) -> Self {
+        let (place, backwards) = match page.from {
+            From::Start => (None, false),
+            From::After(id) => (Some(id), false),
+            From::Before(id) => (Some(id), true),
+        };
+        Self {
+            upwards: (order == Order::Ascending) != backwards,
+            backwards,
+            limit: usize::try_from(page.limit).unwrap_or(usize::MAX),
+            walked: 0,
+            asked: 0,
+            place,
+            ended: false,
+            listed: Listed { entries: Vec::new(), reached: None, done: true },
+        }
+    }
+
+    /// Writes the way of the walk into a statement, for `{compare}` and `{direction}`.
+    pub(super) fn direct(&self, statement: &str) -> String {
+        let (compare, direction) = if self.upwards { (">", "asc") } else { ("<", "desc") };
+        statement.replace("{compare}", compare).replace("{direction}", direction)
+    }
+
+    /// Returns behind which row to go on and how many to fetch; nothing if the page is made.
+    pub(super) fn next(&mut self) -> Option<(Option<Id>, i64)> {
+        if self.ended {
+            return None;
+        }
+        let most = usize::try_from(MOST_WALKED).unwrap_or(usize::MAX);
+        let missing = self.limit.saturating_sub(self.listed.entries.len());
+        let rows = if missing == 0 || self.walked >= most {
+            // Only to see whether there is anything more.
+            1
+        } else if self.walked == 0 {
+            missing.saturating_add(1).min(most)
+        } else {
+            CHUNK.min(most - self.walked)
+        };
+        self.asked = rows;
+        Some((self.place.clone(), i64::try_from(rows).unwrap_or(i64::MAX)))
+    }
+
+    /// Takes the rows that were fetched; those that are not wanted come without an entry.
+    pub(super) fn take(&mut self, rows: Vec<(Id, Option<Entry>)>) {
+        let most = usize::try_from(MOST_WALKED).unwrap_or(usize::MAX);
+        if rows.len() < self.asked {
+            self.ended = true;
+        }
+        for (id, entry) in rows {
+            if self.listed.entries.len() >= self.limit || self.walked >= most {
+                self.listed.done = false;
+                self.ended = true;
+                return;
+            }
+            self.walked += 1;
+            self.listed.entries.extend(entry);
+            self.listed.reached = Some(id.clone());
+            self.place = Some(id);
+        }
+    }
+
+    /// Returns the page.
+    pub(super) fn finish(mut self) -> Listed<Entry, Id> {
+        if self.backwards {
+            self.listed.entries.reverse();
+        }
+        self.listed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Walks the numbers from 1 to 3,000, of which the multiples of `wanted` are wanted.
+    fn page(from: From<i64>, limit: u32, wanted: i64) -> (Listed<i64, i64>, usize) {
+        let mut walk = Walk::new(Page { from, limit }, Order::Ascending);
+        let mut fetches = 0;
+        while let Some((place, rows)) = walk.next() {
+            fetches += 1;
+            let rows = usize::try_from(rows).unwrap();
+            let entry = |id: i64| (id, (id % wanted == 0).then_some(id));
+            let fetched = if walk.upwards {
+                (1..=3_000)
+                    .filter(|id| place.is_none_or(|place| *id > place))
+                    .take(rows)
+                    .map(entry)
+                    .collect()
+            } else {
+                (1..=3_000)
+                    .rev()
+                    .filter(|id| place.is_none_or(|place| *id < place))
+                    .take(rows)
+                    .map(entry)
+                    .collect()
+            };
+            walk.take(fetched);
+        }
+        (walk.finish(), fetches)
+    }
+
+    #[test]
+    fn a_page_without_filters_takes_one_fetch() {
+        let (listed, fetches) = page(From::Start, 3, 1);
+        assert_eq!((listed.entries, listed.reached, listed.done), (vec![1, 2, 3], Some(3), false));
+        assert_eq!(fetches, 1);
+    }
+
+    #[test]
+    fn the_last_page_says_so() {
+        let (listed, _) = page(From::After(2_998), 2, 1);
+        assert_eq!((listed.entries, listed.done), (vec![2_999, 3_000], true));
+        let (listed, _) = page(From::After(3_000), 2, 1);
+        assert_eq!((listed.entries, listed.reached, listed.done), (vec![], None, true));
+    }
+
+    #[test]
+    fn a_page_before_an_entry_ends_just_before_it_in_natural_order() {
+        let (listed, _) = page(From::Before(10), 3, 1);
+        assert_eq!((listed.entries, listed.reached, listed.done), (vec![7, 8, 9], Some(7), false));
+        let (listed, _) = page(From::Before(3), 3, 1);
+        assert_eq!((listed.entries, listed.done), (vec![1, 2], true));
+    }
+
+    #[test]
+    fn a_filtered_page_goes_on_fetching_until_it_is_full() {
+        let (listed, fetches) = page(From::Start, 2, 900);
+        assert_eq!((listed.entries, listed.reached), (vec![900, 1_800], Some(1_800)));
+        assert!(!listed.done && fetches == 3, "{fetches}");
+        let (listed, _) = page(From::Start, 9, 1_000);
+        assert_eq!((listed.entries, listed.done), (vec![1_000, 2_000, 3_000], true));
+    }
+
+    #[test]
+    fn an_entry_at_the_very_end_of_a_fetch_is_not_taken_for_the_last() {
+        let (listed, _) = page(From::Start, 1, 1_002);
+        assert_eq!(
+            (listed.entries, listed.reached, listed.done),
+            (vec![1_002], Some(1_002), false)
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! The hot path's trait: a batch is split into its lanes, which run side by side.
+
+use std::time::Duration;
+
+use domain::partition::Partition;
+
+use super::failure::Failure;
+use super::{Postgres, accept, lease, load, settle, upkeep};
+use crate::Answer;
+use crate::keys::{Lease, Node};
+use crate::queue::{Batch, Committed, Load, Loaded, Queue, Renewal, Request, Waiting};
+
+impl Queue for Postgres {
+    fn commit(&self, batch: Batch) -> Answer<'_, Committed> {
+        self.answer(async move {
+            let Batch { accepts, settles, upkeep } = batch;
+            // An error in one lane leaves the others their commit; repeating the batch is safe.
+            let (accepts, settles, upkeep) = tokio::join!(
+                accept::commit(&self.accepts, accepts),
+                settle::commit(&self.settles, settles),
+                upkeep::commit(&self.upkeep, self.dead_letter_retention, upkeep),
+            );
+            for touched in [accepts.as_ref().map(|lane| lane.1), upkeep.as_ref().map(|lane| lane.1)]
+            {
+                self.wake.others(touched.unwrap_or_default());
+            }
+            Ok(Committed { accepts: accepts?.0, settles: settles?, upkeep: upkeep?.0 })
+        })
+    }
+
+    fn load(&self, load: Load) -> Answer<'_, Loaded> {
+        self.answer(load::load(&self.pool, load))
+    }
+
+    fn waiting(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Waiting>> {
+        self.answer(load::waiting(&self.pool, partitions))
+    }
+
+    fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
+        self.answer(load::requests(&self.pool, partitions))
+    }
+
+    fn renew(&self, node: Node) -> Answer<'_, Renewal> {
+        self.answer(async move {
+            let renewal = lease::renew(&self.leases, &node).await?;
+            self.wake.owns(&node, &renewal.owned);
+            Ok(renewal)
+        })
+    }
+
+    fn take(&self, node: Node, most: u8) -> Answer<'_, Vec<Lease>> {
+        self.answer(async move {
+            let leases = lease::take(&self.leases, &node, most).await?;
+            self.wake.took(&node, &leases);
+            Ok(leases)
+        })
+    }
+
+    fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()> {
+        self.answer(async move {
+            // Before the release: whoever takes them next wants to hear of what comes.
+            self.wake.disown(&leases);
+            lease::release(&self.leases, &node, &leases).await
+        })
+    }
+
+    fn woken(&self) -> Answer<'_, Vec<Partition>> {
+        Box::pin(async { Ok(self.wake.heard().await) })
+    }
+}
+
+/// Partitions as bits of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Partitions(pub(super) u64);
+
+impl Partitions {
+    /// Adds one.
+    pub(super) fn insert(&mut self, partition: Partition) {
+        self.0 |= 1 << partition.number();
+    }
+
+    /// Lists them, ascending.
+    pub(super) fn list(self) -> impl Iterator<Item = Partition> {
+        Partition::all().filter(move |partition| self.0 & (1 << partition.number()) != 0)
+    }
+}
+
+impl FromIterator<Partition> for Partitions {
+    fn from_iter<I: IntoIterator<Item = Partition>>(partitions: I) -> Self {
+        let mut all = Self::default();
+        partitions.into_iter().for_each(|partition| all.insert(partition));
+        all
+    }
+}
+
+/// A partition as its column.
+pub(super) fn number(partition: Partition) -> i16 {
+    partition.number().into()
+}
+
+/// How often a lane repeats a batch that met a conflict or lost its connection.
+const REPEATS: u32 = 5;
+/// The first wait before a repetition; each is twice as long as the one before.
+const FIRST_WAIT: Duration = Duration::from_millis(10);
+
+/// Counts the repetitions of a batch.
+#[derive(Default)]
+pub(super) struct Again {
+    times: u32,
+}
+
+impl Again {
+    /// Tells whether to repeat after this failure, and waits before that.
+    pub(super) async fn after(&mut self, failure: &Failure) -> bool {
+        let repeats = match failure {
+            Failure::Lost(_) | Failure::Conflict(_) => self.times < REPEATS,
+            Failure::Data { .. } | Failure::Final(_) => false,
+        };
+        if repeats {
+            tokio::time::sleep(FIRST_WAIT * 2_u32.pow(self.times)).await;
+            self.times += 1;
+        }
+        repeats
+    }
+
+    /// Tells whether this is a repetition.
+    pub(super) const fn is_repetition(&self) -> bool {
+        self.times > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_listed_as_they_were_inserted_and_ascending() {
+        let numbers = [63_u8, 0, 17];
+        let set: Partitions = numbers.iter().filter_map(|n| Partition::from_number(*n)).collect();
+        assert_eq!(set.list().map(Partition::number).collect::<Vec<_>>(), [0, 17, 63]);
+        assert_eq!(Partitions::default().list().count(), 0);
+    }
+}

@@ -1,0 +1,95 @@
+//! Reading columns. What does not read as it should is reported, never a panic.
+
+use domain::delivery::{Budget, Delivery, Pending};
+use domain::ids::{Id, Noun};
+use domain::partition::Partition;
+use domain::time::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+use super::codes;
+use crate::Error;
+
+/// Reads a column.
+pub(super) fn field<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, Error> {
+    row.try_get(name).map_err(|error| damaged(name, error))
+}
+
+/// Reads an id.
+pub(super) fn id<N: Noun>(row: &Row, name: &str) -> Result<Id<N>, Error> {
+    read_id(field(row, name)?, name)
+}
+
+/// Reads an id that may be missing.
+pub(super) fn optional_id<N: Noun>(row: &Row, name: &str) -> Result<Option<Id<N>>, Error> {
+    field::<Option<&[u8]>>(row, name)?.map(|bytes| read_id(bytes, name)).transpose()
+}
+
+fn read_id<N: Noun>(bytes: &[u8], name: &str) -> Result<Id<N>, Error> {
+    let bytes = bytes.try_into().map_err(|_| damaged(name, "an id has 20 bytes"))?;
+    Ok(Id::from_bytes(bytes))
+}
+
+/// Reads a moment.
+pub(super) fn moment(row: &Row, name: &str) -> Result<Timestamp, Error> {
+    field(row, name).map(Timestamp::from_micros)
+}
+
+/// Reads a moment that may be missing.
+pub(super) fn optional_moment(row: &Row, name: &str) -> Result<Option<Timestamp>, Error> {
+    Ok(field::<Option<i64>>(row, name)?.map(Timestamp::from_micros))
+}
+
+/// Reads a count.
+pub(super) fn count(row: &Row, name: &str) -> Result<u32, Error> {
+    field(row, name).map(codes::count)
+}
+
+/// Reads a status that may be missing.
+pub(super) fn status(row: &Row, name: &str) -> Result<Option<u16>, Error> {
+    Ok(field::<Option<i32>>(row, name)?.and_then(|status| u16::try_from(status).ok()))
+}
+
+/// Reads a partition.
+pub(super) fn partition(row: &Row, name: &str) -> Result<Partition, Error> {
+    let number: i16 = field(row, name)?;
+    let partition = u8::try_from(number).ok().and_then(Partition::from_number);
+    partition.ok_or_else(|| codes::unknown("a partition", number))
+}
+
+/// Reads a document.
+pub(super) fn document<T: serde::de::DeserializeOwned>(row: &Row, name: &str) -> Result<T, Error> {
+    serde_json::from_str(field(row, name)?).map_err(|error| damaged(name, error))
+}
+
+/// Reads the columns that say when a delivery is due and what is left of its budget.
+pub(super) fn pending(row: &Row) -> Result<Pending, Error> {
+    let budget = Budget {
+        attempts: count(row, "attempts")?,
+        ambiguous: count(row, "ambiguous")?,
+        last_wait: codes::span(field(row, "last_wait")?),
+        expires_at: optional_moment(row, "expires_at")?,
+    };
+    Ok(Pending { due: moment(row, "due")?, budget })
+}
+
+/// Reads the columns that say where a delivery stands.
+pub(super) fn delivery(row: &Row) -> Result<Delivery, Error> {
+    match field::<i16>(row, "state")? {
+        codes::PENDING => pending(row).map(Delivery::Pending),
+        codes::DELIVERED => Ok(Delivery::Delivered),
+        codes::DEAD => codes::read_cause(field(row, "cause")?).map(Delivery::Dead),
+        codes::CANCELLED => Ok(Delivery::Cancelled),
+        other => Err(codes::unknown("the state of a delivery", other)),
+    }
+}
+
+/// Writes a document.
+pub(super) fn write<T: serde::Serialize>(what: &str, document: &T) -> Result<String, Error> {
+    serde_json::to_string(document).map_err(|error| damaged(what, error))
+}
+
+/// Reports a column that does not read as it should.
+pub(super) fn damaged(what: &str, text: impl std::fmt::Display) -> Error {
+    Error::Damaged { what: format!("column `{what}`"), text: text.to_string() }
+}

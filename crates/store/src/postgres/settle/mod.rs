@@ -1,0 +1,117 @@
+//! The settle lane: verdicts, attempts and running states, under current epochs only.
+
+mod columns;
+mod statement;
+
+use std::collections::BTreeSet;
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use self::columns::{attempts, running, verdicts};
+use self::statement::STATEMENT;
+use super::codes;
+use super::columns::{column, parameters};
+use super::failure::Failure;
+use super::link::{Access, Pool, Transaction};
+use super::queue::Again;
+use super::row::field;
+use crate::Error;
+use crate::queue::{Settle, Settled};
+
+/// Settles a batch and answers each of its items.
+pub(super) async fn commit(pool: &Pool, settles: Vec<Settle>) -> Result<Vec<Settled>, Failure> {
+    if settles.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut again = Again::default();
+    loop {
+        let mut transaction = pool.begin(Access::Write).await?;
+        let result = answer(&mut transaction, &settles, again.is_repetition()).await;
+        match transaction.end(result).await {
+            Err(failure) if again.after(&failure).await => {}
+            result => return result,
+        }
+    }
+}
+
+async fn answer(
+    transaction: &mut Transaction<'_>,
+    settles: &[Settle],
+    repetition: bool,
+) -> Result<Vec<Settled>, Failure> {
+    if repetition {
+        outlast(transaction, settles).await?;
+    }
+    let mut answers = Vec::with_capacity(settles.len());
+    for run in runs(settles) {
+        answers.extend(settle(transaction, run).await?);
+    }
+    Ok(answers)
+}
+
+/// Splits a batch before every item whose delivery, or attempt, was there since the last split: one
+/// statement sees each row only as it was before it.
+fn runs(settles: &[Settle]) -> Vec<&[Settle]> {
+    let mut runs = Vec::new();
+    let (mut start, mut deliveries, mut attempts) = (0, BTreeSet::new(), BTreeSet::new());
+    for (position, settle) in settles.iter().enumerate() {
+        let delivery_is_new = deliveries.insert(settle.key);
+        let attempt_is_new = attempts.insert((settle.key.endpoint, settle.attempt.id));
+        if !delivery_is_new || !attempt_is_new {
+            runs.push(&settles[start..position]);
+            start = position;
+            deliveries = BTreeSet::from([settle.key]);
+            attempts = BTreeSet::from([(settle.key.endpoint, settle.attempt.id)]);
+        }
+    }
+    runs.push(&settles[start..]);
+    runs
+}
+
+/// Waits until nobody holds these deliveries: the first try may still be committing on a connection
+/// that we lost, and the statement after this one has to see what it did.
+///
+/// Index: the primary key of deliveries.
+async fn outlast(transaction: &mut Transaction<'_>, settles: &[Settle]) -> Result<(), Failure> {
+    let statement = "\
+        select 1 from deliveries d \
+        join unnest($1::bigint[], $2::bigint[], $3::bigint[]) i (application, endpoint, message) \
+            using (application, endpoint, message) \
+        order by application, endpoint, message \
+        for update of d";
+    let columns = [
+        column(settles, Type::INT8_ARRAY, |settle| settle.key.application.0),
+        column(settles, Type::INT8_ARRAY, |settle| settle.key.endpoint.0),
+        column(settles, Type::INT8_ARRAY, |settle| settle.key.message.0),
+    ];
+    transaction.query(statement, &parameters(&columns)).await?;
+    Ok(())
+}
+
+/// Settles items that share neither delivery nor attempt, in one statement.
+async fn settle(
+    transaction: &mut Transaction<'_>,
+    settles: &[Settle],
+) -> Result<Vec<Settled>, Failure> {
+    let mut columns = verdicts(settles);
+    columns.extend(attempts(settles)?);
+    columns.extend(running(settles));
+    let rows = transaction.query(STATEMENT, &parameters(&columns)).await?;
+    Ok(rows.iter().map(settled).collect::<Result<_, _>>()?)
+}
+
+fn settled(row: &Row) -> Result<Settled, Error> {
+    if !field::<bool>(row, "current")? {
+        return Ok(Settled::Fenced);
+    }
+    if !field::<bool>(row, "there")? {
+        return Ok(Settled::Missing);
+    }
+    if !field::<bool>(row, "applied")? {
+        return Ok(Settled::LeftAlone);
+    }
+    let pending = field::<i16>(row, "state")? == codes::PENDING;
+    let turn = if pending { Some(field(row, "turn")?) } else { None };
+    Ok(Settled::Applied { turn })
+}

@@ -1,0 +1,247 @@
+//! Removing what has outlived its time.
+//!
+//! One step removes a limited number of rows. Most of them are found by walking messages by their
+//! key; a cursor remembers where the walk got, and it begins anew when it has come to the end. An
+//! advisory lock keeps nodes from walking at the same time.
+
+use std::time::Duration;
+
+use domain::time::Timestamp;
+use tokio_postgres::types::Type;
+
+use super::super::codes;
+use super::super::columns::{column, parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::row::{field, moment};
+use super::removal;
+use crate::limits;
+use crate::queue::Done;
+
+/// The most messages that one step looks at.
+const MOST_WALKED: u32 = 2_000;
+/// How many of them it looks at together.
+const CHUNK: u32 = 500;
+
+/// What a step may do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) now: Timestamp,
+    pub(super) most: u32,
+    pub(super) dead_letter_retention: Duration,
+}
+
+/// A message as the walk sees it.
+struct Walked {
+    place: (i64, i64),
+    hash: Option<Vec<u8>>,
+    received_at: Timestamp,
+    retained_until: Timestamp,
+}
+
+/// Does one step.
+pub(super) async fn prune(
+    transaction: &mut Transaction<'_>,
+    limits: Limits,
+) -> Result<Done, Failure> {
+    if !lock(transaction).await? {
+        return Ok(Done::Changed(0));
+    }
+    let mut left = limits.most;
+    left -= removal::secrets(transaction, limits.now, left).await?.min(left);
+    left -= removal::bury_deleted(transaction, limits.now, left).await?.min(left);
+    left -= removal::tombstones(transaction, left).await?.min(left);
+    left -= removal::applications(transaction, left).await?.min(left);
+    left = walk(transaction, limits, left).await?;
+    Ok(Done::Changed(limits.most - left))
+}
+
+/// Tells whether nobody else prunes now.
+async fn lock(transaction: &mut Transaction<'_>) -> Result<bool, Failure> {
+    let statement = "select pg_try_advisory_xact_lock(\
+                     hashtextextended('redial prune ' || current_schema(), 0)) as locked";
+    let row = transaction.one(statement, &[]).await?;
+    Ok(row.map_or(Ok(false), |row| field(&row, "locked"))?)
+}
+
+/// Walks on, and returns how many rows may still be removed.
+async fn walk(
+    transaction: &mut Transaction<'_>,
+    limits: Limits,
+    mut left: u32,
+) -> Result<u32, Failure> {
+    let began = cursor(transaction).await?;
+    let (mut cursor, mut walked, mut wrapped) = (began, 0, began == (0, 0));
+    while left > 0 && walked < MOST_WALKED {
+        let messages = messages(transaction, cursor).await?;
+        let chunk = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+        walked += chunk;
+        left -= forget_keys(transaction, limits.now, &messages).await?.min(left);
+        let (removed, reached) = remove_over(transaction, limits, &messages, left).await?;
+        left -= removed.min(left);
+        if let Some(reached) = reached {
+            // The budget is used up in the middle of the chunk.
+            cursor = reached;
+            break;
+        }
+        cursor = messages.last().map_or((0, 0), |message| message.place);
+        if chunk < CHUNK {
+            cursor = (0, 0);
+            if wrapped {
+                break;
+            }
+            wrapped = true;
+        }
+    }
+    keep_cursor(transaction, cursor).await?;
+    Ok(left)
+}
+
+/// Index: the primary key of meta.
+async fn cursor(transaction: &mut Transaction<'_>) -> Result<(i64, i64), Failure> {
+    let statement = "select value from meta where name = 'prune cursor'";
+    let row = transaction.one(statement, &[]).await?;
+    let Some(row) = row else {
+        return Ok((0, 0));
+    };
+    let value: &[u8] = field(&row, "value")?;
+    let halves = value.split_first_chunk::<8>().and_then(|(application, message)| {
+        Some((i64::from_be_bytes(*application), i64::from_be_bytes(message.try_into().ok()?)))
+    });
+    // What cannot be read is a walk that begins anew.
+    Ok(halves.unwrap_or((0, 0)))
+}
+
+/// Index: the primary key of meta.
+async fn keep_cursor(
+    transaction: &mut Transaction<'_>,
+    (application, message): (i64, i64),
+) -> Result<(), Failure> {
+    let statement = "\
+        insert into meta (name, value) values ('prune cursor', $1) \
+        on conflict (name) do update set value = excluded.value \
+        where meta.value <> excluded.value";
+    let value = [application.to_be_bytes(), message.to_be_bytes()].concat();
+    transaction.execute(statement, &[(&value, Type::BYTEA)]).await?;
+    Ok(())
+}
+
+/// Index: the primary key of messages.
+async fn messages(
+    transaction: &mut Transaction<'_>,
+    (application, message): (i64, i64),
+) -> Result<Vec<Walked>, Failure> {
+    let statement = "\
+        select application, key, idempotency, received_at, retained_until from messages \
+        where (application, key) > ($1, $2) order by application, key limit $3";
+    let chunk = i64::from(CHUNK);
+    let parameters =
+        [(&application as _, Type::INT8), (&message as _, Type::INT8), (&chunk as _, Type::INT8)];
+    let rows = transaction.query(statement, &parameters).await?;
+    let walked = rows.iter().map(|row| {
+        Ok(Walked {
+            place: (field(row, "application")?, field(row, "key")?),
+            hash: field(row, "idempotency")?,
+            received_at: moment(row, "received_at")?,
+            retained_until: moment(row, "retained_until")?,
+        })
+    });
+    walked.collect()
+}
+
+/// Removes idempotency keys that no longer count, whoever has them by now.
+///
+/// Index: the primary key of idempotency.
+async fn forget_keys(
+    transaction: &mut Transaction<'_>,
+    now: Timestamp,
+    messages: &[Walked],
+) -> Result<u32, Failure> {
+    let old = |message: &&Walked| {
+        message.hash.is_some() && now.since(message.received_at) >= limits::IDEMPOTENCY
+    };
+    let old: Vec<&Walked> = messages.iter().filter(old).collect();
+    if old.is_empty() {
+        return Ok(0);
+    }
+    let statement = "\
+        delete from idempotency k \
+        using unnest($1::bigint[], $2::bytea[]) i (application, hash) \
+        where k.application = i.application and k.hash = i.hash and $3 - k.received_at >= $4";
+    let columns = [
+        column(&old, Type::INT8_ARRAY, |message| message.place.0),
+        column(&old, Type::BYTEA_ARRAY, |message| message.hash.as_deref()),
+        single(now.as_micros(), Type::INT8),
+        single(codes::micros(limits::IDEMPOTENCY), Type::INT8),
+    ];
+    let removed = transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(u32::try_from(removed).unwrap_or(u32::MAX))
+}
+
+/// Removes messages whose time is over. Returns how many rows went with them, and where the walk
+/// has to go on if not all could be looked at.
+async fn remove_over(
+    transaction: &mut Transaction<'_>,
+    limits: Limits,
+    messages: &[Walked],
+    left: u32,
+) -> Result<(u32, Option<(i64, i64)>), Failure> {
+    let over: Vec<&Walked> =
+        messages.iter().filter(|message| message.retained_until < limits.now).collect();
+    if over.is_empty() {
+        return Ok((0, None));
+    }
+    let mut budget = i64::from(left);
+    let (mut doomed, mut reached) = (Vec::new(), None);
+    for (place, rows) in removable(transaction, limits, &over).await? {
+        if budget <= 0 {
+            // The one before it is where the walk goes on.
+            reached = Some((place.0, place.1 - 1));
+            break;
+        }
+        budget -= rows;
+        doomed.push(place);
+    }
+    let removed = removal::messages(transaction, &doomed).await?;
+    Ok((removed, reached))
+}
+
+/// Locks the deliveries of these messages, so that no replay begins now, and returns the messages
+/// that may go with the number of rows that go with each.
+///
+/// Indexes: the primary keys of messages and deliveries.
+async fn removable(
+    transaction: &mut Transaction<'_>,
+    limits: Limits,
+    over: &[&Walked],
+) -> Result<Vec<((i64, i64), i64)>, Failure> {
+    let statement = "\
+        with over_time as materialized ( \
+            select * from unnest($1::bigint[], $2::bigint[]) i (application, message)), \
+        held as materialized ( \
+            select d.application, d.message, d.state, d.settled_at, d.recorded \
+            from over_time o \
+            join messages m on m.application = o.application and m.key = o.message \
+            cross join lateral unnest(m.fan_out) sent (endpoint) \
+            join deliveries d on d.application = o.application \
+                and d.endpoint = sent.endpoint and d.message = o.message \
+            order by d.application, d.endpoint, d.message for update of d) \
+        select o.application, o.message, \
+               1 + count(held.message) + coalesce(sum(held.recorded), 0)::bigint as rows \
+        from over_time o left join held using (application, message) \
+        group by o.application, o.message \
+        having not coalesce(bool_or( \
+            held.state = 0 or (held.state = 2 and held.settled_at + $3 >= $4)), false) \
+        order by o.application, o.message";
+    let columns = [
+        column(over, Type::INT8_ARRAY, |message| message.place.0),
+        column(over, Type::INT8_ARRAY, |message| message.place.1),
+        single(codes::micros(limits.dead_letter_retention), Type::INT8),
+        single(limits.now.as_micros(), Type::INT8),
+    ];
+    let rows = transaction.query(statement, &parameters(&columns)).await?;
+    let found = rows
+        .iter()
+        .map(|row| Ok(((field(row, "application")?, field(row, "message")?), field(row, "rows")?)));
+    found.collect()
+}

@@ -1,0 +1,199 @@
+//! What pruning removes, by kind: at most so many rows of each.
+
+use domain::delivery::Cause;
+use domain::time::Timestamp;
+use tokio_postgres::types::Type;
+
+use super::super::codes;
+use super::super::columns::{column, parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::row::field;
+
+/// What belongs to an application, in the order in which it goes. Indexes: the primary keys, which
+/// begin with the application, and replay_tasks_application; requests are few.
+const BELONGINGS: [&str; 10] = [
+    "delete from deliveries where ctid = any(array( \
+        select ctid from deliveries where application = $1 limit $2))",
+    "delete from attempts where ctid = any(array( \
+        select ctid from attempts where application = $1 limit $2))",
+    "delete from messages where ctid = any(array( \
+        select ctid from messages where application = $1 limit $2))",
+    "delete from idempotency where ctid = any(array( \
+        select ctid from idempotency where application = $1 limit $2))",
+    "delete from endpoint_state where ctid = any(array( \
+        select ctid from endpoint_state where application = $1 limit $2))",
+    "delete from endpoint_secrets where ctid = any(array( \
+        select ctid from endpoint_secrets where application = $1 limit $2))",
+    "delete from rollups where ctid = any(array( \
+        select r.ctid from rollups r \
+        where (r.kind = 1 and r.subject = $1) \
+           or (r.kind = 2 and r.subject in (select key from endpoints where application = $1)) \
+        limit $2))",
+    "delete from endpoints where ctid = any(array( \
+        select ctid from endpoints where application = $1 limit $2))",
+    "delete from requests where ctid = any(array( \
+        select ctid from requests where application = $1 limit $2))",
+    "delete from replay_tasks where ctid = any(array( \
+        select ctid from replay_tasks where application = $1 limit $2))",
+];
+
+/// Removes secrets that sign no more.
+///
+/// Index: endpoint_secrets_expiring.
+pub(super) async fn secrets(
+    transaction: &mut Transaction<'_>,
+    now: Timestamp,
+    most: u32,
+) -> Result<u32, Failure> {
+    let statement = "\
+        delete from endpoint_secrets where ctid = any(array( \
+            select ctid from endpoint_secrets \
+            where expires_at is not null and expires_at <= $1 limit $2))";
+    let columns = [single(now.as_micros(), Type::INT8), single(i64::from(most), Type::INT8)];
+    transaction.execute(statement, &parameters(&columns)).await.map(rows)
+}
+
+/// Buries what is pending for endpoints that were deleted.
+///
+/// Indexes: endpoints_deleted; deliveries_pending, endpoint by endpoint; the primary key of
+/// deliveries. What is locked is pending and stays so: asking again would make the planner walk the
+/// whole index of pending rows, which it takes for short.
+pub(super) async fn bury_deleted(
+    transaction: &mut Transaction<'_>,
+    now: Timestamp,
+    most: u32,
+) -> Result<u32, Failure> {
+    let statement = "\
+        with doomed as ( \
+            select d.application, d.endpoint, d.message \
+            from endpoints e \
+            cross join lateral ( \
+                select application, endpoint, message from deliveries \
+                where state = 0 and partition = e.partition and endpoint = e.key \
+                order by turn, message limit $3 for update) d \
+            where e.state = 3 limit $3) \
+        update deliveries d set state = 2, cause = $1, settled_at = $2 \
+        from doomed \
+        where d.application = doomed.application and d.endpoint = doomed.endpoint \
+          and d.message = doomed.message";
+    let columns = [
+        single(codes::cause(Cause::EndpointDeleted), Type::INT2),
+        single(now.as_micros(), Type::INT8),
+        single(i64::from(most), Type::INT8),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await.map(rows)
+}
+
+/// Removes deleted endpoints to which no delivery refers any more. Their sums stay.
+///
+/// Indexes: endpoints_deleted; the primary keys of deliveries and of what belongs to endpoints.
+pub(super) async fn tombstones(
+    transaction: &mut Transaction<'_>,
+    most: u32,
+) -> Result<u32, Failure> {
+    let statement = "\
+        with gone as ( \
+            delete from endpoints where ctid = any(array( \
+                select e.ctid from endpoints e \
+                where e.state = 3 and not exists ( \
+                    select 1 from deliveries d \
+                    where d.application = e.application and d.endpoint = e.key) \
+                limit $1)) \
+            returning application, key), \
+        states as ( \
+            delete from endpoint_state s using gone \
+            where s.application = gone.application and s.endpoint = gone.key returning 1), \
+        secrets as ( \
+            delete from endpoint_secrets s using gone \
+            where s.application = gone.application and s.endpoint = gone.key returning 1) \
+        select (select count(*) from gone) + (select count(*) from states) \
+             + (select count(*) from secrets) as rows";
+    let columns = [single(i64::from(most), Type::INT8)];
+    let row = transaction.one(statement, &parameters(&columns)).await?;
+    Ok(row.map_or(Ok(0), |row| field(&row, "rows").map(codes::count))?)
+}
+
+/// Removes what belongs to one deleted application, and the application itself when nothing is left.
+///
+/// Index: applications_deleted.
+pub(super) async fn applications(
+    transaction: &mut Transaction<'_>,
+    most: u32,
+) -> Result<u32, Failure> {
+    let statement = "\
+        select key from applications where deleted_at is not null order by key limit 1 for update";
+    let Some(row) = transaction.one(statement, &[]).await? else {
+        return Ok(0);
+    };
+    let application: i64 = field(&row, "key")?;
+    let mut left = most;
+    for statement in BELONGINGS {
+        let columns = [single(application, Type::INT8), single(i64::from(left), Type::INT8)];
+        let removed = rows(transaction.execute(statement, &parameters(&columns)).await?);
+        left -= removed.min(left);
+        // Whether there was more of it is seen the next time.
+        if left == 0 {
+            return Ok(most);
+        }
+    }
+    let statement = "delete from applications where key = $1";
+    transaction.execute(statement, &[(&application, Type::INT8)]).await?;
+    Ok(most - left + 1)
+}
+
+/// Removes messages with their deliveries, attempts and idempotency keys.
+///
+/// Indexes: the primary keys of messages, deliveries, attempts and idempotency; attempts are found by walking
+/// back from each delivery's last one.
+pub(super) async fn messages(
+    transaction: &mut Transaction<'_>,
+    doomed: &[(i64, i64)],
+) -> Result<u32, Failure> {
+    if doomed.is_empty() {
+        return Ok(0);
+    }
+    let statement = "\
+        with recursive doomed as materialized ( \
+            select m.application, m.key, m.id, m.idempotency, m.fan_out \
+            from unnest($1::bigint[], $2::bigint[]) i (application, message) \
+            join messages m on m.application = i.application and m.key = i.message), \
+        lost as ( \
+            delete from deliveries d \
+            using doomed, unnest(doomed.fan_out) sent (endpoint) \
+            where d.application = doomed.application and d.endpoint = sent.endpoint \
+              and d.message = doomed.key \
+            returning d.application, d.endpoint, d.last_attempt), \
+        chain as ( \
+            select application, endpoint, last_attempt as id from lost \
+            where last_attempt is not null \
+            union all \
+            select a.application, a.endpoint, a.previous \
+            from chain join attempts a on a.application = chain.application \
+                and a.endpoint = chain.endpoint and a.id = chain.id \
+            where a.previous is not null), \
+        tried as ( \
+            delete from attempts a using chain \
+            where a.application = chain.application and a.endpoint = chain.endpoint \
+              and a.id = chain.id \
+            returning 1), \
+        keys as ( \
+            delete from idempotency k using doomed \
+            where k.application = doomed.application and k.hash = doomed.idempotency \
+              and k.message = doomed.id), \
+        gone as ( \
+            delete from messages m using doomed \
+            where m.application = doomed.application and m.key = doomed.key returning 1) \
+        select (select count(*) from lost) + (select count(*) from tried) \
+             + (select count(*) from gone) as rows";
+    let columns = [
+        column(doomed, Type::INT8_ARRAY, |place| place.0),
+        column(doomed, Type::INT8_ARRAY, |place| place.1),
+    ];
+    let row = transaction.one(statement, &parameters(&columns)).await?;
+    Ok(row.map_or(Ok(0), |row| field(&row, "rows").map(codes::count))?)
+}
+
+fn rows(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,107 @@
+//! One chunk of a replay task.
+
+use domain::time::Timestamp;
+use tokio_postgres::types::Type;
+
+use super::super::codes;
+use super::super::columns::{column, parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::queue::number;
+use super::{changed, is_current};
+use crate::ledger::TaskState;
+use crate::queue::{Done, Order, Replay};
+
+/// Makes settled deliveries pending again, and moves the task on.
+pub(super) async fn replay(
+    transaction: &mut Transaction<'_>,
+    replay: &Replay,
+) -> Result<Done, Failure> {
+    if !is_current(transaction, replay.lease).await? || !is_here(transaction, replay).await? {
+        return Ok(Done::Fenced);
+    }
+    let replayed = revive(transaction, replay).await?;
+    advance(transaction, replay, replayed).await?;
+    Ok(changed(replayed))
+}
+
+/// Locks the task, if it runs and is where this chunk begins.
+///
+/// Index: the primary key of replay_tasks.
+async fn is_here(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<bool, Failure> {
+    let statement = "\
+        select 1 from replay_tasks \
+        where id = $1 and state = $2 and cursor is not distinct from $3 \
+        for update";
+    let (id, running) = (replay.task.as_bytes().as_slice(), codes::task_state(TaskState::Running));
+    let cursor = replay.cursor.map(|cursor| cursor.0);
+    let parameters =
+        [(&id as _, Type::BYTEA), (&running as _, Type::INT2), (&cursor as _, Type::INT8)];
+    Ok(transaction.one(statement, &parameters).await?.is_some())
+}
+
+/// Index: the primary key of deliveries.
+async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u64, Failure> {
+    let statement = "\
+        with input as materialized ( \
+            select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::smallint[], \
+                $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], \
+                $10::bigint[]) \
+            with ordinality as i (application, endpoint, message, partition, ordering, due, \
+                attempts, ambiguous, last_wait, expires_at, position)), \
+        held as materialized ( \
+            select d.application, d.endpoint, d.message, i.position \
+            from input i join deliveries d using (application, endpoint, message) \
+            where d.state <> 0 \
+            order by application, endpoint, message for update of d), \
+        turns as materialized ( \
+            select i.*, case when i.ordering = $11 then nextval('numbers') else i.due end as turn \
+            from input i join held on held.position = i.position order by i.position) \
+        update deliveries d set \
+            state = 0, cause = null, settled_at = null, partition = t.partition, \
+            ordering = t.ordering, due = t.due, turn = t.turn, attempts = t.attempts, \
+            ambiguous = t.ambiguous, last_wait = t.last_wait, expires_at = t.expires_at \
+        from turns t \
+        where d.application = t.application and d.endpoint = t.endpoint \
+          and d.message = t.message";
+    let rows = &replay.deliveries;
+    let columns = [
+        column(rows, Type::INT8_ARRAY, |row| row.0.application.0),
+        column(rows, Type::INT8_ARRAY, |row| row.0.endpoint.0),
+        column(rows, Type::INT8_ARRAY, |row| row.0.message.0),
+        column(rows, Type::INT2_ARRAY, |row| number(row.1)),
+        column(rows, Type::INT2_ARRAY, |row| codes::order(row.2)),
+        column(rows, Type::INT8_ARRAY, |row| row.3.due.as_micros()),
+        column(rows, Type::INT8_ARRAY, |row| i64::from(row.3.budget.attempts)),
+        column(rows, Type::INT8_ARRAY, |row| i64::from(row.3.budget.ambiguous)),
+        column(rows, Type::INT8_ARRAY, |row| codes::micros(row.3.budget.last_wait)),
+        column(rows, Type::INT8_ARRAY, |row| row.3.budget.expires_at.map(Timestamp::as_micros)),
+        single(codes::order(Order::Fifo), Type::INT2),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await
+}
+
+/// Index: the primary key of replay_tasks.
+async fn advance(
+    transaction: &mut Transaction<'_>,
+    replay: &Replay,
+    replayed: u64,
+) -> Result<(), Failure> {
+    let statement = "\
+        update replay_tasks \
+        set cursor = $2, state = $3, replayed = replayed + $4, updated_at = $5 \
+        where id = $1";
+    let state = match replay.next_cursor {
+        Some(_) => TaskState::Running,
+        None => TaskState::Finished,
+    };
+    let columns = [
+        single(replay.task.as_bytes().as_slice(), Type::BYTEA),
+        single(replay.next_cursor.map(|cursor| cursor.0), Type::INT8),
+        single(codes::task_state(state), Type::INT2),
+        single(i64::try_from(replayed).unwrap_or(i64::MAX), Type::INT8),
+        single(replay.at.as_micros(), Type::INT8),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Adding to the sums of a minute.
+
+use std::collections::BTreeMap;
+
+use tokio_postgres::types::Type;
+
+use super::super::columns::{column, parameters};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::changed;
+use crate::keys::{ApplicationKey, EndpointKey};
+use crate::queue::{Done, Minute, Rollup, Subject};
+
+/// Returns a subject as its two columns.
+pub(in super::super) const fn subject(subject: Subject) -> (i16, i64) {
+    match subject {
+        Subject::Whole => (0, 0),
+        Subject::Application(ApplicationKey(key)) => (1, key),
+        Subject::Endpoint(EndpointKey(key)) => (2, key),
+    }
+}
+
+/// Adds to per-minute sums.
+///
+/// Index: the primary key of rollups. Rows are sorted by it, so that two nodes cannot deadlock.
+pub(super) async fn roll_up(
+    transaction: &mut Transaction<'_>,
+    rollups: &[Rollup],
+) -> Result<Done, Failure> {
+    let statement = "\
+        insert into rollups as r \
+            (kind, subject, minute, succeeded, failed, delivered, dead, latencies) \
+        select kind, subject, minute, succeeded, failed, delivered, dead, latencies::bigint[] \
+        from unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], \
+                    $6::bigint[], $7::bigint[], $8::text[]) \
+            i (kind, subject, minute, succeeded, failed, delivered, dead, latencies) \
+        order by kind, subject, minute \
+        on conflict (kind, subject, minute) do update set \
+            succeeded = r.succeeded + excluded.succeeded, failed = r.failed + excluded.failed, \
+            delivered = r.delivered + excluded.delivered, dead = r.dead + excluded.dead, \
+            latencies = array( \
+                select coalesce(old, 0) + coalesce(added, 0) \
+                from unnest(r.latencies, excluded.latencies) \
+                    with ordinality as both_of_them (old, added, bucket) \
+                order by bucket)";
+    let sums = sums(rollups);
+    let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let columns = [
+        column(&sums, Type::INT2_ARRAY, |sum| subject(sum.subject).0),
+        column(&sums, Type::INT8_ARRAY, |sum| subject(sum.subject).1),
+        column(&sums, Type::INT8_ARRAY, |sum| sum.minute.0),
+        column(&sums, Type::INT8_ARRAY, |sum| count(sum.succeeded)),
+        column(&sums, Type::INT8_ARRAY, |sum| count(sum.failed)),
+        column(&sums, Type::INT8_ARRAY, |sum| count(sum.delivered)),
+        column(&sums, Type::INT8_ARRAY, |sum| count(sum.dead)),
+        column(&sums, Type::TEXT_ARRAY, |sum| array(&sum.latencies)),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(changed(u64::try_from(rollups.len()).unwrap_or(u64::MAX)))
+}
+
+/// Adds up what is there more than once: one statement touches each row once.
+fn sums(rollups: &[Rollup]) -> Vec<Rollup> {
+    let mut sums: BTreeMap<(Subject, Minute), Rollup> = BTreeMap::new();
+    for rollup in rollups {
+        let Some(sum) = sums.get_mut(&(rollup.subject, rollup.minute)) else {
+            sums.insert((rollup.subject, rollup.minute), rollup.clone());
+            continue;
+        };
+        sum.succeeded += rollup.succeeded;
+        sum.failed += rollup.failed;
+        sum.delivered += rollup.delivered;
+        sum.dead += rollup.dead;
+        sum.latencies.resize(sum.latencies.len().max(rollup.latencies.len()), 0);
+        for (sum, count) in sum.latencies.iter_mut().zip(&rollup.latencies) {
+            *sum = sum.saturating_add(*count);
+        }
+    }
+    sums.into_values().collect()
+}
+
+/// Writes an array as text: arrays of arrays do not unnest.
+fn array(counts: &[u32]) -> String {
+    let counts: Vec<String> = counts.iter().map(u32::to_string).collect();
+    format!("{{{}}}", counts.join(","))
+}

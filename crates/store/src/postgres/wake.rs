@@ -1,0 +1,221 @@
+//! Telling other nodes about work in their partitions, and hearing of it from them.
+//!
+//! NOTIFY takes a lock that all commits with one share, so it never rides on a batch: a task of its
+//! own sends what has gathered, every 5 ms at the most, in a statement of its own, and only for
+//! partitions that others own. Either side may lose some; whoever relies on it also looks for itself.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::partition::Partition;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_postgres::AsyncMessage;
+use tokio_postgres::types::Type;
+
+use super::failure::Failure;
+use super::link::{Access, Pool};
+use super::queue::{Partitions, number};
+use super::row::field;
+use super::tls::Connector;
+use crate::keys::{Lease, Node};
+
+/// The shortest time between two notifications.
+const NOTIFY_EVERY: Duration = Duration::from_millis(5);
+/// How long to wait before listening again after the connection was lost.
+const LISTEN_AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// A set of partitions that gathers until somebody comes for it.
+#[derive(Default)]
+struct Gathered {
+    partitions: AtomicU64,
+    changed: Notify,
+}
+
+impl Gathered {
+    fn add(&self, partitions: Partitions) {
+        if partitions.0 != 0 {
+            self.partitions.fetch_or(partitions.0, Ordering::AcqRel);
+            self.changed.notify_one();
+        }
+    }
+
+    async fn next(&self) -> Partitions {
+        loop {
+            match self.partitions.swap(0, Ordering::AcqRel) {
+                0 => self.changed.notified().await,
+                partitions => return Partitions(partitions),
+            }
+        }
+    }
+}
+
+/// Both directions.
+pub(super) struct Wake {
+    /// What others should hear of.
+    outgoing: Arc<Gathered>,
+    /// What this node was told.
+    incoming: Arc<Gathered>,
+    /// What this node owns, so that it does not talk to itself.
+    owned: AtomicU64,
+    /// This node's name, once it is known.
+    node: Arc<Mutex<Option<String>>>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Wake {
+    /// Begins to send and to listen.
+    pub(super) async fn start(pool: Arc<Pool>, listener: Connector) -> Result<Self, Failure> {
+        let channel = channel(&pool).await?;
+        let (outgoing, incoming) = (Arc::<Gathered>::default(), Arc::<Gathered>::default());
+        let node = Arc::<Mutex<Option<String>>>::default();
+        let sender = Sender {
+            pool,
+            channel: channel.clone(),
+            node: Arc::clone(&node),
+            outgoing: Arc::clone(&outgoing),
+        };
+        let tasks = [
+            tokio::spawn(sender.run()),
+            tokio::spawn(listen(listener, channel, Arc::clone(&incoming))),
+        ];
+        Ok(Self { outgoing, incoming, owned: AtomicU64::new(0), node, tasks })
+    }
+
+    /// Tells other nodes, soon, that there is work in these partitions.
+    pub(super) fn others(&self, partitions: Partitions) {
+        self.outgoing.add(Partitions(partitions.0 & !self.owned.load(Ordering::Acquire)));
+    }
+
+    /// Waits for what other nodes tell.
+    pub(super) async fn heard(&self) -> Vec<Partition> {
+        self.incoming.next().await.list().collect()
+    }
+
+    /// Remembers whose store this is, and that it owns these and no others.
+    pub(super) fn owns(&self, node: &Node, leases: &[Lease]) {
+        self.owned.store(0, Ordering::Release);
+        self.took(node, leases);
+    }
+
+    /// Remembers whose store this is, and that it owns these, too.
+    pub(super) fn took(&self, node: &Node, leases: &[Lease]) {
+        let taken: Partitions = leases.iter().map(|lease| lease.partition).collect();
+        self.owned.fetch_or(taken.0, Ordering::AcqRel);
+        *self.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node.0.clone());
+    }
+
+    /// Forgets that it owns these.
+    pub(super) fn disown(&self, leases: &[Lease]) {
+        let given: Partitions = leases.iter().map(|lease| lease.partition).collect();
+        self.owned.fetch_and(!given.0, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Fleets in different schemas of one database do not hear each other.
+async fn channel(pool: &Pool) -> Result<String, Failure> {
+    let mut transaction = pool.begin(Access::Read).await?;
+    let statement = "select left('redial_' || current_schema(), 60) as channel";
+    let result = transaction.one(statement, &[]).await;
+    let row = transaction.end(result).await?;
+    Ok(row.map_or(Ok("redial".to_owned()), |row| field(&row, "channel"))?)
+}
+
+struct Sender {
+    pool: Arc<Pool>,
+    channel: String,
+    node: Arc<Mutex<Option<String>>>,
+    outgoing: Arc<Gathered>,
+}
+
+impl Sender {
+    async fn run(self) {
+        loop {
+            let partitions = self.outgoing.next().await;
+            // A notification that cannot be sent is lost, as it may be.
+            drop(self.send(partitions).await);
+            tokio::time::sleep(NOTIFY_EVERY).await;
+        }
+    }
+
+    async fn send(&self, partitions: Partitions) -> Result<(), Failure> {
+        let statement = "\
+            select pg_notify($1, string_agg(number::text, ','))::text from partitions \
+            where number = any($2) and owner is distinct from $3 and owner is not null \
+            having count(*) > 0";
+        let node = self.node.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let numbers: Vec<i16> = partitions.list().map(number).collect();
+        let parameters = [
+            (&self.channel as _, Type::TEXT),
+            (&numbers as _, Type::INT2_ARRAY),
+            (&node as _, Type::TEXT),
+        ];
+        let mut transaction = self.pool.begin(Access::Write).await?;
+        let result = transaction.query(statement, &parameters).await;
+        transaction.end(result).await?;
+        Ok(())
+    }
+}
+
+/// Listens for ever, on a connection of its own.
+async fn listen(connector: Connector, channel: String, incoming: Arc<Gathered>) {
+    loop {
+        drop(listen_once(&connector, &channel, &incoming).await);
+        tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
+    }
+}
+
+/// Listens until the connection is lost.
+async fn listen_once(
+    connector: &Connector,
+    channel: &str,
+    incoming: &Gathered,
+) -> Result<(), Failure> {
+    let (client, mut connection) = connector.listen().await?;
+    let command = format!("LISTEN \"{}\"", channel.replace('"', "\"\""));
+    let asked = async {
+        let answer = client.batch_execute(&command).await;
+        match answer {
+            // The client has to live as long as the connection is listened to.
+            Ok(()) => std::future::pending().await,
+            Err(error) => error,
+        }
+    };
+    let heard = async {
+        while let Some(message) = connection.next().await {
+            if let AsyncMessage::Notification(notification) = message {
+                incoming.add(parse(notification.payload()));
+            }
+        }
+    };
+    tokio::select! {
+        error = asked => Err(error.into()),
+        () = heard => Ok(()),
+    }
+}
+
+/// Reads a notification. What is no partition is left out: another version may have sent it.
+fn parse(payload: &str) -> Partitions {
+    let numbers = payload.split(',').filter_map(|number| number.parse().ok());
+    numbers.filter_map(Partition::from_number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notification_lists_partitions_and_nonsense_is_left_out() {
+        let numbers = |text| parse(text).list().map(Partition::number).collect::<Vec<_>>();
+        assert_eq!(numbers("3,1,63"), [1, 3, 63]);
+        assert_eq!(numbers("x,64,,2"), [2]);
+        assert_eq!(numbers(""), Vec::<u8>::new());
+    }
+}

@@ -1,0 +1,191 @@
+//! What only several nodes can do to each other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::endpoint::State;
+use store::catalog::Endpoint;
+use store::conformance::{Handle, Scene};
+use store::keys::{Lease, Node};
+use store::limits;
+use store::postgres::{Postgres, Settings};
+use store::queue::{Accept, Accepted, Batch, NextState, Order, Settle, Settled};
+
+use super::proxy::{Fault, Proxy};
+use super::server::Schema;
+use super::{harness, open};
+
+fn other() -> Node {
+    Node("other".to_owned())
+}
+
+/// Takes what is free until there is something.
+async fn take_some(handle: &Handle) -> Vec<Lease> {
+    loop {
+        let leases = handle.queue.take(other(), 64).await.unwrap();
+        if !leases.is_empty() {
+            return leases;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_freezes_before_its_commit_is_ended_and_fenced() {
+    let (schema, proxy) = (Arc::new(Schema::create().await), Proxy::start().await);
+    // Frozen transactions are ended after half of the patience.
+    let patience = Duration::from_secs(1);
+    let settings = Settings { patience, ..schema.settings(&proxy.url()) };
+    let store = Postgres::connect(settings).await.unwrap();
+    let second = schema.open().await;
+    let scene = Scene::new(harness(schema, store, second)).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.pending(&endpoint).await;
+    let settle = scene.settling(key, 0, NextState::Delivered).await;
+
+    let thaw = Arc::default();
+    proxy.strike(Fault::Freeze(Arc::clone(&thaw)));
+    let (frozen, lease) = tokio::join!(scene.settle_one(settle), async {
+        proxy.struck().await;
+        (scene.harness.pass)(limits::LEASE).await.unwrap();
+        scene.harness.other.queue.renew(other()).await.unwrap();
+        // It has locked its partition: that one is left, at once and without waiting.
+        let rest = scene.harness.other.queue.take(other(), 64).await.unwrap();
+        assert!(rest.iter().all(|lease| lease.partition != endpoint.partition));
+        assert_eq!(rest.len(), 63);
+        let leases = take_some(&scene.harness.other).await;
+        thaw.notify_one();
+        *leases.iter().find(|lease| lease.partition == endpoint.partition).unwrap()
+    });
+    assert_eq!(frozen, Settled::Fenced);
+    assert_eq!(scene.look(key).await.recorded, 0);
+    let settle = Settle { lease, ..scene.settling(key, 0, NextState::Delivered).await };
+    let batch = Batch { settles: vec![settle], ..Batch::default() };
+    let settled = scene.harness.other.queue.commit(batch).await.unwrap().settles;
+    assert_eq!(settled, [Settled::Applied { turn: None }]);
+}
+
+#[tokio::test]
+async fn an_endpoint_is_created_after_the_accepts_that_do_not_know_it() {
+    let (schema, proxy) = (Arc::new(Schema::create().await), Proxy::start().await);
+    let store = Postgres::connect(schema.settings(&proxy.url())).await.unwrap();
+    let second = schema.open().await;
+    let scene = Scene::new(harness(Arc::clone(&schema), store, second)).await;
+    let endpoint = scene.endpoint().await;
+    let accept = scene.message(&[&endpoint]).await;
+    let stale = scene.again(&accept);
+
+    let thaw = Arc::default();
+    proxy.strike(Fault::Freeze(Arc::clone(&thaw)));
+    let created = async {
+        proxy.struck().await;
+        let new = scene.new_endpoint(Order::Due);
+        let creating = scene.harness.other.catalog.create_endpoint(new);
+        let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' \
+                       and application_name = current_schema()";
+        let (created, ()) = tokio::join!(creating, async {
+            while schema.number(waiting).await == 0 {
+                tokio::task::yield_now().await;
+            }
+            thaw.notify_one();
+        });
+        created.unwrap()
+    };
+    let (accepted, created) = tokio::join!(scene.accept(vec![accept]), created);
+    assert!(matches!(accepted[..], [Accepted::New { .. }]), "{accepted:?}");
+    assert_eq!(created.state, State::Active);
+    let revision = scene.revision().await;
+    assert_eq!(scene.accept(vec![stale]).await, [Accepted::Stale(revision)]);
+}
+
+#[tokio::test]
+async fn nodes_that_accept_the_same_keys_at_once_agree_on_one_winner_each() {
+    const KEYS: u8 = 20;
+    let scene = Scene::new(open().await).await;
+    let endpoint = scene.endpoint().await;
+    let mut batches = Vec::new();
+    for turned in [false, true, false, true] {
+        let mut batch = Vec::new();
+        for key in 0..KEYS {
+            let mut accept = scene.message(&[&endpoint]).await;
+            // Odd ones collide by their event id only.
+            accept.idempotency = (key % 2 == 0).then_some([key; 32]);
+            accept.message.event_id = Some(format!("event {key}"));
+            batch.push(accept);
+        }
+        if turned {
+            batch.reverse();
+        }
+        batches.push(batch);
+    }
+    let commit = |handle: &Handle, accepts: &Vec<Accept>| {
+        let (queue, accepts) = (Arc::clone(&handle.queue), accepts.clone());
+        let batch = Batch { accepts, ..Batch::default() };
+        tokio::spawn(async move { queue.commit(batch).await.unwrap().accepts })
+    };
+    let (store, second) = (scene.store(), &scene.harness.other);
+    let running = [store, second, second, store].map(|handle| handle.clone());
+    let running: Vec<_> =
+        running.iter().zip(&batches).map(|(handle, batch)| commit(handle, batch)).collect();
+    let mut winners: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut new = 0;
+    for (batch, answers) in batches.iter().zip(running) {
+        for (accept, answer) in batch.iter().zip(answers.await.unwrap()) {
+            let winner = match answer {
+                Accepted::New { .. } => {
+                    new += 1;
+                    accept.message.id
+                }
+                Accepted::Repeated(first) | Accepted::EventIdTaken(first) => first,
+                Accepted::Stale(_) | Accepted::ApplicationMissing | Accepted::Refused(_) => {
+                    unreachable!("{answer:?}")
+                }
+            };
+            let event_id = accept.message.event_id.clone().unwrap();
+            winners.entry(event_id).or_default().push(winner.to_string());
+        }
+    }
+    assert_eq!(new, KEYS);
+    assert!(winners.values().all(|named| named.iter().all(|one| *one == named[0])), "{winners:?}");
+    assert_eq!(scene.load(&endpoint).await.deliveries.len(), usize::from(KEYS));
+}
+
+/// Creates two endpoints of different partitions.
+async fn endpoints_apart(scene: &Scene) -> (Endpoint, Endpoint) {
+    let first = scene.endpoint().await;
+    loop {
+        let second = scene.endpoint().await;
+        if second.partition != first.partition {
+            return (first, second);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_owner_hears_of_what_others_accept_and_not_of_its_own() {
+    let scene = Scene::new(open().await).await;
+    scene.harness.other.queue.renew(other()).await.unwrap();
+    let (own, theirs) = endpoints_apart(&scene).await;
+    let (first, second) = (scene.message(&[&own]).await, scene.message(&[&theirs]).await);
+    scene.accept(vec![first]).await;
+    let batch = Batch { accepts: vec![second], ..Batch::default() };
+    scene.harness.other.queue.commit(batch).await.unwrap();
+    let heard = tokio::time::timeout(Duration::from_secs(5), scene.store().queue.woken());
+    assert_eq!(heard.await.unwrap().unwrap(), [theirs.partition]);
+}
+
+#[tokio::test]
+async fn fleets_in_different_schemas_do_not_hear_each_other() {
+    let (here, there) = (Scene::new(open().await).await, Scene::new(open().await).await);
+    let endpoint = there.endpoint().await;
+    let accept = there.message(&[&endpoint]).await;
+    let batch = Batch { accepts: vec![accept], ..Batch::default() };
+    there.harness.other.queue.commit(batch).await.unwrap();
+    there.store().queue.woken().await.unwrap();
+    tokio::select! {
+        biased;
+        heard = here.store().queue.woken() => panic!("{heard:?}"),
+        () = tokio::task::yield_now() => {}
+    }
+}

@@ -1,0 +1,100 @@
+//! The server that the tests run on, and a schema of it for each of them.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use store::Vault;
+use store::postgres::{Postgres, Settings};
+use tokio_postgres::{Client, NoTls};
+
+/// Where the server is.
+#[expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    reason = "the script that starts the server says where it is"
+)]
+pub(crate) fn url() -> String {
+    std::env::var("REDIAL_TEST_POSTGRES").expect(
+        "these tests need a PostgreSQL server, and REDIAL_TEST_POSTGRES does not say where one is. \
+         Run them as: scripts/with-postgres cargo nextest run -p redial-store",
+    )
+}
+
+/// Returns host and port of the server.
+pub(crate) fn address() -> String {
+    let url = url();
+    let behind = url.split_once('@').unwrap().1;
+    behind.split_once('/').unwrap().0.to_owned()
+}
+
+/// Returns the URL with another host and port.
+pub(crate) fn url_with_address(address: &str) -> String {
+    url().replace(&self::address(), address)
+}
+
+/// A schema of one test.
+pub(crate) struct Schema {
+    client: Client,
+    name: String,
+}
+
+impl Schema {
+    /// Creates a schema that no other test has.
+    pub(crate) async fn create() -> Self {
+        let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let name = "select 't_' || replace(gen_random_uuid()::text, '-', '')";
+        let name: String = client.query_one(name, &[]).await.unwrap().get(0);
+        client
+            .batch_execute(&format!("create schema {name}; set search_path to {name}"))
+            .await
+            .unwrap();
+        Self { client, name }
+    }
+
+    /// Returns the URL of the schema, on this server or on what stands in front of it.
+    pub(crate) fn url_at(&self, server: &str) -> String {
+        self.url_with(server, "")
+    }
+
+    /// Returns the URL of the schema, with one more option for its sessions.
+    pub(crate) fn url_with(&self, server: &str, option: &str) -> String {
+        let name = &self.name;
+        let options = format!("-csearch_path%3D{name}{option}");
+        format!("{server}?options={options}&sslmode=disable&application_name={name}")
+    }
+
+    /// Opens a store in it.
+    pub(crate) async fn open(&self) -> Postgres {
+        Postgres::connect(self.settings(&url())).await.unwrap()
+    }
+
+    /// Returns what opening a store in it takes.
+    pub(crate) fn settings(&self, server: &str) -> Settings {
+        Settings::new(self.url_at(server), vault(7))
+    }
+
+    /// Ends all connections of the stores in it, as an operator or a restart does.
+    pub(crate) async fn terminate(&self) {
+        let statement = format!(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '{}'",
+            self.name
+        );
+        self.client.batch_execute(&statement).await.unwrap();
+    }
+
+    /// Runs statements in it, past the store.
+    pub(crate) async fn run(&self, statements: &str) {
+        self.client.batch_execute(statements).await.unwrap();
+    }
+
+    /// Returns the one number that a query in it answers with.
+    pub(crate) async fn number(&self, query: &str) -> i64 {
+        self.client.query_one(query, &[]).await.unwrap().get(0)
+    }
+}
+
+/// Makes a vault whose nonces only differ, which is enough for a test.
+pub(crate) fn vault(key: u8) -> Vault {
+    static NEXT: AtomicU8 = AtomicU8::new(0);
+    Vault::new(&mut [key; 32], |bytes| bytes.fill(NEXT.fetch_add(1, Ordering::Relaxed)))
+}
