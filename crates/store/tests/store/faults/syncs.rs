@@ -58,7 +58,7 @@ async fn with_a_sync_of_5_ms_64_callers_get_5_000_accepts_a_second() {
         for batch in batches {
             worker.commit(batch).await.unwrap();
         }
-        let share = (SYNC * COMMITS).as_secs_f64() / began.elapsed().as_secs_f64();
+        let share = (SYNC * COMMITS).as_secs_f64() / (now() - began).as_secs_f64();
         best = f64::max(best, share);
         if best >= PROMISED_SHARE {
             break;
