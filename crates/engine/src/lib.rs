@@ -1,9 +1,26 @@
-//! One node's core as a pure machine: it is told what happened and says what to do.
+//! One node's core as a pure machine: it is told what happened, and says what to do.
 //!
-//! No tokio, no clock, no dice, no iteration over hashed maps: the same events give the same
-//! effects, in the server and in the simulator.
+//! There is no clock, no randomness, no runtime and no I/O here, and no iteration over hashed maps:
+//! the same events give the same effects. The server has a thin shell that carries the effects out;
+//! the simulator has another.
 //!
 //! # Layout
-//! - [`lanes`]: what waits to be committed, and how it is cut into batches
+//! - [`event`], [`effect`], [`announcement`]: what goes in and what comes out
+//! - [`moment`], [`settings`]: the time, and the limits
+//! - [`roster`]: an application's endpoints, read once and shared; fanning a message out
+//! - [`lanes`]: group commit, what goes into the next batch
 
+pub mod announcement;
+pub mod effect;
+pub mod event;
 pub mod lanes;
+pub mod moment;
+pub mod roster;
+pub mod settings;
+
+pub use announcement::Announcement;
+pub use effect::{Effect, Sending};
+pub use event::{End, Event, Number, Unanswered};
+pub use moment::Moment;
+pub use roster::{Member, Policies, Roster};
+pub use settings::Settings;

@@ -27,8 +27,10 @@ pub mod limits;
 pub mod memory;
 pub mod migrate;
 pub mod page;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod queue;
+#[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod vault;
 

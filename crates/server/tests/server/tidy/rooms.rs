@@ -10,9 +10,9 @@ use super::{Complaint, assert_tidy};
 const CRATES: [(&str, &[&str]); 6] = [
     ("signature", &[]),
     ("domain", &[]),
-    ("engine", &["domain"]),
+    ("engine", &["store", "domain"]),
     ("store", &["domain"]),
-    ("simulation", &["engine", "domain"]),
+    ("simulation", &["engine", "store", "domain"]),
     ("server", &["engine", "store", "signature", "domain"]),
 ];
 

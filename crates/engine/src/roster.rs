@@ -1,0 +1,222 @@
+//! An application's endpoints as of one revision: read once, shared by whoever accepts and sends.
+//!
+//! What was saved as text becomes what decisions need: filters, limits, policies. A document that
+//! no longer reads, because a later version is stricter, must not stop deliveries: the next policy
+//! outwards applies, and [`Member::complaint`] says so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use domain::delivery::Pending;
+use domain::endpoint::Reception;
+use domain::filter::{EventTypePattern, Filter};
+use domain::names::{Channel, EventTypeName};
+use domain::policy::{self, EndpointDefaults, Policy, Preset, ReadError};
+use domain::rate::Rate;
+use domain::time::Timestamp;
+use serde_json::Value;
+use store::catalog::{EndpointView, FanOut};
+use store::keys::{ApplicationKey, EndpointKey};
+use store::queue::{FirstState, NewDelivery};
+
+/// The policies that apply beyond endpoints and applications.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policies {
+    /// The server's policy and endpoint defaults.
+    pub server: Read,
+    /// Policies by event type.
+    pub event_types: BTreeMap<String, Arc<Policy>>,
+}
+
+/// A policy document that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Read {
+    /// The policy.
+    pub policy: Arc<Policy>,
+    /// What endpoints start with under it.
+    pub defaults: Arc<EndpointDefaults>,
+}
+
+/// All endpoints of an application, as of one revision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Roster {
+    /// Whose they are.
+    pub application: ApplicationKey,
+    /// The revision.
+    pub revision: i64,
+    /// The application's policy.
+    pub policy: Option<Arc<Policy>>,
+    /// The endpoints that are not deleted, by row.
+    pub members: Vec<Arc<Member>>,
+}
+
+/// An endpoint with all that fanning out to it and sending to it needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// The endpoint, its secrets, and its running state as its owner last wrote it.
+    pub view: EndpointView,
+    /// Which messages it gets; none if all that was saved of it no longer reads.
+    pub filter: Option<Filter>,
+    /// Its own policy.
+    pub policy: Option<Arc<Policy>>,
+    /// What stands where it sets nothing itself.
+    pub defaults: Arc<EndpointDefaults>,
+    /// What was saved and does not read.
+    pub complaint: Option<String>,
+}
+
+/// What decides where a message goes, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts<'a> {
+    /// Its event type.
+    pub event_type: &'a EventTypeName,
+    /// Its channels.
+    pub channels: &'a BTreeSet<Channel>,
+    /// The policy that was set on it.
+    pub policy: Option<&'a Arc<Policy>>,
+    /// When it was received.
+    pub received_at: Timestamp,
+    /// When it is to be delivered, if not at once.
+    pub deliver_at: Option<Timestamp>,
+}
+
+/// Reads a policy as it is saved: the name of a preset, or a document.
+///
+/// # Errors
+/// Says which field is wrong, or which preset may have been meant.
+pub fn read_policy(saved: &Value) -> Result<Read, ReadError> {
+    match saved {
+        Value::String(name) => match policy::preset(name) {
+            Ok(preset) => Ok(Read::from(preset)),
+            Err(unknown) => Err(ReadError::Syntax(unknown.to_string())),
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            policy::read_value(saved.clone()).map(|preset| Read::from(&preset))
+        }
+    }
+}
+
+impl From<&Preset> for Read {
+    fn from(preset: &Preset) -> Self {
+        Self {
+            policy: Arc::new(preset.policy.clone()),
+            defaults: Arc::new(preset.endpoint.clone()),
+        }
+    }
+}
+
+impl Roster {
+    /// Reads a roster from what the catalog returns.
+    #[must_use]
+    pub fn read(application: ApplicationKey, fan_out: FanOut, policies: &Policies) -> Self {
+        let own = fan_out.policy.as_ref().and_then(|saved| read_policy(saved).ok());
+        let defaults = own.as_ref().map_or(&policies.server.defaults, |own| &own.defaults);
+        let read = |view| Arc::new(Member::read(view, defaults));
+        Self {
+            application,
+            revision: fan_out.revision,
+            members: fan_out.endpoints.into_iter().map(read).collect(),
+            policy: own.map(|own| own.policy),
+        }
+    }
+
+    /// Finds an endpoint.
+    #[must_use]
+    pub fn member(&self, endpoint: EndpointKey) -> Option<&Arc<Member>> {
+        let place = self.members.binary_search_by_key(&endpoint, |member| member.key());
+        place.ok().and_then(|place| self.members.get(place))
+    }
+
+    /// Makes one delivery for each endpoint that gets a message.
+    #[must_use]
+    pub fn fan_out(&self, facts: &Facts<'_>, policies: &Policies) -> Vec<NewDelivery> {
+        let fits = |member: &&Arc<Member>| {
+            let filter = member.filter.as_ref();
+            filter.is_some_and(|filter| filter.matches(facts.event_type, facts.channels))
+        };
+        let deliver = |member: &Arc<Member>| {
+            let state = match member.view.endpoint.state.reception() {
+                Reception::None => return None,
+                Reception::Dead(cause) => FirstState::Dead(cause),
+                Reception::Pending => FirstState::Pending(self.first(member, facts, policies)),
+            };
+            let endpoint = &member.view.endpoint;
+            let (partition, order) = (endpoint.partition, endpoint.order);
+            Some(NewDelivery { endpoint: endpoint.key, partition, order, state })
+        };
+        self.members.iter().filter(fits).filter_map(deliver).collect()
+    }
+
+    /// Returns the policy that applies to a delivery: the nearest one, from the message outwards.
+    #[must_use]
+    pub fn applicable<'a>(
+        &'a self,
+        member: &'a Member,
+        event_type: &str,
+        message: Option<&'a Arc<Policy>>,
+        policies: &'a Policies,
+    ) -> &'a Arc<Policy> {
+        message
+            .or(member.policy.as_ref())
+            .or_else(|| policies.event_types.get(event_type))
+            .or(self.policy.as_ref())
+            .unwrap_or(&policies.server.policy)
+    }
+
+    fn first(&self, member: &Member, facts: &Facts<'_>, policies: &Policies) -> Pending {
+        let policy = self.applicable(member, facts.event_type.as_str(), facts.policy, policies);
+        let due = facts.deliver_at.unwrap_or(facts.received_at).max(facts.received_at);
+        Pending::fresh(&policy.limits, due)
+    }
+}
+
+impl Member {
+    fn read(view: EndpointView, defaults: &Arc<EndpointDefaults>) -> Self {
+        let settings = &view.endpoint.settings;
+        let mut complaint = None;
+        let own = settings.policy.as_ref().and_then(|saved| {
+            read_policy(saved).map_err(|error| complaint = Some(error.to_string())).ok()
+        });
+        let filter = read_filter(&settings.event_types, &settings.channels);
+        Self {
+            defaults: Arc::clone(own.as_ref().map_or(defaults, |own| &own.defaults)),
+            policy: own.map(|own| own.policy),
+            filter,
+            complaint,
+            view,
+        }
+    }
+
+    /// Returns its row.
+    #[must_use]
+    pub const fn key(&self) -> EndpointKey {
+        self.view.endpoint.key
+    }
+
+    /// Returns the most attempts in flight that it allows.
+    #[must_use]
+    pub fn in_flight(&self) -> NonZeroU32 {
+        let own = self.view.endpoint.settings.in_flight.and_then(NonZeroU32::new);
+        own.unwrap_or(self.defaults.in_flight)
+    }
+
+    /// Returns the most attempts per second that it allows.
+    #[must_use]
+    pub fn rate(&self) -> Rate {
+        let own = self.view.endpoint.settings.rate;
+        own.and_then(|own| Rate::per_second(own.into()).ok()).unwrap_or(self.defaults.rate)
+    }
+}
+
+/// Names that no longer read match nothing; a list of such names alone must not match everything.
+fn read_filter(event_types: &[String], channels: &[String]) -> Option<Filter> {
+    let patterns = event_types.iter().filter_map(|text| EventTypePattern::parse(text).ok());
+    let filter = Filter {
+        event_types: patterns.collect(),
+        channels: channels.iter().filter_map(|text| Channel::parse(text).ok()).collect(),
+    };
+    let emptied = filter.event_types.is_empty() && !event_types.is_empty()
+        || filter.channels.is_empty() && !channels.is_empty();
+    (!emptied).then_some(filter)
+}

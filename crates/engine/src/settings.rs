@@ -1,0 +1,72 @@
+//! An engine's limits, each with its name and default.
+
+use std::time::Duration;
+
+use store::keys::Node;
+
+/// What an engine may use, and how often it looks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Its name in the fleet.
+    pub node: Node,
+    /// The most partitions one node takes; all of them by default.
+    pub partitions: u8,
+    /// The most attempts in flight, over all endpoints.
+    pub in_flight: u32,
+    /// An attempt that runs longer than this counts as hanging. Hanging attempts may hold half of
+    /// `in_flight`; beyond that only endpoints whose last attempt ended within this time may start.
+    pub hanging_after: Duration,
+    /// The most attempts whose settle has not committed yet. At the limit nothing is started.
+    pub settling: u32,
+    /// The most deliveries of one endpoint in memory.
+    pub window: u32,
+    /// The most payload bytes in memory, over all endpoints.
+    pub payload_bytes: u64,
+    /// The most loads that run at once.
+    pub loads: u32,
+    /// A retry that is due within this time stays in memory; a later one is loaded when due.
+    pub kept_within: Duration,
+    /// How often the store is walked for endpoints that memory has wrong or does not know.
+    pub walk_every: Duration,
+    /// How often requests from other nodes are read.
+    pub requests_every: Duration,
+    /// How old a roster may become before it is read again.
+    pub roster_age: Duration,
+    /// The most endpoints in the rosters that are kept in memory while nothing uses them.
+    pub rosters: u32,
+    /// How often the lease is renewed.
+    pub renew_every: Duration,
+    /// Without a renewal for this long nothing is started and what is in flight is aborted. It is
+    /// counted from before the renewal was sent.
+    pub lease_trusted: Duration,
+    /// The most deliveries buried in one step of upkeep.
+    pub bury_chunk: u32,
+    /// How many panics of ours a delivery may cause before it is buried as poison.
+    pub panics: u32,
+}
+
+impl Settings {
+    /// Returns the defaults for a node.
+    #[must_use]
+    pub fn of(node: Node) -> Self {
+        Self {
+            node,
+            partitions: domain::partition::PARTITIONS,
+            in_flight: 1_024,
+            hanging_after: Duration::from_secs(1),
+            settling: 4_096,
+            window: 256,
+            payload_bytes: 64 << 20,
+            loads: 8,
+            kept_within: Duration::from_secs(10),
+            walk_every: Duration::from_secs(5),
+            requests_every: Duration::from_secs(1),
+            roster_age: Duration::from_secs(30),
+            rosters: 50_000,
+            renew_every: Duration::from_secs(2),
+            lease_trusted: Duration::from_secs(7),
+            bury_chunk: 200,
+            panics: 3,
+        }
+    }
+}
