@@ -8,6 +8,7 @@
 //! - [`committer`]: carries waiting work to the store, batch by batch
 //! - `lab`: what a policy does to a receiver, on virtual time
 //! - [`clock`]: the only place that tells the time; `dice`: where throws come from
+//! - [`transport`]: the one way out
 //! - `words`: numbers as people say them
 
 mod bench;
@@ -16,4 +17,5 @@ pub mod clock;
 pub mod committer;
 mod dice;
 mod lab;
+pub mod transport;
 mod words;
