@@ -111,3 +111,14 @@ pub enum End {
     /// Our own code panicked while making it.
     Panicked,
 }
+
+impl End {
+    /// Tells whether the attempt counts for nothing: we stopped it, or failed ourselves.
+    #[must_use]
+    pub fn costs_nothing(&self) -> bool {
+        match self {
+            Self::Recorded(record) => record.outcome == domain::outcome::Outcome::Interrupted,
+            Self::Panicked => true,
+        }
+    }
+}

@@ -18,4 +18,6 @@ pub mod committer;
 mod dice;
 mod lab;
 pub mod transport;
+pub mod node;
+mod replay;
 mod words;

@@ -8,6 +8,8 @@ mod bench;
 #[cfg(test)]
 mod binary;
 #[cfg(test)]
+mod node;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod tidy;
