@@ -11,3 +11,5 @@ mod binary;
 mod policy;
 #[cfg(test)]
 mod tidy;
+#[cfg(test)]
+mod transport;
