@@ -13,3 +13,5 @@ mod node;
 mod policy;
 #[cfg(test)]
 mod tidy;
+#[cfg(test)]
+mod transport;
