@@ -107,10 +107,6 @@ impl Play {
 
     fn step(&mut self, event: Event) {
         self.steps += 1;
-        if self.steps > 199_900 {
-            let text = format!("{event:?}");
-            println!("{:?} {}", self.scene.now.elapsed, &text[..text.len().min(250)]);
-        }
         assert!(self.steps < 200_000, "the engine wakes itself without end");
         let mut effects = Vec::new();
         self.scene.engine.step(self.scene.now, event, &mut effects);
@@ -170,10 +166,12 @@ impl Play {
                 most: 1,
                 most_bytes: 0,
             };
-            let head = self.scene.store.load(load).deliveries.remove(0).key;
-            // Those accepted at the same time have no order among them.
-            let moment = |key| self.accepted.iter().find(|(one, _)| *one == key).unwrap().1;
-            assert!(moment(head) >= moment(key), "{head:?} was before {key:?}");
+            // One that was cancelled a moment ago may still be sent once.
+            if let Some(head) = self.scene.store.load(load).deliveries.first() {
+                let head = head.key;
+                let moment = |key| self.accepted.iter().find(|(one, _)| *one == key).unwrap().1;
+                assert!(moment(head) >= moment(key), "{head:?} was before {key:?}");
+            }
         }
         self.flying.insert(key, (sending.attempt, false));
         let most = if self.throw(10) == 0 { 3_000 } else { 100 };
@@ -221,9 +219,10 @@ impl Play {
             let at = self.after(50);
             return self.plan(at, Item::Answers(unanswered(&effect, now)));
         }
-        let next = match &effect {
-            Effect::Settle { settle, .. } => Some((settle.key, settle.next)),
-            _ => None,
+        let next = if let Effect::Settle { settle, .. } = &effect {
+            Some((settle.key, settle.next))
+        } else {
+            None
         };
         let failure = unanswered(&effect, now);
         let mut answer = self.scene.answer(effect);
@@ -315,7 +314,14 @@ fn unanswered(effect: &Effect, asked_at: Duration) -> Event {
         Effect::ReadRoster(application) => {
             Event::Roster { application: *application, answer: Err(Unanswered) }
         }
-        _ => Event::TimePassed,
+        Effect::Send(_)
+        | Effect::Abort(_)
+        | Effect::Settle { .. }
+        | Effect::Upkeep { .. }
+        | Effect::Disable { .. }
+        | Effect::Announce(_)
+        | Effect::WakeAt(_)
+        | Effect::Stopped => Event::TimePassed,
     }
 }
 
@@ -355,7 +361,7 @@ fn play(world: World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 0, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_sent_twice_and_nothing_is_forgotten(
