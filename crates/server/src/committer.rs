@@ -187,7 +187,7 @@ async fn commit(queue: &dyn Queue, cut: Cut<AcceptTicket, SettleTicket, UpkeepTi
     let (accepts, accept_replies) = parted(cut.accepts);
     let (settles, settle_replies) = parted(cut.settles);
     let (upkeep, upkeep_replies) = parted(cut.upkeep);
-    match queue.commit(Batch { accepts, settles, upkeep }).await {
+    match queue.commit(Arc::new(Batch { accepts, settles, upkeep })).await {
         Ok(Committed { accepts, settles, upkeep }) => {
             answer(accept_replies, accepts);
             answer(settle_replies, settles);
@@ -238,8 +238,8 @@ fn rows_of_upkeep(upkeep: &Upkeep) -> u32 {
         Upkeep::Bury(bury) => bury.messages.len(),
         Upkeep::Replay(replay) => replay.deliveries.len(),
         Upkeep::Consume { requests, .. } => requests.len(),
-        Upkeep::RollUp(rollups) => rollups.len(),
-        Upkeep::Run { .. } | Upkeep::Ask(_) => 1,
+        Upkeep::RollUp { rollups, .. } => rollups.len(),
+        Upkeep::Run { .. } | Upkeep::Ask { .. } => 1,
         Upkeep::Prune { most, .. } => return *most,
     };
     u32::try_from(rows).unwrap_or(u32::MAX)
