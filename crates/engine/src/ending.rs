@@ -224,7 +224,7 @@ impl Engine {
         self.look(at, act);
     }
 
-    fn bury_poison(&mut self, key: DeliveryKey, act: &mut Act<'_>) {
+    pub(crate) fn bury_poison(&mut self, key: DeliveryKey, act: &mut Act<'_>) {
         let at = (key.application, key.endpoint);
         self.bury_waiting(at, Cause::Poison, act, |row| row.key == key);
     }

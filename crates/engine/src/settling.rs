@@ -52,6 +52,11 @@ impl Engine {
             (Settled::Applied { turn: None } | Settled::Missing | Settled::Fenced, _) => {
                 window.settled(key.message);
             }
+            (Settled::Refused, _) => {
+                // It was sent and cannot be recorded; sending it again would go on for ever.
+                window.wait_again(delivery, room);
+                self.bury_poison(key, act);
+            }
         }
         self.look(at, act);
     }

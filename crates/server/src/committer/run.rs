@@ -81,7 +81,7 @@ async fn commit(shared: &Shared, cut: Tickets) -> bool {
     let replies = Replies { accepts: for_accepts, settles: for_settles, upkeep: for_upkeep };
     let batch = Arc::new(Batch { accepts, settles, upkeep });
     let issued_at = shared.settings.clock.now();
-    let result = shared.settings.queue.commit(Batch::clone(&batch)).await;
+    let result = shared.settings.queue.commit(Arc::clone(&batch)).await;
     // The store has let go of it by now; if not, that costs a copy.
     let batch = Arc::try_unwrap(batch).unwrap_or_else(|batch| Batch::clone(&batch));
     match result {

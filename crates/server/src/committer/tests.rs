@@ -42,7 +42,7 @@ struct Slow {
 }
 
 impl Queue for Slow {
-    fn commit(&self, batch: Batch) -> Answer<'_, Committed> {
+    fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(20)).await;
             self.commits.fetch_add(1, Ordering::Relaxed);

@@ -64,7 +64,7 @@ pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written
         Effect::Disable { application, endpoint, reason } => ask(world, async move |world| {
             loop {
                 let at = world.timeline.rows();
-                let _ = (at, reason); match world.catalog.running(application, endpoint).await {
+                match world.catalog.disable_endpoint(application, endpoint, reason, at).await {
                     Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN_AFTER).await,
                     Ok(_) | Err(_) => break,
                 }

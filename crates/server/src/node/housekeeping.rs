@@ -33,7 +33,7 @@ pub(super) async fn prune(world: Arc<World>) {
     loop {
         let wait = match prune_once(&world).await {
             Some(Done::Changed(rows)) if rows > 0 => WHILE_PRUNING,
-            Some(Done::Changed(_) | Done::Fenced) | None => BETWEEN_PRUNING,
+            Some(Done::Changed(_) | Done::Fenced | Done::Refused(_)) | None => BETWEEN_PRUNING,
         };
         tokio::time::sleep(wait).await;
     }

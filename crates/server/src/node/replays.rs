@@ -93,6 +93,7 @@ async fn step(
             Ok(walked.reached.is_some())
         }
         Ok(Done::Fenced) => Ok(false),
+        Ok(Done::Refused(text)) => Err(store::Error::Refused(text)),
         Err(error) => Err(store::Error::Unavailable { text: error.to_string(), source: None }),
     }
 }

@@ -7,9 +7,10 @@ use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use engine::Number;
 use store::ledger::{BUCKETS, bucket};
-use store::queue::{Minute, NextState, Rollup, Settle, Settled, Subject, Upkeep};
+use store::queue::{Minute, NextState, Once, Rollup, Settle, Settled, Subject, Upkeep};
 
 use super::World;
+use crate::dice;
 
 /// The most sums in one step of upkeep.
 const CHUNK: usize = 64;
@@ -76,7 +77,7 @@ impl Sums {
         let ended = match answer {
             Settled::Applied { .. } => true,
             Settled::LeftAlone => false,
-            Settled::Fenced | Settled::Missing => return,
+            Settled::Fenced | Settled::Missing | Settled::Refused => return,
         };
         for subject in share.subjects {
             if state.sums.len() >= MOST {
@@ -99,7 +100,11 @@ impl Sums {
     pub(super) async fn flush(&self, world: &World) {
         let sums: Vec<Rollup> = std::mem::take(&mut self.lock().sums).into_values().collect();
         for chunk in sums.chunks(CHUNK) {
-            if let Err(error) = world.committer.upkeep(Upkeep::RollUp(chunk.to_vec())).await {
+            let mut id = [0; 16];
+            dice::entropy(&mut id);
+            let once = Once { at: world.timeline.rows(), id };
+            let step = Upkeep::RollUp { once, rollups: chunk.to_vec() };
+            if let Err(error) = world.committer.upkeep(step).await {
                 tracing::warn!(%error, "sums were not written");
                 return;
             }

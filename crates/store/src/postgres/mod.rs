@@ -44,6 +44,7 @@ use self::failure::Failure;
 use self::link::{Access, Pool, Transaction};
 use self::tls::Connector;
 use self::wake::Wake;
+use crate::damage::Notes;
 use crate::{Answer, Error, Vault, limits};
 
 /// How a store in PostgreSQL is opened.
@@ -89,6 +90,7 @@ pub struct Postgres {
     pool: Arc<Pool>,
     wake: Wake,
     vault: Vault,
+    notes: Notes,
     patience: Duration,
     dead_letter_retention: Duration,
 }
@@ -119,6 +121,7 @@ impl Postgres {
             pool,
             wake,
             vault,
+            notes: Notes::default(),
             patience,
             dead_letter_retention,
         })

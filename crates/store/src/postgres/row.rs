@@ -89,6 +89,25 @@ pub(super) fn write<T: serde::Serialize>(what: &str, document: &T) -> Result<Str
     serde_json::to_string(document).map_err(|error| damaged(what, error))
 }
 
+/// Says of a damaged row which one it is, as far as its columns tell.
+pub(super) fn at_row(row: &Row, error: Error) -> Error {
+    let Error::Damaged { what, text } = error else {
+        return error;
+    };
+    let numbers = ["application", "endpoint", "message", "key", "minute"];
+    let mut told: Vec<String> = numbers
+        .iter()
+        .filter_map(|name| Some(format!("{name} {}", row.try_get::<_, i64>(*name).ok()?)))
+        .collect();
+    if let Ok(id) = row.try_get::<_, &[u8]>("id") {
+        told.push(format!(
+            "id {}",
+            id.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        ));
+    }
+    Error::Damaged { what: format!("{what} of the row of {}", told.join(", ")), text }
+}
+
 /// Reports a column that does not read as it should.
 pub(super) fn damaged(what: &str, text: impl std::fmt::Display) -> Error {
     Error::Damaged { what: format!("column `{what}`"), text: text.to_string() }

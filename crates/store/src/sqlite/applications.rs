@@ -81,7 +81,7 @@ pub(super) fn list(
         at: walk::at_id,
         page,
     };
-    walk::page(reading.connection, list, |row| {
+    walk::page(reading.connection, reading.notes, list, |row| {
         let application = of(row)?;
         Ok((application.id, Some(application)))
     })

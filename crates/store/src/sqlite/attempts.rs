@@ -53,7 +53,7 @@ pub(super) fn of_endpoint(
         at: walk::at_id,
         page,
     };
-    walk::page(reading.connection, list, |row| {
+    walk::page(reading.connection, reading.notes, list, |row| {
         let id = codec::id(row, "id")?;
         let its_own = ApplicationKey(row.get("application")?) == application;
         if !its_own || !wanted(row, filter)? {

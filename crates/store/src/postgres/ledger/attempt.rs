@@ -58,7 +58,7 @@ pub(super) async fn list(
     filter: AttemptFilter,
     page: Page<AttemptId>,
 ) -> Result<Listed<AttemptEntry, AttemptId>, Failure> {
-    let mut walk = Walk::new(page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Order::Descending);
     let mut transaction = store.read().await?;
     let result = walk_list(&mut transaction, place, &filter, &mut walk).await;
     transaction.end(result).await?;
@@ -70,7 +70,7 @@ async fn walk_list(
     transaction: &mut Transaction<'_>,
     (application, endpoint): (ApplicationKey, EndpointKey),
     filter: &AttemptFilter,
-    walk: &mut Walk<AttemptEntry, AttemptId>,
+    walk: &mut Walk<'_, AttemptEntry, AttemptId>,
 ) -> Result<(), Failure> {
     let statement = "\
         select a.*, m.id as message_id, m.event_type \
@@ -89,11 +89,10 @@ async fn walk_list(
             single(rows, Type::INT8),
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
-        let entries = rows.iter().map(|row| {
+        walk.take(&rows, |row| {
             let entry = entry(row)?;
             Ok((entry.record.id, Some(entry).filter(|entry| is_wanted(entry, filter))))
-        });
-        walk.take(entries.collect::<Result<_, Error>>()?);
+        })?;
     }
     Ok(())
 }

@@ -148,7 +148,7 @@ impl World {
     }
 
     async fn sums(&self, subject: Subject) -> String {
-        let (from, to) = (Minute(0), Minute::of(NOW));
+        let (from, to) = (Minute::of(NOW), Minute(i64::MAX));
         let sums = self.store().ledger.rollups(subject, from, to).await.unwrap();
         let worded = sums.into_iter().map(|sum| {
             let Rollup { minute, succeeded, failed, delivered, dead, mut latencies, .. } = sum;

@@ -92,7 +92,7 @@ impl Worker {
 
     /// Commits a batch, and returns what the store promised by answering.
     pub(crate) async fn commit(&self, batch: Batch) -> Result<Vec<Promised>, Error> {
-        let answers = self.store.queue.commit(batch.clone()).await?;
+        let answers = self.store.queue.commit(batch.clone().into()).await?;
         let mut promised = Vec::new();
         for (accept, answer) in batch.accepts.iter().zip(&answers.accepts) {
             let Accepted::New { message, .. } = answer else {
