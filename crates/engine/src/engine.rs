@@ -146,6 +146,7 @@ impl Engine {
             Event::Upkept { step, answer } => self.upkept(step, answer, act),
             Event::Disabled { endpoint } => self.disabled(endpoint, act),
             Event::Requests(answer) => self.requested(answer, act),
+            Event::Asked => self.requests.read_soon(),
             Event::Woken(partitions) => self.walks.wake(partitions),
             Event::Stop => self.stop(act),
             Event::StopNow => self.stop_now(act),

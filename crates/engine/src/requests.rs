@@ -38,6 +38,11 @@ impl Requests {
         self.reading.is_none().then_some(self.next)
     }
 
+    /// Has them read as soon as a reading that is on its way has answered.
+    pub(crate) fn read_soon(&mut self) {
+        self.next = Duration::ZERO;
+    }
+
     /// Takes in that requests are removed from the store.
     pub(crate) fn consumed(&mut self, requests: &[i64], now: Duration) {
         for number in requests {

@@ -5,6 +5,7 @@
 
 mod bench;
 mod policy;
+pub mod serve;
 mod table;
 
 use std::io::{self, Write};
@@ -36,6 +37,8 @@ enum Command {
     /// Look at retry policies and try them out
     #[command(subcommand)]
     Policy(policy::Command),
+    /// Start the server
+    Serve(serve::Arguments),
 }
 
 /// Why a command did not do what it was asked.
@@ -70,6 +73,7 @@ impl Arguments {
         let done = match self.command {
             Command::Bench(command) => command.run(&mut streams),
             Command::Policy(command) => command.run(&mut streams),
+            Command::Serve(arguments) => serve::run_command(&arguments, &mut streams),
         };
         let flushed = done.and_then(|()| out.flush().map_err(Failure::from));
         flushed.map_or_else(|failure| report(&failure, &mut err), |()| ExitCode::SUCCESS)

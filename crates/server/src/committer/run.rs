@@ -8,7 +8,8 @@ use store::queue::{Accepted, Batch, Committed, Done, Settled};
 
 use super::weight::{rows_of_upkeep, weight_of_settle};
 use super::{
-    AcceptTicket, Counts, Listener, Rejected, Reply, SettleTicket, Shared, Ticket, Transactions, UpkeepTicket,
+    AcceptTicket, Counts, Listener, Rejected, Reply, SettleTicket, Shared, Ticket, Transactions,
+    UpkeepTicket,
 };
 
 /// The wait after a batch that failed; it doubles with each further one.

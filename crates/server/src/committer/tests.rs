@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::ids::MessageId;
 use domain::partition::Partition;
+use engine::lanes::Weight;
 use store::Answer;
 use store::keys::{Lease, MessageKey, Node};
-use engine::lanes::Weight;
 use store::queue::{Batch, Committed, Load, Loaded, NewMessage, Renewal, Request};
 
 use super::*;

@@ -69,7 +69,14 @@ impl Drop for Attempts {
 async fn make(world: Arc<World>, sending: Box<Sending>, dice: Dice) {
     let began_at = world.timeline.rows();
     let inbox = Arc::clone(&world.inbox);
-    let mut promise = Promise { inbox, number: sending.attempt, trigger: sending.trigger, began_at, dice, kept: false };
+    let mut promise = Promise {
+        inbox,
+        number: sending.attempt,
+        trigger: sending.trigger,
+        began_at,
+        dice,
+        kept: false,
+    };
     let mut record = world.carrier.carry(&sending).await;
     // The transport knows our own clock only; rows are on the store's.
     record.began_at = began_at;

@@ -92,7 +92,8 @@ impl Core {
                 Life::Stopped => return true,
                 Life::Panicked => return false,
             }
-            let wait = self.wake_at.map(|at| at.saturating_sub(self.world.timeline.moment().elapsed));
+            let wait =
+                self.wake_at.map(|at| at.saturating_sub(self.world.timeline.moment().elapsed));
             tokio::select! {
                 biased;
                 () = self.world.inbox.wait() => {}
@@ -179,6 +180,7 @@ impl Core {
             | Event::Upkept { .. }
             | Event::Disabled { .. }
             | Event::Requests(_)
+            | Event::Asked
             | Event::Woken(_)
             | Event::Stop
             | Event::StopNow => {}

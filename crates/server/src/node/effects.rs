@@ -55,12 +55,13 @@ pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written
         Effect::ReadRequests(partitions) => ask(world, async move |world| {
             Event::Requests(answered("requests", world.queue.requests(partitions).await))
         }),
-        Effect::Load { load, what } => ask(world, async move |world| {
-            Event::Loaded { load, answer: answered("load", world.queue.load(what).await) }
+        Effect::Load { load, what } => ask(world, async move |world| Event::Loaded {
+            load,
+            answer: answered("load", world.queue.load(what).await),
         }),
-        Effect::ReadRoster(application) => ask(world, async move |world| {
-            roster(&world, application).await
-        }),
+        Effect::ReadRoster(application) => {
+            ask(world, async move |world| roster(&world, application).await)
+        }
         Effect::Disable { application, endpoint, reason } => ask(world, async move |world| {
             loop {
                 let at = world.timeline.rows();
@@ -109,7 +110,11 @@ fn answered<T>(verb: &'static str, answer: Result<T, store::Error>) -> Result<T,
 fn announce(world: &World, announcement: Announcement) {
     match &announcement {
         Announcement::Disabled { endpoint, reason, .. } => {
-            tracing::warn!(endpoint.row = endpoint.0, reason = reason.word(), "an endpoint is disabled");
+            tracing::warn!(
+                endpoint.row = endpoint.0,
+                reason = reason.word(),
+                "an endpoint is disabled"
+            );
         }
         Announcement::Tripped { endpoint, .. } => {
             tracing::warn!(endpoint.row = endpoint.0, "a breaker tripped");
@@ -125,7 +130,11 @@ fn announce(world: &World, announcement: Announcement) {
             tracing::info!(partitions = partitions.len(), "partitions lost or given back");
         }
         Announcement::Warned { endpoint, level, .. } => {
-            tracing::info!(endpoint.row = endpoint.0, percent = level.percent(), "an endpoint fails");
+            tracing::info!(
+                endpoint.row = endpoint.0,
+                percent = level.percent(),
+                "an endpoint fails"
+            );
         }
         Announcement::Closed { endpoint, .. } => {
             tracing::info!(endpoint.row = endpoint.0, "a breaker closed");

@@ -76,7 +76,7 @@ pub(super) async fn policies(world: Arc<World>) {
             }
             Err(error) => tracing::warn!(%error, "event types could not be read"),
         }
-        tokio::time::sleep(POLICIES_EVERY).await;
+        let _called = tokio::time::timeout(POLICIES_EVERY, world.event_types.notified()).await;
     }
 }
 

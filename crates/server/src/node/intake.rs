@@ -4,14 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::names::{Channel, EventTypeName};
+use domain::partition::Partition;
 use domain::policy::Policy;
 use domain::time::Timestamp;
+use engine::Event;
 use engine::roster::Facts;
-use store::keys::ApplicationKey;
-use store::queue::{Accept, Accepted, NewMessage};
+use store::keys::{ApplicationKey, EndpointKey};
+use store::queue::{Accept, Accepted, NewMessage, Once, Request, Upkeep};
 
-use super::Intake;
+use super::{Intake, effects};
 use crate::committer::Rejected;
+use crate::dice;
 
 /// How often a message is fanned out again because its application changed meanwhile.
 const MOST_FAN_OUTS: u32 = 16;
@@ -33,6 +36,8 @@ pub struct Draft {
     pub deliver_at: Option<Timestamp>,
     /// The hash of its idempotency key.
     pub idempotency: Option<[u8; 32]>,
+    /// The only endpoint that gets it, whatever its filter says; all that fit if none is named.
+    pub only: Option<EndpointKey>,
 }
 
 /// Why a message was not taken in.
@@ -75,7 +80,10 @@ impl Intake {
                 received_at: draft.message.received_at,
                 deliver_at: draft.deliver_at,
             };
-            let deliveries = roster.fan_out(&facts, &policies);
+            let deliveries = match draft.only {
+                None => roster.fan_out(&facts, &policies),
+                Some(only) => roster.fan_out_to(only, &facts, &policies).into_iter().collect(),
+            };
             let fifo = |it: &store::queue::NewDelivery| it.order == store::queue::Order::Fifo;
             if draft.deliver_at.is_some() && deliveries.iter().any(fifo) {
                 return Err(NotTaken::FifoDeliverAt);
@@ -103,6 +111,47 @@ impl Intake {
             }
         }
         Err(NotTaken::Unsettled)
+    }
+
+    /// Hears that an application's endpoints changed here.
+    pub fn changed(&self, application: ApplicationKey) {
+        self.world.rosters.forget(application);
+        let world = Arc::clone(&self.world);
+        tokio::spawn(async move {
+            let event = effects::roster(&world, application).await;
+            world.inbox.post(event);
+        });
+    }
+
+    /// Leaves a request for whoever owns an endpoint's partition.
+    ///
+    /// # Errors
+    /// If it was not written.
+    pub async fn ask(&self, request: Request) -> Result<(), Rejected> {
+        let mut id = [0; 16];
+        dice::entropy(&mut id);
+        let partition = request.partition;
+        let once = Once { at: request.at, id };
+        self.world.committer.upkeep(Upkeep::Ask { once, request }).await?;
+        self.asked(partition);
+        Ok(())
+    }
+
+    /// Hears that a request waits for whoever owns a partition.
+    pub fn asked(&self, partition: Partition) {
+        if self.world.inbox.owns(partition) {
+            self.world.inbox.post(Event::Asked);
+        }
+    }
+
+    /// Hears that policies of event types changed here.
+    pub fn event_types_changed(&self) {
+        self.world.event_types.notify_one();
+    }
+
+    /// Hears that a replay task was started here.
+    pub fn replay_started(&self) {
+        self.world.replays.notify_one();
     }
 
     /// Returns the time of the rows, for `received_at` and all that the catalog writes.

@@ -36,8 +36,8 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
 
 pub use self::attempts::{Carrier, Outward};
-pub use self::intake::{Draft, NotTaken};
 use self::inbox::Inbox;
+pub use self::intake::{Draft, NotTaken};
 use self::rosters::Rosters;
 use self::sums::Sums;
 use self::timeline::Timeline;
@@ -105,6 +105,8 @@ pub(crate) struct World {
     pub(crate) leases: watch::Sender<BTreeMap<Partition, Epoch>>,
     /// Called when a replay task was started here.
     pub(crate) replays: Notify,
+    /// Called when policies of event types changed here.
+    pub(crate) event_types: Notify,
     pub(crate) announcements: broadcast::Sender<Announcement>,
 }
 
@@ -136,6 +138,7 @@ impl Node {
             sums: Sums::default(),
             leases: watch::Sender::new(BTreeMap::new()),
             replays: Notify::new(),
+            event_types: Notify::new(),
             announcements: broadcast::Sender::new(ANNOUNCEMENTS),
         });
         let mut tasks = vec![tokio::spawn(housekeeping::policies(Arc::clone(&world)))];
@@ -153,6 +156,12 @@ impl Node {
     #[must_use]
     pub fn announcements(&self) -> broadcast::Receiver<Announcement> {
         self.world.announcements.subscribe()
+    }
+
+    /// Returns a clock that tells the time of the rows.
+    #[must_use]
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.world.timeline) as _
     }
 
     /// Returns a handle for whoever takes messages in.

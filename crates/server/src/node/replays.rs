@@ -9,14 +9,16 @@ use std::time::Duration;
 use domain::delivery::Pending;
 use domain::ids::EndpointId;
 use domain::partition::Partition;
+use domain::time::Timestamp;
 use engine::{Event, Roster};
+use store::catalog::Name;
 use store::keys::{DeliveryKey, EndpointKey, Lease, MessageKey};
 use store::ledger::{DeliveryEntry, DeliveryFilter, Task, TaskState};
 use store::page::{From, Page};
 use store::queue::{Done, Order, Replay, Upkeep};
 
 use super::World;
-use crate::replay::Choice;
+use crate::replay::{Wish, read_selection};
 
 /// The most deliveries that one chunk looks at.
 const CHUNK: u32 = 500;
@@ -66,11 +68,7 @@ fn lease_for(world: &World, task: &Task) -> Option<Lease> {
 }
 
 /// Does one chunk; tells whether there is more.
-async fn step(
-    world: &World,
-    id: &domain::ids::TaskId,
-    lease: Lease,
-) -> Result<bool, store::Error> {
+async fn step(world: &World, id: &domain::ids::TaskId, lease: Lease) -> Result<bool, store::Error> {
     let task = world.ledger.task(*id).await?;
     if task.state == TaskState::Finished {
         return Ok(false);
@@ -106,9 +104,9 @@ struct Walked {
 }
 
 async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
-    let choice: Choice = serde_json::from_value(task.selection.clone()).map_err(|error| {
+    let wish = read_selection(&task.selection).ok_or_else(|| {
         let what = format!("the selection of task {}", task.id);
-        store::Error::Damaged { what, text: error.to_string() }
+        store::Error::Damaged { what, text: "it was written by another version".to_owned() }
     })?;
     let roster = match world.rosters.current(task.application).await {
         Ok(roster) => roster,
@@ -116,16 +114,48 @@ async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
         Err(error) => return Err(error),
     };
     let (entries, reached) = match task.endpoint {
+        _ if !wish.selection.ids.is_empty() => (named(world, task, &wish).await?, None),
         Some(endpoint) => of_endpoint(world, task, endpoint).await?,
         None => dead_letters(world, task).await?,
     };
-    let over = entries.last().is_some_and(|last| choice.ends_before(last.received_at));
+    let over = entries.last().is_some_and(|last| wish.ends_before(last.received_at));
     let now = world.timeline.rows();
-    let meant = |entry: &DeliveryEntry| pending_again(world, &roster, &choice, entry, now);
-    Ok(Walked {
-        chosen: entries.iter().filter_map(meant).collect(),
-        reached: reached.filter(|_| !over),
-    })
+    let mut chosen = Vec::new();
+    for entry in &entries {
+        let Some(again) = pending_again(world, &roster, &wish, (entry, now)) else { continue };
+        if on_channel(world, &wish, entry).await? {
+            chosen.push(again);
+        }
+    }
+    Ok(Walked { chosen, reached: reached.filter(|_| !over) })
+}
+
+/// Finds the deliveries that a task names one by one.
+async fn named(
+    world: &World,
+    task: &Task,
+    wish: &Wish,
+) -> Result<Vec<DeliveryEntry>, store::Error> {
+    let mut entries = Vec::new();
+    for id in &wish.selection.ids {
+        match world.ledger.delivery(task.application, *id).await {
+            Ok(entry) => entries.push(entry),
+            Err(store::Error::Missing(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(entries)
+}
+
+/// Tells whether a delivery's message is on the channel that a task names, if it names one.
+async fn on_channel(
+    world: &World,
+    wish: &Wish,
+    entry: &DeliveryEntry,
+) -> Result<bool, store::Error> {
+    let Some(channel) = &wish.channel else { return Ok(true) };
+    let found = world.ledger.message(entry.key.application, Name::Id(entry.message)).await?;
+    Ok(found.channels.contains(channel))
 }
 
 /// Walks one endpoint's deliveries downwards.
@@ -172,13 +202,12 @@ async fn dead_letters(
 fn pending_again(
     world: &World,
     roster: &Roster,
-    choice: &Choice,
-    entry: &DeliveryEntry,
-    now: domain::time::Timestamp,
+    wish: &Wish,
+    (entry, now): (&DeliveryEntry, Timestamp),
 ) -> Option<(DeliveryKey, Partition, Order, Pending)> {
     let member = roster.member(entry.key.endpoint)?;
     let endpoint = &member.view.endpoint;
-    if !choice.means(entry, endpoint.id) {
+    if !wish.means(entry, endpoint.id) {
         return None;
     }
     let policies = world.rosters.policies();

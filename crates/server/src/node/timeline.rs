@@ -56,7 +56,8 @@ impl Timeline {
         let half = self.elapsed_at(own).saturating_sub(asked_at) / 2;
         let offset = store.as_micros() - own.before(half).as_micros();
         let before = self.offset.swap(offset, Ordering::Relaxed);
-        if offset.abs_diff(before) > u64::try_from(WORTH_A_WARNING.as_micros()).unwrap_or(u64::MAX) {
+        if offset.abs_diff(before) > u64::try_from(WORTH_A_WARNING.as_micros()).unwrap_or(u64::MAX)
+        {
             let seconds = offset / 1_000_000;
             tracing::warn!(seconds, "this machine's clock and the database's differ");
         }
@@ -64,5 +65,16 @@ impl Timeline {
 
     fn on_rows(&self, own: Timestamp) -> Timestamp {
         Timestamp::from_micros(own.as_micros().saturating_add(self.offset.load(Ordering::Relaxed)))
+    }
+}
+
+/// The rows' time for whoever writes rows, the wall clock for whoever makes ids.
+impl Clock for Timeline {
+    fn now(&self) -> Timestamp {
+        self.rows()
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.clock.wall()
     }
 }

@@ -4,9 +4,13 @@
 //! linked anew.
 
 #[cfg(test)]
+mod api;
+#[cfg(test)]
 mod bench;
 #[cfg(test)]
 mod binary;
+#[cfg(test)]
+mod config;
 #[cfg(test)]
 mod node;
 #[cfg(test)]

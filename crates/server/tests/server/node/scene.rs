@@ -167,6 +167,7 @@ impl Scene {
             policy: None,
             deliver_at: None,
             idempotency: None,
+            only: None,
         };
         let taken = self.intake.take_in(draft).await.unwrap();
         assert!(matches!(taken, Accepted::New { .. }), "{taken:?}");
@@ -216,7 +217,11 @@ impl Scene {
             application: self.store.application.key,
             endpoint: Some(self.store.endpoint.key),
             kind: TaskKind::Recover,
-            selection: json!({}),
+            selection: json!({
+                "ids": [], "endpoint": null, "causes": [], "status_class": null, "since": null,
+                "until": null, "states": "dead", "never_tried": false, "event_types": [],
+                "channel": null,
+            }),
             by: "scene".to_owned(),
             at: self.intake.now(),
         };
