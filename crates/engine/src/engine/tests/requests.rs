@@ -5,7 +5,7 @@ use domain::outcome::Outcome;
 use store::queue::{RequestKind, Trigger, Upkeep};
 
 use super::scene::{Kind, SECOND, Scene};
-use crate::Event;
+use crate::{Effect, Event};
 
 const OK: Outcome = Outcome::answered(200);
 const FAILED: Outcome = Outcome::answered(500);
@@ -42,6 +42,32 @@ fn a_cancelled_delivery_is_not_sent() {
     let key = scene.end(FAILED).delivery.key;
     scene.store.cancel(key, scene.now.rows).unwrap();
     scene.pass(20 * SECOND);
+    assert!(scene.flying.is_empty());
+}
+
+#[test]
+fn a_cancelled_delivery_is_not_sent_by_a_late_hand_over() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let delivery = scene.accept(&endpoint);
+    scene.store.cancel(delivery.key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND);
+    scene.hand_over(delivery);
+    assert!(scene.flying.is_empty());
+}
+
+#[test]
+fn a_cancelled_delivery_is_not_sent_by_a_load_that_read_it_before() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let key = scene.accept(&endpoint).key;
+    scene.keep = vec![Kind::Load];
+    scene.pass(6 * SECOND);
+    let load = scene.kept.pop_front().unwrap();
+    let read = scene.answer(load);
+    scene.store.cancel(key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND);
+    scene.tell(read);
     assert!(scene.flying.is_empty());
 }
 
@@ -110,18 +136,25 @@ fn a_request_that_is_read_twice_is_acted_on_once() {
     let mut scene = Scene::new();
     let endpoint = scene.endpoint();
     scene.ask(&endpoint, RequestKind::ResetBreaker);
-    let again = scene.store.requests(&[endpoint.partition]);
+    // It is read again and again while its removal has not been answered.
     scene.keep = vec![Kind::Upkeep];
     scene.pass(3 * SECOND);
+    // And once more by a reading that saw it, but is answered after the removal.
     scene.keep = vec![Kind::Upkeep, Kind::Requests];
     scene.pass(2 * SECOND);
-    // The answer to a question from before the removal was answered.
-    scene.keep.pop();
+    let is_reading = |effect: &Effect| matches!(effect, Effect::ReadRequests(_));
+    let place = scene.kept.iter().position(is_reading).expect("it is read every second");
+    let reading = scene.kept.remove(place).unwrap();
+    let stale = scene.answer(reading);
+    let Event::Requests(Ok(seen)) = &stale else { panic!("{stale:?}") };
+    assert_eq!(seen.len(), 1, "the removal has not taken effect");
+    scene.answer_kept();
+    scene.tell(stale);
     scene.keep.clear();
     scene.answer_kept();
-    scene.keep = vec![Kind::Requests];
-    scene.pass(2 * SECOND);
-    scene.tell(Event::Requests(Ok(again)));
+    scene.pass(5 * SECOND);
     let runs = scene.upkeep.iter().filter(|step| matches!(step, Upkeep::Run { .. })).count();
-    assert!(runs <= 2, "{runs}");
+    let removals = scene.upkeep.iter().filter(|step| matches!(step, Upkeep::Consume { .. }));
+    assert_eq!((runs, removals.count()), (1, 1));
+    assert!(scene.store.requests(&[endpoint.partition]).is_empty());
 }
