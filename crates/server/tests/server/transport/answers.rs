@@ -10,6 +10,9 @@ use store::limits::{KEPT_OF_FAILURE, KEPT_OF_SUCCESS};
 use super::receiver::{OK, Receiver};
 use super::scene::{Scene, took};
 
+/// Long enough for loopback, and short enough to wait for.
+const SHORT: Duration = Duration::from_millis(500);
+
 fn answer(status: u16, headers: &str, body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 {status} Whatever\r\n{headers}content-length: {length}\r\n\r\n{body}")
@@ -97,6 +100,16 @@ async fn an_answer_without_a_body_is_complete_with_its_head() {
     let record = Scene::new(&receiver.url()).send().await;
     assert_eq!(record.outcome, Outcome::answered(204));
     assert!(record.response_body.is_empty());
+}
+
+#[tokio::test]
+async fn a_status_that_means_nothing_is_still_an_answer() {
+    for status in [101, 299, 304, 599, 999] {
+        let receiver = Receiver::saying(format!("HTTP/1.1 {status} Odd\r\n\r\n")).await;
+        let scene = Scene::new(&receiver.url()).within(SHORT, SHORT);
+        let record = scene.send().await;
+        assert_eq!(record.outcome, Outcome::answered(status), "{:?}", record.error);
+    }
 }
 
 #[tokio::test]

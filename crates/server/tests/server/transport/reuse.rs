@@ -1,6 +1,8 @@
 //! Connections that are used again, and those that must not be.
 
-use std::sync::Arc;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use domain::outcome::{Outcome, Unreachable};
@@ -34,32 +36,40 @@ async fn a_changed_endpoint_keeps_its_connection_and_loses_its_old_headers() {
     assert_eq!(receiver.connections(), 1);
 }
 
+/// A receiver in a thread of its own: it answers one request on each connection, closes it when it
+/// is told to, and says so.
+fn closing_receiver() -> (SocketAddr, mpsc::Sender<()>, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let ((close, closing), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    std::thread::spawn(move || {
+        while let Ok((mut tcp, _)) = listener.accept() {
+            let mut request = [0; 4096];
+            assert!(tcp.read(&mut request).unwrap() > 0);
+            tcp.write_all(OK.as_bytes()).unwrap();
+            if closing.recv().is_err() {
+                return;
+            }
+            drop(tcp);
+            tell.send(()).unwrap();
+        }
+    });
+    (address, close, told)
+}
+
 #[tokio::test]
 async fn a_connection_that_its_peer_closed_meanwhile_costs_no_attempt() {
-    let (close, closed) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (closing, telling) = (Arc::clone(&close), Arc::clone(&closed));
-    let receiver = Receiver::start(move |mut talk| {
-        let (closing, telling) = (Arc::clone(&closing), Arc::clone(&telling));
-        async move {
-            talk.request().await;
-            talk.say(OK).await;
-            closing.notified().await;
-            drop(talk);
-            telling.notify_one();
-        }
-    })
-    .await;
-    let scene = Scene::new(&receiver.url());
+    let (address, close, closed) = closing_receiver();
+    let scene = Scene::new(&format!("http://{address}/"));
     for attempt in 0..20 {
         let record = scene.send().await;
         assert_eq!(record.outcome, Outcome::answered(200), "{attempt}: {:?}", record.error);
         assert!(record.phases.connect.is_some());
         assert_eq!(scene.transport.idle_connections(), 1);
-        close.notify_one();
-        closed.notified().await;
+        // The thread is blocked on purpose: the runtime cannot look at its sockets meanwhile.
+        close.send(()).unwrap();
+        closed.recv().unwrap();
     }
-    // Each attempt arrived once.
-    assert_eq!(receiver.seen().len(), 20);
 }
 
 #[tokio::test]
