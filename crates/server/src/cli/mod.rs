@@ -79,7 +79,8 @@ impl Arguments {
     /// Does what the command line says.
     pub fn run(self) -> ExitCode {
         let mut out = io::BufWriter::new(io::stdout().lock());
-        let mut err = io::stderr().lock();
+        // Not locked: a server logs there from many threads for as long as it runs.
+        let mut err = io::stderr();
         let mut streams = Streams { out: &mut out, err: &mut err };
         let done = match self.command {
             Command::Bench(command) => command.run(&mut streams),

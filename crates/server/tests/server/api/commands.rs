@@ -76,6 +76,29 @@ fn the_first_start_says_where_it_is_and_shows_the_token_once() {
 }
 
 #[tokio::test]
+async fn a_server_that_logs_goes_on_answering() {
+    let directory = TempDir::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data", "data", "--set"]);
+    command.arg(format!("admin_token={ADMIN}")).current_dir(directory.path());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    let address = first.trim().strip_prefix("listening on ").unwrap().to_owned();
+    let server = Running::at(address, directory);
+    let app = server.application().await;
+    // Refusing a URL is logged, for the operator.
+    let endpoint = serde_json::json!({ "url": "https://10.0.0.1/" });
+    let answered = server.post(&format!("/app/{app}/endpoint"), endpoint).await;
+    answered.refused(400, "destination_not_allowed");
+    server.get(&format!("/app/{app}")).await.expect(200);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    assert!(log.contains("10.0.0.1 is in 10.0.0.0/8") && !log.contains(ADMIN), "{log}");
+}
+
+#[tokio::test]
 async fn a_doctor_finds_what_is_there_and_makes_nothing() {
     let directory = TempDir::new().unwrap();
     let data = directory.path().join("data").display().to_string();

@@ -112,9 +112,14 @@ impl Running {
         let served = tokio::spawn(async move {
             server.run(async { drop(stopped.await) }).await.unwrap();
         });
-        let client = Client::builder(TokioExecutor::new()).build_http();
         let (stop, served) = (Some(stop), Some(served));
-        Self { address, client, stop, served, _directory: directory }
+        Self { stop, served, ..Self::at(address, directory) }
+    }
+
+    /// Makes a client of a server that somebody else started.
+    pub(crate) fn at(address: String, directory: TempDir) -> Self {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Self { address, client, stop: None, served: None, _directory: directory }
     }
 
     /// Returns where the server is.
