@@ -58,7 +58,7 @@ impl Problem {
                 Error::Internal(_) => "internal_error",
                 Error::Refused { refusal, .. } => match refusal {
                     RefusalKind::Generic => "generic_error",
-                    RefusalKind::DestinationNotAllowed => "destination_not_allowed",
+                    RefusalKind::UrlNotAllowed => "destination_not_allowed",
                     RefusalKind::LimitReached => "limit_reached",
                     RefusalKind::InvalidRange => "invalid_range",
                     RefusalKind::MissingPayload => "missing_payload",

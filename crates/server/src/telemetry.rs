@@ -1,5 +1,7 @@
 //! Logs: one line for each event, to standard error, for people or for machines.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Log, LogFormat};
@@ -11,7 +13,9 @@ use crate::config::{Log, LogFormat};
 pub(crate) fn begin(log: &Log) -> Result<(), String> {
     let filter = EnvFilter::try_new(&log.filter)
         .map_err(|error| format!("log.filter: `{}` cannot be read: {error}", log.filter))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let colours = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    let builder = builder.with_writer(std::io::stderr);
     // Whoever logs already, such as a test, goes on doing so.
     let _ = match log.format {
         LogFormat::Text => builder.try_init(),

@@ -7,6 +7,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use tracing::Instrument as _;
 
 use super::Shared;
 use super::operation::{Access, Keys};
@@ -49,7 +50,14 @@ pub(super) async fn check(rule: Rule, mut request: Request, next: Next) -> Respo
     };
     request.extensions_mut().insert(caller);
     match key {
-        Some(hash) if rule.keys == Keys::Answer => once(&shared, hash, request, next).await,
+        Some(hash) if rule.keys == Keys::Answer => {
+            // In a task of its own: a caller who hangs up must not leave something done and its
+            // answer forgotten, because the next request with that key would do it again.
+            let answered = tokio::spawn(once(shared, hash, request, next).in_current_span()).await;
+            answered.unwrap_or_else(|_| {
+                Problem::App(Error::Internal("a request broke off".to_owned())).into_response()
+            })
+        }
         Some(hash) => {
             request.extensions_mut().insert(KeyHash(hash));
             next.run(request).await
@@ -95,7 +103,7 @@ fn key(rule: Rule, caller: &Caller, request: &Request) -> Result<Option<[u8; 32]
 }
 
 /// Answers as before, or for the first time.
-async fn once(shared: &Shared, hash: [u8; 32], request: Request, next: Next) -> Response {
+async fn once(shared: Shared, hash: [u8; 32], request: Request, next: Next) -> Response {
     let _permit = shared.app.take_turn(hash).await;
     match shared.app.remembered_answer(hash).await {
         Ok(Some(stored)) => return restored(stored),
@@ -106,7 +114,7 @@ async fn once(shared: &Shared, hash: [u8; 32], request: Request, next: Next) -> 
     if !response.status().is_success() {
         return response;
     }
-    match remember(shared, hash, response).await {
+    match remember(&shared, hash, response).await {
         Ok(stored) => restored(stored),
         Err(error) => Problem::App(error).into_response(),
     }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
+use serde_path_to_error::Segment;
 use url::form_urlencoded;
 
 use super::Shared;
@@ -189,9 +190,17 @@ pub(super) fn read<'de, T: serde::Deserialize<'de>>(text: &'de [u8]) -> Result<T
         Ok(_) => return Err(fault(&[], "there is something after the end of the JSON".into())),
         Err(error) => error,
     };
-    let path: Vec<String> = error.path().iter().map(ToString::to_string).collect();
-    let path = path.into_iter().filter(|part| part != ".").collect::<Vec<_>>();
+    let path: Vec<String> = error.path().iter().filter_map(step).collect();
     Err(fault(&path, error.inner().to_string()))
+}
+
+fn step(segment: &Segment) -> Option<String> {
+    match segment {
+        Segment::Seq { index } => Some(index.to_string()),
+        Segment::Map { key } => Some(key.clone()),
+        Segment::Enum { variant } => Some(variant.clone()),
+        Segment::Unknown => None,
+    }
 }
 
 fn fault(path: &[String], text: String) -> Error {

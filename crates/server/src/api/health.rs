@@ -17,7 +17,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let ping =
         Operation::get("/health/ping", "v1.health.ping", "Tells whether the server is there");
     routes
-        .add(get.anyone().answers::<HealthOut>(200).answers::<HealthOut>(503), health)
+        .add(get.anyone().answers::<HealthOut>(200).answers::<HealthOut>(500), health)
         .add(ping.anyone().empty(204), there)
 }
 
@@ -42,7 +42,8 @@ struct StatusOut {
 async fn health(State(app): State<Arc<App>>) -> Response {
     let (status, word) = match app.health().await {
         Ok(()) => (StatusCode::OK, "ok"),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "error"),
+        Err(_) if app.is_stopping() => (StatusCode::SERVICE_UNAVAILABLE, "error"),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "error"),
     };
     let (database, queue) = (StatusOut { status: word }, StatusOut { status: word });
     let out = HealthOut { database, queue, cache: StatusOut { status: "ok" } };

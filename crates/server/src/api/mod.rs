@@ -44,7 +44,7 @@ use tower::Layer as _;
 use tower::util::{MapRequest, MapRequestLayer};
 
 use crate::app::App;
-use crate::config::Limits;
+use crate::config::{Limits, Role};
 use crate::problem::Problem;
 use operation::Routes;
 
@@ -86,10 +86,14 @@ fn routes() -> Routes {
     resources.into_iter().fold(Routes::default(), |routes, add| add(routes))
 }
 
-/// Puts the API together.
-pub(crate) fn service(app: Arc<App>, limits: Limits) -> Service {
+/// Puts the API together. A worker has no more of it than its health.
+pub(crate) fn service(app: Arc<App>, limits: Limits, role: Role) -> Service {
     let shared = Shared { app, limits: Arc::new(limits) };
-    let router = routes()
+    let routes = match role {
+        Role::All | Role::Api => routes(),
+        Role::Worker => health::routes(Routes::default()),
+    };
+    let router = routes
         .router
         .route("/api/v1/openapi.json", get(openapi::show))
         .route("/docs", get(reference::show))

@@ -58,7 +58,7 @@ pub enum RefusalKind {
     /// No other fits.
     Generic,
     /// The endpoint's URL leads where deliveries may not go.
-    DestinationNotAllowed,
+    UrlNotAllowed,
     /// There may be no more of these.
     LimitReached,
     /// A range of time is too long, or ends before it begins.
@@ -123,7 +123,7 @@ impl Error {
             | Reason::NotPublic { .. }
             | Reason::OwnAddress(_)
             | Reason::NoAddress
-            | Reason::OtherPeer { .. } => Self::refused(RefusalKind::DestinationNotAllowed, text),
+            | Reason::OtherPeer { .. } => Self::refused(RefusalKind::UrlNotAllowed, text),
         }
     }
 }

@@ -21,6 +21,7 @@ use store::postgres::{self, Postgres};
 use store::sqlite::{self, Sqlite};
 use store::{Catalog, Ledger, Queue, Vault};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -109,25 +110,23 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
         let listener = listener.with_context(|| format!("cannot listen on {listen}"));
         let listener = listener.map_err(Failure::Other)?;
         let server = Server::open(configuration, listener).await.map_err(Failure::Other)?;
+        // Before anybody is told that the server is there, and could stop it.
+        let stopped = signals()?;
         server.announce(streams.out)?;
-        server.run(stopped()).await.map_err(Failure::Other)
+        server.run(stopped).await.map_err(Failure::Other)
     })
 }
 
-/// Waits for a signal to stop.
-async fn stopped() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let interrupted = tokio::signal::ctrl_c();
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminated) => {
-            tokio::select! {
-                _ = interrupted => {}
-                _ = terminated.recv() => {}
-            }
+/// Listens for the signals to stop from now on, and returns what waits for one of them.
+fn signals() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
         }
-        // Without a handler for one of them the other has to do.
-        Err(_) => drop(interrupted.await),
-    }
+    })
 }
 
 /// Opens the store and serves until `shutdown` is done.
@@ -153,7 +152,7 @@ pub struct Server {
 }
 
 /// A store, by what it is used for.
-struct Store {
+pub(super) struct Store {
     catalog: Arc<dyn Catalog>,
     ledger: Arc<dyn Ledger>,
     queue: Arc<dyn Queue>,
@@ -230,7 +229,7 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Self { configuration, listener, app, node, upkeep, .. } = self;
         let limits = configuration.limits;
-        let service = api::service(Arc::clone(&app), limits.clone());
+        let service = api::service(Arc::clone(&app), limits.clone(), configuration.role);
         let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
         builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
         let connections = Arc::new(Semaphore::new(limits.connections));
@@ -303,7 +302,7 @@ impl tower::Service<http::Request<hyper::body::Incoming>> for Erased {
     }
 }
 
-async fn open_store(
+pub(super) async fn open_store(
     configuration: &Configuration,
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<Store> {

@@ -51,7 +51,7 @@ impl Gathered {
                 (None, Value::Table(inner)) if keys::is_table(&full) => {
                     self.walk(path, &full, inner)?;
                 }
-                (None, _) => return Err(unknown(&origin, &full, KEYS.map(|key| key.name))),
+                (None, _) => return Err(unknown(&origin, &full, nearest_key(&full))),
             }
         }
         Ok(())
@@ -63,13 +63,16 @@ impl Gathered {
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), Problem> {
         for (name, value) in variables {
-            let ours = name.starts_with("REDIAL_") && !name.starts_with(FOR_TESTS);
+            let ours = name.starts_with(keys::PREFIX) && !name.starts_with(FOR_TESTS);
             if !ours || name == FILE_VARIABLE || value.is_empty() {
                 continue;
             }
             let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
-                let names = KEYS.map(|key| key.variable());
-                return Err(unknown(&name, &name, names.iter().map(String::as_str)));
+                // The search for the nearest name is for lower case.
+                let names = KEYS.map(|key| key.variable().to_lowercase());
+                let meant = nearest(&name, names.iter().map(String::as_str));
+                let meant = meant.map(str::to_uppercase);
+                return Err(unknown(&name, &name, meant.as_deref()));
             };
             self.entries.insert(key.name, Entry { origin: name, value: Value::String(value) });
         }
@@ -81,7 +84,7 @@ impl Gathered {
         for (name, value) in options {
             let option = format!("--{}", name.replace('_', "-"));
             let Some(key) = keys::find(&name) else {
-                return Err(unknown("--set", &name, KEYS.map(|key| key.name)));
+                return Err(unknown("--set", &name, nearest_key(&name)));
             };
             let value = Value::String(value);
             self.entries.insert(key.name, Entry { origin: option, value });
@@ -100,8 +103,12 @@ impl Gathered {
     }
 }
 
-fn unknown<'a>(origin: &str, name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Problem {
-    let text = match nearest(name, candidates) {
+fn nearest_key(name: &str) -> Option<&'static str> {
+    nearest(name, KEYS.map(|key| key.name))
+}
+
+fn unknown(origin: &str, name: &str, meant: Option<&str>) -> Problem {
+    let text = match meant {
         Some(meant) => format!("there is no setting `{name}`; did you mean `{meant}`?"),
         None => format!("there is no setting `{name}`; docs/configuration.md lists them all"),
     };

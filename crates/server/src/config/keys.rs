@@ -3,6 +3,9 @@
 //! The table is what is read from, what errors choose the nearest name from, and what
 //! docs/configuration.md shows. So none of them can know more than the others.
 
+/// How the name of every environment variable of ours begins.
+pub(super) const PREFIX: &str = "REDIAL_";
+
 /// A setting.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
@@ -72,7 +75,7 @@ pub(super) const KEYS: [Key; 35] = [
 impl Key {
     /// Returns the name of its environment variable.
     pub(super) fn variable(&self) -> String {
-        format!("REDIAL_{}", self.name.to_uppercase().replace('.', "_"))
+        format!("{PREFIX}{}", self.name.to_uppercase().replace('.', "_"))
     }
 }
 

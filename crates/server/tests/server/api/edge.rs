@@ -4,7 +4,10 @@ use http::Method;
 use http_body_util::Full;
 use serde_json::{Value, json};
 
-use super::Running;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::{ADMIN, Running};
 
 #[tokio::test]
 async fn every_refusal_is_json_and_every_answer_has_an_id() {
@@ -121,6 +124,34 @@ async fn health_needs_no_token() {
     server.ask("", Method::GET, "/health/ping", &Value::Null).await.expect(204);
     let head = server.ask("", Method::HEAD, "/health", &Value::Null).await;
     assert_eq!((head.status.as_u16(), head.text.as_str()), (200, ""));
+}
+
+/// Writes bytes to the server and reads until it closes the connection.
+async fn exchange(server: &Running, bytes: &str) -> String {
+    let place = server.address().strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(place).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn whoever_does_not_send_its_request_is_not_waited_for() {
+    let limits = [("limits.request_timeout", "50ms"), ("limits.header_timeout", "50ms")];
+    let server = Running::with(&limits).await;
+    let head = format!("POST /api/v1/app HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN}\r\n");
+    let answer = exchange(&server, &format!("{head}content-length: 9\r\n\r\n{{")).await;
+    assert!(answer.starts_with("HTTP/1.1 504") && answer.contains("\"timeout\""), "{answer}");
+    let answer = exchange(&server, &head).await;
+    assert!(!answer.contains("HTTP/1.1 2"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_worker_has_its_health_and_nothing_else() {
+    let server = Running::worker().await;
+    server.get("/app").await.refused(404, "not_found");
+    assert_eq!(server.get("/health/ping").await.status, 204);
 }
 
 #[tokio::test]

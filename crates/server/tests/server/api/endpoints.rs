@@ -64,7 +64,7 @@ async fn a_url_must_be_one_that_deliveries_may_go_to() {
 async fn an_operator_may_open_a_range() {
     let server = Running::with(&[("allow_egress", "127.0.0.0/8")]).await;
     let app = server.application().await;
-    let body = json!({ "url": "http://127.0.0.1:9/hook" });
+    let body = json!({ "url": "http://127.0.0.1:9999/hook" });
     server.post(&format!("/app/{app}/endpoint"), body).await.expect(201);
 }
 

@@ -6,6 +6,7 @@
 mod access;
 mod applications;
 mod batch;
+mod commands;
 mod edge;
 mod endpoints;
 mod event_types;
@@ -21,7 +22,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use redial::cli::serve::Server;
-use redial::config::{Configuration, Sources};
+use redial::config::{Configuration, Role, Sources};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -86,14 +87,24 @@ impl Running {
         Self::with(&[]).await
     }
 
+    /// Starts a server that only sends. A store in a file has none, so the role is set afterwards.
+    pub(crate) async fn worker() -> Self {
+        Self::configured(&[], |configuration| configuration.role = Role::Worker).await
+    }
+
     pub(crate) async fn with(options: &[(&str, &str)]) -> Self {
+        Self::configured(options, |_| ()).await
+    }
+
+    async fn configured(options: &[(&str, &str)], change: impl FnOnce(&mut Configuration)) -> Self {
         let directory = TempDir::new().unwrap();
         let data = directory.path().join("data").display().to_string();
         let given = [("data", data.as_str()), ("admin_token", ADMIN)];
         let options = given.iter().chain(options);
         let options = options.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let sources = Sources { options: options.collect(), ..Sources::default() };
-        let configuration = Configuration::read(sources).unwrap();
+        let mut configuration = Configuration::read(sources).unwrap();
+        change(&mut configuration);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Server::open(configuration, listener).await.unwrap();
         let address = format!("http://{}", server.address().unwrap());
@@ -101,9 +112,19 @@ impl Running {
         let served = tokio::spawn(async move {
             server.run(async { drop(stopped.await) }).await.unwrap();
         });
-        let client = Client::builder(TokioExecutor::new()).build_http();
         let (stop, served) = (Some(stop), Some(served));
-        Self { address, client, stop, served, _directory: directory }
+        Self { stop, served, ..Self::at(address, directory) }
+    }
+
+    /// Makes a client of a server that somebody else started.
+    pub(crate) fn at(address: String, directory: TempDir) -> Self {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Self { address, client, stop: None, served: None, _directory: directory }
+    }
+
+    /// Returns where the server is.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 
     /// Stops the server and waits until it has.

@@ -89,7 +89,9 @@ async fn no_operation_lets_a_foreign_application_or_a_stranger_in() {
     let endpoint = server.endpoint(&foreign).await;
     let message = server.message(&foreign).await;
     let before = server.get(&format!("/app/{foreign}/endpoint/{endpoint}")).await.expect(200);
-    for operation in operations(&document(&server).await) {
+    // One operation ends the token that it is asked with.
+    let others = |operation: &Operation| operation.id != "v1.authentication.logout";
+    for operation in operations(&document(&server).await).into_iter().filter(others) {
         let path = operation
             .path
             .replace("{app_id}", &foreign)
