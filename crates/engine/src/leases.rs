@@ -74,6 +74,11 @@ impl Leases {
         (self.renewing < RENEWALS).then_some(self.next_renewal)
     }
 
+    /// Has the next renewal sent at this moment.
+    pub(crate) fn renew_at(&mut self, moment: Duration) {
+        self.next_renewal = self.next_renewal.min(moment);
+    }
+
     /// Takes in that a renewal was answered, whatever the answer is.
     pub(crate) fn renewal_ended(&mut self) {
         self.renewing = self.renewing.saturating_sub(1);
@@ -162,9 +167,14 @@ impl Leases {
         self.held.iter().filter(|(_, held)| !held.leaving).map(|(key, _)| *key).collect()
     }
 
-    /// Returns the partitions that are held.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Partition, &Held)> {
-        self.held.iter().map(|(partition, held)| (*partition, held))
+    /// Tells whether no partition is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Tells whether a partition is on its way out.
+    pub(crate) fn any_leaving(&self) -> bool {
+        self.held.values().any(|held| held.leaving)
     }
 
     /// Returns how many partitions each node should have, as far as this one knows.

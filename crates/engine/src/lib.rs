@@ -11,15 +11,32 @@
 //! - [`lanes`]: group commit, what goes into the next batch
 
 pub mod announcement;
+mod attempts;
+mod burying;
+mod documents;
 pub mod effect;
+mod ending;
+mod endpoint;
 mod engine;
 pub mod event;
+mod horizon;
 pub mod lanes;
-#[expect(dead_code, reason = "the engine grows into it")]
 mod leases;
+mod loading;
+mod looking;
 pub mod moment;
+mod owning;
+mod requests;
 pub mod roster;
+mod rosters;
 pub mod settings;
+mod settling;
+mod starting;
+mod stopping;
+mod timers;
+mod turns;
+mod walking;
+mod window;
 
 pub use announcement::Announcement;
 pub use effect::{Effect, Sending};
