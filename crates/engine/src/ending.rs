@@ -16,7 +16,7 @@ use store::queue::{AttemptRecord, NextState, Settle};
 
 use crate::announcement::Announcement;
 use crate::effect::Effect;
-use crate::endpoint::At;
+use crate::endpoint::{At, Disabling};
 use crate::engine::{Act, Engine};
 use crate::event::{End, Number};
 use crate::roster::Member;
@@ -195,8 +195,11 @@ impl Engine {
     }
 
     fn disable(&mut self, at: At, reason: Reason, act: &mut Act<'_>) {
-        let Some(record) = self.endpoints.get_mut(&at).filter(|one| !one.disabling) else { return };
-        record.disabling = true;
+        let Some(record) = self.endpoints.get_mut(&at).filter(|one| one.disabling == Disabling::No)
+        else {
+            return;
+        };
+        record.disabling = Disabling::Asked;
         let failing_since = record.running.health.failing_since;
         let (application, endpoint) = at;
         self.disabling.insert((endpoint, application));
@@ -215,8 +218,8 @@ impl Engine {
         let at = (entry.1, endpoint);
         self.rosters.refresh(entry.1);
         if let Some(record) = self.endpoints.get_mut(&at) {
-            record.disabling = false;
-            record.needs_roster_of = act.now.elapsed;
+            record.disabling = Disabling::Done;
+            record.created = act.now.elapsed;
         }
         self.look(at, act);
     }

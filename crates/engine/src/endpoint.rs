@@ -29,6 +29,17 @@ pub(crate) enum Queued {
     Parked,
 }
 
+/// How far disabling an endpoint has come. Nothing is started until the roster tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Disabling {
+    /// Nobody wants to.
+    No,
+    /// It was asked for.
+    Asked,
+    /// It is done; a roster asked for since then says what became of it.
+    Done,
+}
+
 /// What an endpoint waits for in the queue of loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
@@ -55,10 +66,7 @@ pub(crate) struct Endpoint {
     pub(crate) begun: bool,
     /// Whether the running state differs from what was last written.
     pub(crate) changed: bool,
-    /// Whether it is being disabled: nothing is started until the roster says what became of it.
-    pub(crate) disabling: bool,
-    /// A roster is needed that was asked for at this moment or later.
-    pub(crate) needs_roster_of: Duration,
+    pub(crate) disabling: Disabling,
     /// Whether the breaker is to be closed as soon as its state is known.
     pub(crate) reset: bool,
     /// Steps of upkeep that bury some of its deliveries.
@@ -69,7 +77,7 @@ pub(crate) struct Endpoint {
     pub(crate) wanted: Wanted,
     /// How often loads made no progress in a row; each time more is asked for.
     pub(crate) fruitless: u8,
-    /// When memory began to know it.
+    /// When memory began to know it, or to doubt what the roster says.
     pub(crate) created: Duration,
     /// When its last attempt ended, or the beginning of time.
     pub(crate) ended: Option<Duration>,
@@ -121,8 +129,7 @@ impl Endpoint {
             settling: 0,
             begun: false,
             changed: false,
-            disabling: false,
-            needs_roster_of: Duration::ZERO,
+            disabling: Disabling::No,
             reset: false,
             burying: 0,
             held: false,

@@ -13,7 +13,7 @@ use domain::endpoint::State;
 use domain::time::Timestamp;
 use store::keys::{ApplicationKey, EndpointKey};
 
-use crate::endpoint::{Allowance, At, Queued, Readiness, Wanted};
+use crate::endpoint::{Allowance, At, Disabling, Queued, Readiness, Wanted};
 use crate::engine::{Act, Engine};
 use crate::roster::Member;
 
@@ -79,14 +79,19 @@ impl Engine {
         let taken_at = self.leases.get(endpoint.partition).map_or(now, |held| held.since);
         let entry = self.rosters.using(at.0, now);
         let asked_at = entry.asked_at;
-        if asked_at.is_none_or(|asked_at| asked_at < endpoint.needs_roster_of) {
-            self.rosters.want(at.0);
-            return Standing::Unknown;
+        let fresh = asked_at.is_some_and(|asked_at| asked_at >= endpoint.created);
+        match endpoint.disabling {
+            Disabling::No => {}
+            Disabling::Done if fresh => endpoint.disabling = Disabling::No,
+            Disabling::Asked | Disabling::Done => {
+                self.rosters.want(at.0);
+                return Standing::Unknown;
+            }
         }
         let member = entry.roster.as_ref().and_then(|roster| roster.member(at.1)).cloned();
         let Some(member) = member else {
             // A delivery may be younger than the roster, and so may its endpoint.
-            if asked_at.is_some_and(|asked_at| asked_at >= endpoint.created) {
+            if fresh {
                 return Standing::Gone;
             }
             self.rosters.want(at.0);
@@ -108,9 +113,6 @@ impl Engine {
         }
         if age >= self.settings.roster_age {
             self.rosters.want(at.0);
-        }
-        if self.endpoints.get(&at).is_none_or(|endpoint| endpoint.disabling) {
-            return Standing::Unknown;
         }
         match member.view.endpoint.state {
             State::Active => Standing::Active(member),

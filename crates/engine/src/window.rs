@@ -401,11 +401,14 @@ impl Window {
     }
 }
 
-/// Rows with the turn of the last one may be missing from an answer that is not complete.
+/// Rows with the turn of the last one may be missing from an answer that is not complete; but no
+/// two rows have the same place in a sequence.
 fn unseen(answer: &Loaded) -> Option<Horizon> {
     let last = answer.deliveries.last().filter(|_| !answer.complete)?;
-    let at = if is_fifo(last) { Timestamp::EPOCH } else { last.pending.due };
-    Some(Horizon { turn: last.turn, at })
+    if is_fifo(last) {
+        return Some(Horizon { turn: last.turn.saturating_add(1), at: Timestamp::EPOCH });
+    }
+    Some(Horizon::of(last))
 }
 
 fn least(horizon: Option<Horizon>, other: Horizon) -> Horizon {
