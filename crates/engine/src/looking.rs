@@ -163,6 +163,11 @@ impl Engine {
         if expired && endpoint.burying == 0 {
             self.bury_expired(at, act);
         }
+        // What is to be buried must not get a turn: it would be looked at again and again.
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
+        if endpoint.window.head().is_some_and(|head| endpoint.has_expired(head, now)) {
+            return self.want_rows(at, now);
+        }
         self.queue_turn(at, allowance, act).min(self.want_rows(at, now))
     }
 

@@ -83,14 +83,14 @@ pub(crate) struct Calls {
     count: u64,
 }
 
-impl Calls {
-    /// Tells whether any call may still take effect.
-    pub(crate) fn any(&self) -> bool {
-        self.flying.values().any(|call| matches!(call.question, Question::Commit { .. }))
-    }
-}
-
 impl World {
+    /// Tells whether any batch is on its way.
+    pub(crate) fn is_committing(&self) -> bool {
+        let waits = |call: &Call| !call.passed.0 || self.process(call.me).is_some();
+        let commits = |call: &Call| matches!(call.question, Question::Commit { .. });
+        self.calls.flying.values().any(|call| commits(call) && waits(call))
+    }
+
     /// Issues a call.
     pub(crate) fn call(&mut self, me: NodeRef, question: Question) {
         self.calls.count += 1;

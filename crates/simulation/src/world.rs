@@ -196,7 +196,7 @@ impl World {
 
     fn has_ended(&self) -> bool {
         let answered = self.letters.iter().all(|letter| letter.acknowledged.is_some());
-        answered && self.watch.nothing_waits() && self.is_quiet() && !self.calls.any()
+        answered && self.watch.nothing_waits() && self.is_quiet() && !self.is_committing()
     }
 
     fn look_back(mut self, seed: u64) -> History {
