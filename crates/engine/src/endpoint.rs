@@ -13,6 +13,7 @@ use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{PendingDelivery, Running};
 
 use crate::horizon::is_fifo;
+use crate::moment::Moment;
 use crate::window::Window;
 
 /// An endpoint, with its application first: so those of one application are side by side.
@@ -118,13 +119,13 @@ pub(crate) struct Allowance {
 }
 
 impl Endpoint {
-    pub(crate) fn new(partition: Partition, window: Window, now: crate::Moment) -> Self {
+    pub(crate) fn new(partition: Partition, window: Window, now: Moment) -> Self {
         Self {
             partition,
             window,
             running: Running::default(),
             concurrency: Concurrency::default(),
-            limiter: Limiter::begin(now.rows),
+            limiter: Limiter::begin(now.steady()),
             in_flight: 0,
             settling: 0,
             begun: false,
@@ -181,7 +182,8 @@ impl Endpoint {
     }
 
     /// Tells whether the head may be sent; the caller has made sure that nothing holds it.
-    pub(crate) fn readiness(&self, allowance: Allowance, now: Timestamp) -> Readiness {
+    pub(crate) fn readiness(&self, allowance: Allowance, moment: Moment) -> Readiness {
+        let now = moment.rows;
         let Some(head) = self.window.head() else { return Readiness::Empty };
         if head.pending.due > now {
             return Readiness::Until(head.pending.due.max(self.rest_until));
@@ -198,7 +200,8 @@ impl Endpoint {
         if allowance.has_breaker && admission == Admission::WaitForProbe {
             return Readiness::Later;
         }
-        let next = self.limiter.next().max(self.rest_until);
+        // The rate is counted on the clock that never jumps; timers are set on the other one.
+        let next = now.after(self.limiter.next().since(moment.steady())).max(self.rest_until);
         if next > now { Readiness::Until(next) } else { Readiness::Ready }
     }
 

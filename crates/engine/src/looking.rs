@@ -166,15 +166,15 @@ impl Engine {
         // What is to be buried must not get a turn: it would be looked at again and again.
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
         if endpoint.window.head().is_some_and(|head| endpoint.has_expired(head, now)) {
-            return self.want_rows(at, now);
+            return self.want_rows(at, allowance, now);
         }
-        self.queue_turn(at, allowance, act).min(self.want_rows(at, now))
+        self.queue_turn(at, allowance, act).min(self.want_rows(at, allowance, now))
     }
 
     /// Gives an endpoint a turn if its head may be sent; returns when it may otherwise.
     fn queue_turn(&mut self, at: At, allowance: Allowance, act: &Act<'_>) -> Timestamp {
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
-        match endpoint.readiness(allowance, act.now.rows) {
+        match endpoint.readiness(allowance, act.now) {
             Readiness::Ready => {
                 let lively = endpoint.ended.is_some_and(|ended| {
                     act.now.elapsed < ended.saturating_add(self.settings.hanging_after)
@@ -196,7 +196,7 @@ impl Engine {
     }
 
     /// Has the next deliveries loaded if it is time; returns when it is otherwise.
-    fn want_rows(&mut self, at: At, now: Timestamp) -> Timestamp {
+    fn want_rows(&mut self, at: At, allowance: Allowance, now: Timestamp) -> Timestamp {
         let half = usize::try_from(self.settings.window / 2).unwrap_or(usize::MAX);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
         let Some(horizon) = endpoint.window.horizon() else { return Timestamp::FAR_FUTURE };
@@ -204,9 +204,11 @@ impl Engine {
         if endpoint.window.is_loading() || (head && endpoint.window.waiting() > half) {
             return Timestamp::FAR_FUTURE;
         }
-        // Over the limit only those load that have nothing else to send.
+        // Over the limit only those load that have nothing else to send; and a breaker that is not
+        // closed needs nothing but its probe.
         let over = self.payload_bytes >= self.settings.payload_bytes;
-        if over && (head || endpoint.in_flight > 0) {
+        let sparing = over || endpoint.wants_probe_only(allowance.has_breaker);
+        if sparing && (head || endpoint.in_flight > 0) {
             return Timestamp::FAR_FUTURE;
         }
         let moment = horizon.at.max(endpoint.rest_until);

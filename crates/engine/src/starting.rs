@@ -54,7 +54,7 @@ impl Engine {
         let head = endpoint.window.head();
         let expired = head.is_some_and(|head| endpoint.has_expired(head, now));
         if endpoint.held_by(allowance.has_breaker, now).is_some()
-            || endpoint.readiness(allowance, now) != Readiness::Ready
+            || endpoint.readiness(allowance, act.now) != Readiness::Ready
             || expired
         {
             return self.look(at, act);
@@ -76,7 +76,7 @@ impl Engine {
         let number = self.number();
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         let Some(lease) = self.leases.lease(endpoint.partition) else { return };
-        let Ok(limiter) = endpoint.limiter.take(member.rate(), now) else { return };
+        let Ok(limiter) = endpoint.limiter.take(member.rate(), act.now.steady()) else { return };
         let Some(roster) = self.rosters.get(at.0) else { return };
         let (Some(head), Some(policies)) = (endpoint.window.head(), &self.policies) else { return };
         let own = head.policy.as_deref().and_then(|document| self.documents.policy(document));

@@ -135,7 +135,7 @@ impl Watch {
             return;
         }
         if let Some(running) = settle.running {
-            place.running = running;
+            place.set_running(running, self.now);
         }
         let said = place.running.breaker;
         // Nobody keeps the breaker of an endpoint that is gone.
@@ -152,10 +152,9 @@ impl Watch {
         let owner = self.owners.get(&place.partition);
         if owner.is_some_and(|owner| owner.me == me && owner.lease == *lease) {
             if is_open(place.running.breaker) && !is_open(running.breaker) {
-                place.held = Some(self.now);
                 place.concurrency = domain::concurrency::Concurrency::default();
             }
-            place.running = *running;
+            place.set_running(*running, self.now);
         }
     }
 }

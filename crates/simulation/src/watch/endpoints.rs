@@ -18,7 +18,7 @@ use store::queue::{Order, Running};
 
 use super::{Owner, Place, Watch};
 use crate::agenda::WireId;
-use crate::node::NodeRef;
+use crate::node::{BEGINNING, NodeRef};
 use crate::plan;
 
 impl Watch {
@@ -143,10 +143,7 @@ impl Watch {
                 }
                 Breaker::Closed { .. } | Breaker::Open { .. } => running.breaker,
             };
-            if is_open(place.running.breaker) {
-                place.held = Some(now);
-            }
-            place.running = Running { breaker, ..running };
+            place.set_running(Running { breaker, ..running }, now);
             place.probe = None;
             place.concurrency = Concurrency::default();
             place.owner_since = Some(now);
@@ -216,6 +213,16 @@ impl Watch {
                 }
             }
         }
+    }
+}
+
+impl Place {
+    /// Takes in what an owner has in mind, and until when the endpoint was held before.
+    pub(super) fn set_running(&mut self, running: Running, now: Duration) {
+        let paused = self.running.paused_until.map(|until| until.since(BEGINNING).min(now));
+        let open = is_open(self.running.breaker).then_some(now);
+        self.held = self.held.max(paused).max(open);
+        self.running = running;
     }
 }
 

@@ -170,10 +170,12 @@ impl Play {
                 most: 1,
                 most_bytes: 0,
             };
-            let head = self.scene.store.load(load).deliveries.remove(0).key;
-            // Those accepted at the same time have no order among them.
-            let moment = |key| self.accepted.iter().find(|(one, _)| *one == key).unwrap().1;
-            assert!(moment(head) >= moment(key), "{head:?} was before {key:?}");
+            // One that was cancelled a moment ago may still be sent once.
+            if let Some(head) = self.scene.store.load(load).deliveries.first() {
+                let head = head.key;
+                let moment = |key| self.accepted.iter().find(|(one, _)| *one == key).unwrap().1;
+                assert!(moment(head) >= moment(key), "{head:?} was before {key:?}");
+            }
         }
         self.flying.insert(key, (sending.attempt, false));
         let most = if self.throw(10) == 0 { 3_000 } else { 100 };
@@ -355,7 +357,7 @@ fn play(world: World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, max_shrink_iters: 0, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 0, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_sent_twice_and_nothing_is_forgotten(
