@@ -20,6 +20,10 @@ use crate::roster::Member;
 /// How often held deliveries are looked at for expiry, at most.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
 
+/// How long an endpoint with work may go without being looked at. A look reads a roster again that
+/// has become old, and so finds a pause, a resume or a change whose request was lost.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(300);
+
 /// What a roster says about an endpoint.
 pub(crate) enum Standing {
     /// Nothing yet; it is being read.
@@ -59,17 +63,28 @@ impl Engine {
         let wake = if idle || !self.works_for(partition) {
             Timestamp::FAR_FUTURE
         } else {
-            match self.standing(at, act) {
+            let wake = match self.standing(at, act) {
                 Standing::Unknown => Timestamp::FAR_FUTURE,
                 Standing::Gone => return self.let_go(at),
                 Standing::Disabled => self.clear(at, act),
                 Standing::Paused => self.hold(at, Timestamp::FAR_FUTURE, act),
                 Standing::Active(member) => self.attend(at, &member, act),
-            }
+            };
+            self.soon_enough(at, wake, act)
         };
         if let Some(endpoint) = self.endpoints.get_mut(&at) {
             self.timers.set(at, endpoint, wake);
         }
+    }
+
+    /// Returns when to look again at the latest: what a person did to an endpoint that nothing else
+    /// would wake may have gone unheard.
+    fn soon_enough(&self, at: At, wake: Timestamp, act: &Act<'_>) -> Timestamp {
+        let now = act.now.rows;
+        let latest = now.after(LOOK_AT_LEAST_EVERY);
+        let set = self.endpoints.get(&at).map(|endpoint| endpoint.wake);
+        let set = set.filter(|set| *set > now && *set <= latest);
+        if wake <= latest { wake } else { set.unwrap_or(latest) }
     }
 
     /// Returns where an endpoint stands, having its roster read if that is needed to tell.

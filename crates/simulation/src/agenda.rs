@@ -21,6 +21,10 @@ pub(crate) struct WireId(pub(crate) u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RequestId(pub(crate) u64);
 
+/// The number of a request's arrival at a process: each makes a message of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ArrivalId(pub(crate) u64);
+
 /// Something that happens at a moment.
 #[derive(Debug)]
 pub(crate) enum Happening {

@@ -14,7 +14,7 @@ use engine::{Event, Number, Roster, Unanswered};
 use store::keys::{ApplicationKey, EndpointKey, Lease};
 use store::queue::{Batch, Committed, Load, Loaded, Renewal, Request, Waiting};
 
-use crate::agenda::{CallId, Happening, Input, RequestId};
+use crate::agenda::{ArrivalId, CallId, Happening, Input};
 use crate::bugs::Bug;
 use crate::counters::Path;
 use crate::node::{BEGINNING, NodeRef};
@@ -40,7 +40,7 @@ pub(crate) enum Question {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reader {
     Engine,
-    Api(RequestId),
+    Api(ArrivalId),
 }
 
 /// What the store says.

@@ -1,8 +1,8 @@
 //! Group commit in a process: the engine's lanes, and a batch on its way.
 //!
 //! Like SQLite, a process has one committer for everything; like PostgreSQL, it has one for each
-//! lane. A batch that failed is committed again before anything newer, without its accepts: their
-//! callers were told 503.
+//! lane. A batch that failed is committed again before anything newer, mostly without its accepts:
+//! their callers were told 503.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use engine::{Event, Number};
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Batch, Committed, Settle, Upkeep};
 
-use crate::agenda::{Input, RequestId};
+use crate::agenda::{ArrivalId, Input, RequestId};
 use crate::bugs::Bug;
 use crate::calls::Question;
 use crate::node::NodeRef;
@@ -23,6 +23,7 @@ use crate::world::World;
 /// A message on its way, with the request it came with.
 #[derive(Debug)]
 pub(crate) struct AcceptTicket {
+    pub(crate) arrival: ArrivalId,
     pub(crate) request: RequestId,
     pub(crate) accept: Accept,
 }
@@ -57,8 +58,8 @@ pub(crate) struct Committer {
     lanes: Lanes<ApplicationKey, AcceptTicket, SettleTicket, UpkeepTicket>,
     /// The batch that is on its way, and when it was issued.
     flying: Option<(Tickets, Duration)>,
-    /// The batch that has to be committed again.
-    failed: Option<Tickets>,
+    /// The batch that has to be committed again, and when it was issued first.
+    failed: Option<(Tickets, Duration)>,
     /// What found its lane full.
     overflow: VecDeque<SettleTicket>,
     upkeep_overflow: VecDeque<UpkeepTicket>,
@@ -101,7 +102,7 @@ impl Committer {
 
     fn next(&mut self, now: Timestamp) -> Option<Tickets> {
         self.refill();
-        self.failed.take().or_else(|| self.lanes.cut(now))
+        self.lanes.cut(now)
     }
 }
 
@@ -160,16 +161,15 @@ impl World {
             return;
         }
         let Some(cut) = committer.next(rows) else { return };
-        self.fly(me, place, cut);
+        self.fly(me, place, cut, now);
     }
 
-    fn fly(&mut self, me: NodeRef, place: usize, cut: Tickets) {
+    fn fly(&mut self, me: NodeRef, place: usize, cut: Tickets, issued: Duration) {
         let batch = Batch {
             accepts: cut.accepts.iter().map(|ticket| ticket.accept.clone()).collect(),
             settles: cut.settles.iter().map(|ticket| ticket.settle.clone()).collect(),
             upkeep: cut.upkeep.iter().map(|ticket| ticket.upkeep.clone()).collect(),
         };
-        let now = self.now;
         if self.bug == Some(Bug::AcknowledgeBeforeCommit) {
             let early = cut.accepts.iter().map(|it| (it.request, it.accept.message.id));
             let early: Vec<_> = early.collect();
@@ -179,7 +179,7 @@ impl World {
         }
         let Some(process) = self.process_mut(me) else { return };
         let Some(committer) = process.committers.get_mut(place) else { return };
-        committer.flying = Some((cut, now));
+        committer.flying = Some((cut, issued));
         self.call(me, Question::Commit { lane: place, batch });
     }
 
@@ -187,8 +187,8 @@ impl World {
     pub(crate) fn repeat(&mut self, me: NodeRef, place: usize) {
         let Some(process) = self.process_mut(me) else { return };
         let Some(committer) = process.committers.get_mut(place) else { return };
-        let Some(cut) = committer.failed.take() else { return };
-        self.fly(me, place, cut);
+        let Some((cut, issued)) = committer.failed.take() else { return };
+        self.fly(me, place, cut, issued);
     }
 
     /// Takes in the answer to a batch; none if it failed.
@@ -198,7 +198,7 @@ impl World {
         let Some((cut, issued)) = committer.flying.take() else { return };
         match answer {
             Some(answer) => self.tell_all(me, cut, answer, issued),
-            None => self.failed(me, place, cut),
+            None => self.failed(me, place, cut, issued),
         }
         self.pump(me, place);
     }
@@ -219,17 +219,20 @@ impl World {
         }
     }
 
-    fn failed(&mut self, me: NodeRef, place: usize, cut: Tickets) {
-        let Cut { accepts, settles, upkeep } = cut;
-        for ticket in accepts {
-            self.refuse(ticket.request);
+    fn failed(&mut self, me: NodeRef, place: usize, cut: Tickets, issued: Duration) {
+        let Cut { mut accepts, settles, upkeep } = cut;
+        if self.chance.percent(60) {
+            for ticket in std::mem::take(&mut accepts) {
+                self.refuse(ticket.request);
+            }
         }
-        if settles.is_empty() && upkeep.is_empty() || self.bug == Some(Bug::ForgetFailedSettles) {
+        let empty = accepts.is_empty() && settles.is_empty() && upkeep.is_empty();
+        if empty || self.bug == Some(Bug::ForgetFailedSettles) {
             return;
         }
         let Some(process) = self.process_mut(me) else { return };
         let Some(committer) = process.committers.get_mut(place) else { return };
-        committer.failed = Some(Cut { accepts: Vec::new(), settles, upkeep });
+        committer.failed = Some((Cut { accepts, settles, upkeep }, issued));
         let wait = self.chance.millis(2, 200);
         self.reach_later(me, wait, Input::Repeat(place));
     }

@@ -10,7 +10,7 @@ use engine::{Engine, Event, Moment, Number, Roster, Settings};
 use store::keys::{ApplicationKey, Lease, Node};
 use store::queue::NewMessage;
 
-use crate::agenda::{Happening, Input, RequestId, WireId};
+use crate::agenda::{ArrivalId, Happening, Input, RequestId, WireId};
 use crate::committer::Committer;
 use crate::counters::Path;
 use crate::plan;
@@ -58,7 +58,8 @@ pub(crate) struct Process {
     /// The rosters that its API fans out with; refreshed only when they turn out to be stale.
     pub(crate) rosters: BTreeMap<ApplicationKey, Arc<Roster>>,
     /// Messages that it has received and not answered.
-    pub(crate) received: BTreeMap<RequestId, NewMessage>,
+    pub(crate) received: BTreeMap<ArrivalId, (RequestId, NewMessage)>,
+    pub(crate) arrivals: u64,
     pub(crate) attempts: BTreeMap<Number, WireId>,
     pub(crate) stopping: bool,
 }
@@ -107,6 +108,7 @@ impl World {
             committers: (0..lanes).map(|_| Committer::new(self.plan.lanes, rows)).collect(),
             rosters: BTreeMap::new(),
             received: BTreeMap::new(),
+            arrivals: 0,
             attempts: BTreeMap::new(),
             stopping: false,
         });

@@ -83,7 +83,7 @@ impl Plan {
             fleet,
             applications: chance.count(1, 3),
             endpoints: chance.count(2, 8),
-            messages: chance.count(60, 320),
+            messages: chance.count(80, 500),
             lasting: Duration::from_secs(chance.between(20, 90)),
             faults: if calm { Faults::default() } else { Faults::draw(chance) },
             people: chance.percent(80),

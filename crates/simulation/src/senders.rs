@@ -17,7 +17,7 @@ use engine::roster::Facts;
 use store::keys::{ApplicationKey, DeliveryKey};
 use store::queue::{Accept, Accepted, FirstState, NewMessage, Order, PendingDelivery};
 
-use crate::agenda::{Happening, Input, RequestId};
+use crate::agenda::{ArrivalId, Happening, Input, RequestId};
 use crate::bugs::Bug;
 use crate::calls::{Question, Reader, Reply};
 use crate::committer::AcceptTicket;
@@ -142,15 +142,17 @@ impl World {
             received_at: rows,
             retained_until: Timestamp::FAR_FUTURE,
         };
-        process.received.insert(request, message);
+        process.arrivals += 1;
+        let arrival = ArrivalId(process.arrivals);
+        process.received.insert(arrival, (request, message));
         match process.rosters.contains_key(&letter.application) {
-            true => self.fan_out(me, request),
-            false => self.read_roster(me, letter.application, request),
+            true => self.fan_out(me, arrival),
+            false => self.read_roster(me, letter.application, arrival),
         }
     }
 
-    fn read_roster(&mut self, me: NodeRef, application: ApplicationKey, request: RequestId) {
-        let reader = Reader::Api(request);
+    fn read_roster(&mut self, me: NodeRef, application: ApplicationKey, arrival: ArrivalId) {
+        let reader = Reader::Api(arrival);
         self.call(me, Question::Roster { application, reader });
     }
 
@@ -168,8 +170,12 @@ impl World {
         };
         match reader {
             Reader::Engine => self.feed(me, Event::Roster { application, answer }),
-            Reader::Api(request) => {
-                let Ok(Some(roster)) = answer else { return self.refuse(request) };
+            Reader::Api(arrival) => {
+                let Ok(Some(roster)) = answer else {
+                    let received = self.process(me).and_then(|it| it.received.get(&arrival));
+                    let request = received.map(|(request, _)| *request);
+                    return request.into_iter().for_each(|request| self.refuse(request));
+                };
                 if let Some(process) = self.process_mut(me) {
                     process.rosters.insert(application, Arc::clone(&roster));
                 }
@@ -177,16 +183,16 @@ impl World {
                 if self.chance.percent(50) {
                     self.feed(me, Event::Roster { application, answer: Ok(Some(roster)) });
                 }
-                self.fan_out(me, request);
+                self.fan_out(me, arrival);
             }
         }
     }
 
-    fn fan_out(&mut self, me: NodeRef, request: RequestId) {
-        let Some(letter) = self.letter(request).cloned() else { return };
+    fn fan_out(&mut self, me: NodeRef, arrival: ArrivalId) {
         let Some(process) = self.process(me) else { return };
+        let Some((request, message)) = process.received.get(&arrival).cloned() else { return };
+        let Some(letter) = self.letter(request).cloned() else { return };
         let Some(roster) = process.rosters.get(&letter.application) else { return };
-        let Some(message) = process.received.get(&request).cloned() else { return };
         let policies = plan::policies();
         let mut facts = Facts {
             event_type: &letter.event_type,
@@ -208,7 +214,7 @@ impl World {
             idempotency: letter.key,
             deliveries,
         };
-        if !self.offer_accept(me, AcceptTicket { request, accept }) {
+        if !self.offer_accept(me, AcceptTicket { arrival, request, accept }) {
             self.counters.count(Path::LaneFull);
             self.refuse(request);
         }
@@ -239,7 +245,7 @@ impl World {
     ) {
         let mut fresh = Vec::new();
         for (ticket, answer) in answers {
-            let AcceptTicket { request, accept } = ticket;
+            let AcceptTicket { arrival, request, accept } = ticket;
             match answer {
                 Accepted::New { message, turns } => {
                     self.acknowledge(request, accept.message.id);
@@ -249,13 +255,13 @@ impl World {
                     self.acknowledge(request, first);
                 }
                 Accepted::Stale(_) => {
-                    self.read_roster(me, accept.application, request);
+                    self.read_roster(me, accept.application, arrival);
                     continue;
                 }
                 Accepted::ApplicationMissing | Accepted::Refused(_) => {}
             }
             if let Some(process) = self.process_mut(me) {
-                process.received.remove(&request);
+                process.received.remove(&arrival);
             }
         }
         self.hand_over(me, fresh, issued);

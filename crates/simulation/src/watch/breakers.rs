@@ -13,7 +13,7 @@ use engine::{End, Number, Sending};
 use store::queue::{NextState, Settle, Trigger, Upkeep};
 
 use super::endpoints::is_open;
-use super::{Expected, Watch};
+use super::{Expected, Open, Watch};
 use crate::agenda::WireId;
 use crate::node::NodeRef;
 use crate::wires::Wire;
@@ -62,7 +62,8 @@ impl Watch {
         if let Some(entry) = self.deliveries.get_mut(&key) {
             entry.ended = Some(self.now);
             // What we stopped ourselves is not settled; the delivery waits as before.
-            if put_back && entry.open == Some((wire.me, wire.attempt)) {
+            let own = |open: Open| open.me == wire.me && open.attempt == wire.attempt;
+            if put_back && entry.open.is_some_and(own) {
                 entry.open = None;
             }
         }

@@ -21,6 +21,9 @@ use crate::agenda::WireId;
 use crate::node::{BEGINNING, NodeRef};
 use crate::plan;
 
+/// How long an owner may believe in an old roster.
+const ROSTER_AGE: Duration = Duration::from_secs(45);
+
 impl Watch {
     /// An endpoint was created.
     pub(crate) fn created(&mut self, member: &Arc<Member>, now: Duration) {
@@ -54,7 +57,8 @@ impl Watch {
     pub(crate) fn state_changed(&mut self, key: EndpointKey, state: EndpointState, now: Duration) {
         let Some(place) = self.endpoints.get_mut(&key) else { return };
         if place.state == EndpointState::Paused {
-            place.held = Some(now);
+            // Its owner may go on believing in the pause until it reads the roster again.
+            place.held = Some(now + ROSTER_AGE);
         }
         if place.state != state {
             place.state = state;
@@ -156,14 +160,12 @@ impl Watch {
             let owner = self.owners.get_mut(&lease.partition);
             let Some(owner) = owner.filter(|it| it.me == me && it.lease == *lease) else { continue };
             owner.released = true;
-            let is_theirs = |place: &Place| place.partition == lease.partition;
-            let busy = self.endpoints.values().find(|it| is_theirs(it) && !it.in_flight.is_empty());
-            let mut open = self.deliveries.iter().filter(|(key, entry)| {
-                entry.open.is_some_and(|(whose, _)| whose == me)
-                    && self.endpoints.get(&key.endpoint).is_some_and(is_theirs)
-            });
-            let problem = match (busy, open.next()) {
-                (Some(place), _) => Some(format!("an attempt to {} in flight", place.id)),
+            let busy = self.flights.values().find(|flight| flight.lease == Some(*lease));
+            let unsettled = |(_, entry): &(&DeliveryKey, &super::Entry)| {
+                entry.open.is_some_and(|open| open.lease == Some(*lease))
+            };
+            let problem = match (busy, self.deliveries.iter().find(unsettled)) {
+                (Some(flight), _) => Some(format!("{:?} in flight", flight.key)),
                 (None, Some((key, _))) => Some(format!("{key:?} unsettled")),
                 (None, None) => None,
             };
@@ -177,7 +179,7 @@ impl Watch {
     /// A process ended, however it did.
     pub(crate) fn died(&mut self, me: NodeRef) {
         for entry in self.deliveries.values_mut() {
-            if entry.open.is_some_and(|(whose, _)| whose == me) {
+            if entry.open.is_some_and(|open| open.me == me) {
                 entry.open = None;
             }
         }
@@ -186,7 +188,7 @@ impl Watch {
     /// A process says that it has settled and released everything.
     pub(crate) fn stopped(&mut self, me: NodeRef) {
         let owned = self.owners.values().find(|owner| owner.me == me && !owner.released);
-        let open = self.deliveries.iter().find(|(_, it)| it.open.is_some_and(|it| it.0 == me));
+        let open = self.deliveries.iter().find(|(_, it)| it.open.is_some_and(|it| it.me == me));
         if let Some((key, _)) = open {
             self.complain(5, format!("{me:?} stopped with {key:?} unsettled"));
         } else if let Some(owner) = owned.filter(|_| self.calm) {

@@ -86,7 +86,7 @@ struct Entry {
     /// Attempts that count, since it was accepted or last replayed.
     counted: u32,
     /// The attempt that was begun last and whose settle has not taken effect.
-    open: Option<(NodeRef, Number)>,
+    open: Option<Open>,
     /// Which processes have sent it since it stopped being pending.
     sent_after: Vec<NodeRef>,
     /// Whether its receiver took it, since it was accepted or last replayed.
@@ -95,6 +95,14 @@ struct Entry {
     ended: Option<Duration>,
     panics: u32,
     max_attempts: Option<u32>,
+}
+
+/// An attempt that was begun, by whom and under which lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Open {
+    me: NodeRef,
+    attempt: Number,
+    lease: Option<Lease>,
 }
 
 /// An endpoint.
@@ -134,6 +142,7 @@ struct Owner {
 struct Flight {
     me: NodeRef,
     key: DeliveryKey,
+    lease: Option<Lease>,
     /// Its process was frozen past its lease.
     excused: bool,
 }

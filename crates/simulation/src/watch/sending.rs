@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use domain::delivery::Delivery;
 use domain::endpoint::State as EndpointState;
+use domain::partition::Partition;
 use domain::time::Timestamp;
 use engine::{Number, Sending};
-use store::keys::DeliveryKey;
+use store::keys::{DeliveryKey, Lease};
 use store::memory::State;
 use store::queue::{Load, Loaded, Order, PendingDelivery, Trigger};
 
-use super::{Flight, TRUSTED, Watch};
+use super::{Flight, Open, TRUSTED, Watch};
 use crate::agenda::WireId;
 use crate::node::NodeRef;
 
@@ -35,15 +36,16 @@ impl Watch {
         self.check_order(sending, state);
         self.check_admission(wire, sending, rows);
         self.check_limits(sending);
+        let lease = self.lease_on(sending.delivery.partition);
         if let Some(place) = self.endpoints.get_mut(&key.endpoint) {
             place.in_flight.insert(wire);
             place.starts.push_back((now, sending.member.rate().get()));
         }
         if let Some(entry) = self.deliveries.get_mut(&key) {
-            entry.open = Some((me, sending.attempt));
+            entry.open = Some(Open { me, attempt: sending.attempt, lease });
             entry.max_attempts = sending.policy.limits.max_attempts().map(std::num::NonZero::get);
         }
-        self.flights.insert(wire, Flight { me, key, excused: false });
+        self.flights.insert(wire, Flight { me, key, lease, excused: false });
     }
 
     /// Only the owner sends, and only while its lease may be believed in.
@@ -87,10 +89,11 @@ impl Watch {
     /// A delivery is not sent twice at a time, nor again after its success was recorded.
     fn check_delivery(&mut self, me: NodeRef, sending: &Sending) {
         let key = sending.delivery.key;
+        let lease = self.lease_on(sending.delivery.partition);
         let Some(entry) = self.deliveries.get_mut(&key) else {
             return self.complain(6, format!("{key:?} does not exist"));
         };
-        if entry.open.is_some_and(|(whose, _)| whose == me) {
+        if entry.open.is_some_and(|open| open.lease == lease) {
             let text = format!("{key:?} is sent while its last attempt is not settled");
             return self.complain(3, text);
         }
@@ -157,13 +160,19 @@ impl Watch {
             self.complain(7, text);
         }
         let mut others = self.deliveries.range(range_of(key));
+        let lease = self.lease_on(sending.delivery.partition);
         let open = others.find(|(other, entry)| {
-            **other != key && entry.open.is_some_and(|(whose, _)| self.is_bound(whose))
+            **other != key && entry.open.is_some_and(|open| open.lease == lease)
         });
         if let Some((other, _)) = open {
             let text = format!("{key:?} is sent while {other:?} is not settled");
             self.complain(7, text);
         }
+    }
+
+    /// Returns the lease that is current. What was begun under another one cannot be settled.
+    pub(super) fn lease_on(&self, partition: Partition) -> Option<Lease> {
+        self.owners.get(&partition).map(|owner| owner.lease)
     }
 
     /// A process whose lease has run out binds nobody.

@@ -10,7 +10,7 @@ use store::keys::{DeliveryKey, MessageKey};
 use store::memory::State;
 use store::queue::{Bury, Load, NextState, Replay, RequestKind, Settle, Settled, Upkeep};
 
-use super::Watch;
+use super::{Open, Watch};
 use super::endpoints::is_open;
 use crate::node::BEGINNING;
 
@@ -30,8 +30,10 @@ impl Watch {
         let expected = self.expected.get(&settle.attempt.id);
         let counts = expected.is_none_or(|expected| expected.counts);
         if let Some(entry) = self.deliveries.get_mut(&key) {
-            let own = expected.map(|expected| (expected.me, expected.attempt));
-            if entry.open == own || own.is_none() {
+            let own = |open: Open| {
+                expected.is_none_or(|it| it.me == open.me && it.attempt == open.attempt)
+            };
+            if entry.open.is_some_and(own) {
                 entry.open = None;
             }
         }
