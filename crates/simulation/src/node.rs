@@ -177,6 +177,7 @@ impl World {
         let Some(process) = self.process(me) else { return };
         let moment = process.moment(now);
         self.trace.event(now, me, &event);
+        self.watch.told(me, &event);
         if let Event::HandedOver { deliveries, .. } = &event {
             if self.watch.any_known(deliveries) {
                 self.counters.count(Path::HandOverOfKnown);

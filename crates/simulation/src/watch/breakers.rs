@@ -3,6 +3,8 @@
 //! Every change of an endpoint's running state goes out with a settle or a step of upkeep, so the
 //! last one that went out is what its owner has in mind.
 
+use std::sync::Arc;
+
 use domain::breaker::{Admission, Role};
 use domain::endpoint::State;
 use domain::judge;
@@ -67,6 +69,8 @@ impl Watch {
                 entry.open = None;
             }
         }
+        let member = self.known_member(wire.me, key);
+        let member = member.unwrap_or_else(|| Arc::clone(&wire.sending.member));
         let Some(place) = self.endpoints.get_mut(&key.endpoint) else { return };
         place.in_flight.remove(&id);
         let role = if place.probe == Some(id) { Role::Probe } else { Role::Ordinary };
@@ -85,12 +89,12 @@ impl Watch {
             }
         };
         let before = place.running.breaker;
-        let settings = wire.sending.member.defaults.breaker.as_ref();
+        let settings = member.defaults.breaker.as_ref();
         let breaker = settings.map_or(before, |settings| {
             before.after(settings, role, verdict.endpoint.signal, rows)
         });
         if owned && !put_back {
-            let cap = wire.sending.member.in_flight();
+            let cap = member.in_flight();
             place.concurrency = place.concurrency.after(verdict.endpoint.pressure, cap);
             if is_open(before) && !is_open(breaker) {
                 place.concurrency = domain::concurrency::Concurrency::default();

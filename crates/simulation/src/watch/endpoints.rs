@@ -11,7 +11,7 @@ use domain::endpoint::State as EndpointState;
 use domain::ids::EndpointId;
 use domain::partition::Partition;
 use domain::policy::Limits;
-use engine::Member;
+use engine::{Event, Member};
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey};
 use store::memory::State;
 use store::queue::{Order, Running};
@@ -115,6 +115,21 @@ impl Watch {
         let settled: Vec<_> = settled.map(|(key, _)| *key).collect();
         let skipped = usize::try_from(bits % 64).unwrap_or(0).min(settled.len());
         settled.into_iter().skip(skipped).take(1 + usize::try_from(bits >> 8 & 3).unwrap_or(0)).collect()
+    }
+
+    /// A process is about to be told something.
+    pub(crate) fn told(&mut self, me: NodeRef, event: &Event) {
+        if let Event::Roster { application, answer: Ok(Some(roster)) } = event {
+            let known = self.rosters.get(&(me, *application));
+            if known.is_none_or(|known| known.revision <= roster.revision) {
+                self.rosters.insert((me, *application), Arc::clone(roster));
+            }
+        }
+    }
+
+    /// Returns what a process knows of an endpoint.
+    pub(super) fn known_member(&self, me: NodeRef, key: DeliveryKey) -> Option<Arc<Member>> {
+        self.rosters.get(&(me, key.application))?.member(key.endpoint).cloned()
     }
 
     /// A renewal took effect.

@@ -28,7 +28,7 @@ use domain::concurrency::Concurrency;
 use domain::delivery::{Budget, Delivery};
 use domain::ids::{AttemptId, EndpointId, MessageId};
 use domain::partition::Partition;
-use engine::{Member, Number};
+use engine::{Member, Number, Roster};
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey};
 use store::queue::{NextState, Running};
 
@@ -64,6 +64,8 @@ pub(crate) struct Watch {
     endpoints: BTreeMap<EndpointKey, Place>,
     owners: BTreeMap<Partition, Owner>,
     renewals: BTreeMap<NodeRef, Duration>,
+    /// The newest roster that each process has seen.
+    rosters: BTreeMap<(NodeRef, ApplicationKey), Arc<Roster>>,
     flights: BTreeMap<WireId, Flight>,
     expected: BTreeMap<AttemptId, Expected>,
     recorded: BTreeSet<AttemptId>,
@@ -174,6 +176,7 @@ impl Watch {
             endpoints: BTreeMap::new(),
             owners: BTreeMap::new(),
             renewals: BTreeMap::new(),
+            rosters: BTreeMap::new(),
             flights: BTreeMap::new(),
             expected: BTreeMap::new(),
             recorded: BTreeSet::new(),

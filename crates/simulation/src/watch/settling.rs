@@ -112,7 +112,7 @@ impl Watch {
             let key = DeliveryKey { application, endpoint, message: *message };
             let Some(entry) = self.deliveries.get(&key) else { continue };
             let Delivery::Pending(pending) = entry.state else { continue };
-            let open = entry.open.is_some();
+            let open = entry.open.is_some_and(|open| open.lease == Some(bury.lease));
             if let Some(problem) = self.burial_problem(key, &pending, bury) {
                 self.complain(4, format!("{key:?} is buried as {:?} {problem}", bury.cause));
             }
