@@ -226,7 +226,8 @@ mod tests {
     #[test]
     fn an_endpoint_without_loaded_deliveries_takes_less_than_400_bytes() {
         // Beside the record: its place in the map, half full at worst, and in the timers.
-        let places = 2 * (size_of::<At>() + size_of::<usize>())
+        let places = 2 * (size_of::<At>() + size_of::<u32>())
+            + size_of::<usize>()
             + 2 * (size_of::<Timestamp>() + size_of::<At>());
         let whole = size_of::<Endpoint>() + places;
         assert!(whole <= 400, "{whole} bytes");

@@ -16,7 +16,8 @@ use crate::attempts::Attempts;
 use crate::burying::Step;
 use crate::documents::Documents;
 use crate::effect::Effect;
-use crate::endpoint::{At, Endpoint};
+use crate::endpoint::At;
+use crate::endpoints::Endpoints;
 use crate::event::{Event, Number};
 use crate::leases::Leases;
 use crate::loading::Running;
@@ -38,7 +39,7 @@ pub struct Engine {
     pub(crate) leases: Leases,
     /// Whether the lease was trusted in the last step.
     pub(crate) trusted: bool,
-    pub(crate) endpoints: BTreeMap<At, Box<Endpoint>>,
+    pub(crate) endpoints: Endpoints,
     pub(crate) attempts: Attempts,
     /// Attempts that still run for endpoints whose partition was lost.
     pub(crate) strays: BTreeMap<At, u32>,
@@ -81,7 +82,7 @@ impl Engine {
             policies: None,
             leases: Leases::default(),
             trusted: false,
-            endpoints: BTreeMap::new(),
+            endpoints: Endpoints::default(),
             attempts: Attempts::default(),
             strays: BTreeMap::new(),
             turns: Turns::default(),

@@ -17,6 +17,7 @@ mod documents;
 pub mod effect;
 mod ending;
 mod endpoint;
+mod endpoints;
 mod engine;
 pub mod event;
 mod horizon;

@@ -137,7 +137,7 @@ impl Engine {
             let Some(held) = self.leases.get(delivery.partition) else { continue };
             let surveyed = held.surveyed;
             let at = (delivery.key.application, delivery.key.endpoint);
-            if !self.endpoints.contains_key(&at) {
+            if !self.endpoints.contains(&at) {
                 // Before the first walk the store may hold more than this node was handed.
                 let horizon = (!surveyed).then(|| Horizon::unknown(delivery.pending.due));
                 self.remember(at, delivery.partition, horizon, act);

@@ -40,13 +40,13 @@ pub(crate) enum Standing {
 
 impl Engine {
     pub(crate) fn look_at_all(&mut self, act: &mut Act<'_>) {
-        let all: Vec<At> = self.endpoints.keys().copied().collect();
+        let all: Vec<At> = self.endpoints.keys().collect();
         all.into_iter().for_each(|at| self.look(at, act));
     }
 
     pub(crate) fn look_at_application(&mut self, application: ApplicationKey, act: &mut Act<'_>) {
         let range = (application, EndpointKey(i64::MIN))..=(application, EndpointKey(i64::MAX));
-        let all: Vec<At> = self.endpoints.range(range).map(|(at, _)| *at).collect();
+        let all: Vec<At> = self.endpoints.range(range).collect();
         all.into_iter().for_each(|at| self.look(at, act));
     }
 

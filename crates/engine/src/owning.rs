@@ -126,12 +126,13 @@ impl Engine {
                 act.effects.push(Effect::Abort(number));
             }
         }
-        let theirs = self.endpoints.iter().filter(|(_, one)| partitions.contains(&one.partition));
-        let theirs: Vec<At> = theirs.map(|(at, _)| *at).collect();
+        let partition = |at: &At| self.endpoints.get(at).map(|one| one.partition);
+        let is_theirs = |at: &At| partition(at).is_some_and(|one| partitions.contains(&one));
+        let theirs: Vec<At> = self.endpoints.keys().filter(is_theirs).collect();
         theirs.into_iter().for_each(|at| self.forget(at));
         let endpoints = &self.endpoints;
-        self.turns.retain(|at| endpoints.contains_key(at));
-        self.load_queue.retain(|at| endpoints.contains_key(at));
+        self.turns.retain(|at| endpoints.contains(at));
+        self.load_queue.retain(|at| endpoints.contains(at));
         act.announce(Announcement::Lost(partitions));
     }
 

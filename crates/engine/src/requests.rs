@@ -105,7 +105,7 @@ impl Engine {
         let (application, endpoint) = at;
         match request.kind {
             RequestKind::ResetBreaker => {
-                if !self.endpoints.contains_key(&at) {
+                if !self.endpoints.contains(&at) {
                     self.remember(at, request.partition, None, act);
                 }
                 self.reset_breaker(at, act);

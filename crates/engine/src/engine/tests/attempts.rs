@@ -143,9 +143,9 @@ fn an_endpoint_that_says_gone_is_disabled_and_its_deliveries_are_buried() {
     let disabled = |one: &&Announcement| matches!(one, Announcement::Disabled { .. });
     assert_eq!(scene.announced.iter().filter(disabled).count(), 1);
     let chunks: Vec<u32> = (scene.announced.iter())
-        .filter_map(|one| match one {
-            Announcement::Buried { cause: Cause::EndpointDisabled, count, .. } => Some(*count),
-            _ => None,
+        .filter_map(|one| {
+            let Announcement::Buried { cause, count, .. } = one else { return None };
+            (*cause == Cause::EndpointDisabled).then_some(*count)
         })
         .collect();
     assert_eq!(chunks, [2, 2, 1]);

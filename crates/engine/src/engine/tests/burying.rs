@@ -15,9 +15,9 @@ const FAILED: Outcome = Outcome::answered(500);
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn buried(scene: &Scene, wanted: Cause) -> u32 {
-    let count = |one: &Announcement| match one {
-        Announcement::Buried { cause, count, .. } if *cause == wanted => *count,
-        _ => 0,
+    let count = |one: &Announcement| {
+        let Announcement::Buried { cause, count, .. } = one else { return 0 };
+        if *cause == wanted { *count } else { 0 }
     };
     scene.announced.iter().map(count).sum()
 }

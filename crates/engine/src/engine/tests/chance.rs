@@ -107,10 +107,6 @@ impl Play {
 
     fn step(&mut self, event: Event) {
         self.steps += 1;
-        if self.steps > 199_900 {
-            let text = format!("{event:?}");
-            println!("{:?} {}", self.scene.now.elapsed, &text[..text.len().min(250)]);
-        }
         assert!(self.steps < 200_000, "the engine wakes itself without end");
         let mut effects = Vec::new();
         self.scene.engine.step(self.scene.now, event, &mut effects);
@@ -223,9 +219,10 @@ impl Play {
             let at = self.after(50);
             return self.plan(at, Item::Answers(unanswered(&effect, now)));
         }
-        let next = match &effect {
-            Effect::Settle { settle, .. } => Some((settle.key, settle.next)),
-            _ => None,
+        let next = if let Effect::Settle { settle, .. } = &effect {
+            Some((settle.key, settle.next))
+        } else {
+            None
         };
         let failure = unanswered(&effect, now);
         let mut answer = self.scene.answer(effect);
@@ -317,7 +314,14 @@ fn unanswered(effect: &Effect, asked_at: Duration) -> Event {
         Effect::ReadRoster(application) => {
             Event::Roster { application: *application, answer: Err(Unanswered) }
         }
-        _ => Event::TimePassed,
+        Effect::Send(_)
+        | Effect::Abort(_)
+        | Effect::Settle { .. }
+        | Effect::Upkeep { .. }
+        | Effect::Disable { .. }
+        | Effect::Announce(_)
+        | Effect::WakeAt(_)
+        | Effect::Stopped => Event::TimePassed,
     }
 }
 

@@ -19,9 +19,9 @@ fn steal(scene: &mut Scene) {
 #[test]
 fn a_node_alone_takes_everything_and_says_so() {
     let scene = Scene::new();
-    let took = |one: &Announcement| match one {
-        Announcement::Took(partitions) => partitions.len(),
-        _ => 0,
+    let took = |one: &Announcement| {
+        let Announcement::Took(partitions) = one else { return 0 };
+        partitions.len()
     };
     assert_eq!(scene.announced.iter().map(took).sum::<usize>(), usize::from(PARTITIONS));
 }
