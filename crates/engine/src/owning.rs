@@ -45,24 +45,27 @@ impl Engine {
             self.release([changes.found, changes.stuck].concat(), act);
             return;
         }
-        self.take_over(changes.found, act);
+        self.take_over(changes.found, asked_at, act);
         self.release(changes.stuck, act);
         self.leases.mark_leaving(self.settings.partitions);
         let wanted = self.leases.wanted(self.settings.partitions);
-        if let Some(most) = wanted.filter(|_| self.trusted && !self.leases.taking) {
-            self.leases.taking = true;
+        if let Some(most) = wanted.filter(|_| self.trusted && self.leases.taking.is_none()) {
+            self.leases.taking = Some(act.now.elapsed);
             act.effects.push(Effect::Take { most });
         }
     }
 
     pub(crate) fn taken(&mut self, answer: Result<Vec<Lease>, Unanswered>, act: &mut Act<'_>) {
-        self.leases.taking = false;
+        let asked_at = self.leases.taking.take().unwrap_or_default();
         // What an unanswered question took shows in the next renewal.
         let Ok(leases) = answer else { return };
         if self.stopping.is_some() {
             self.release(leases, act);
+        } else if self.leases.was_renewed_since(asked_at) {
+            // The answer is older than what is known: the next renewal tells what is ours.
+            self.leases.renew_at(act.now.elapsed);
         } else {
-            self.take_over(leases, act);
+            self.take_over(leases, asked_at, act);
         }
     }
 
@@ -76,14 +79,14 @@ impl Engine {
         // Otherwise what is still ours shows in the next renewal and is given back again.
     }
 
-    fn take_over(&mut self, leases: Vec<Lease>, act: &mut Act<'_>) {
+    fn take_over(&mut self, leases: Vec<Lease>, asked_at: Duration, act: &mut Act<'_>) {
         let mut took = Vec::new();
         for lease in leases {
             let known = self.leases.lease(lease.partition);
             if known.is_some_and(|known| known.epoch < lease.epoch) {
                 self.lose(&[lease.partition], act);
             }
-            if self.leases.hold(lease, act.now.elapsed) {
+            if self.leases.hold(lease, asked_at, act.now.elapsed) {
                 took.push(lease.partition);
             }
         }

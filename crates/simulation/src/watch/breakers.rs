@@ -67,6 +67,7 @@ impl Watch {
             let own = |open: Open| open.me == wire.me && open.attempt == wire.attempt;
             if put_back && entry.open.is_some_and(own) {
                 entry.open = None;
+                entry.sent_after.retain(|me| *me != wire.me);
             }
         }
         let member = self.known_member(wire.me, key);
