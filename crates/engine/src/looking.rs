@@ -170,8 +170,8 @@ impl Engine {
             };
         }
         if endpoint.held {
+            // Not held until now, but until then as far as known: this may have been noticed late.
             endpoint.held = false;
-            endpoint.held_until = endpoint.held_until.max(now);
             endpoint.check_at = Timestamp::FAR_FUTURE;
         }
         let expired = endpoint.window.head().is_some_and(|head| endpoint.has_expired(head, now));

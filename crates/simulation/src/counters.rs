@@ -22,8 +22,6 @@ pub enum Path {
     SettleFenced,
     /// A settle found its delivery cancelled or buried.
     SettleLeftAlone,
-    /// A settle found no delivery.
-    SettleMissing,
     /// A settle was repeated after it had taken effect.
     SettleRepeated,
     /// A step of upkeep came under an epoch that is over.
@@ -106,7 +104,7 @@ pub enum Path {
 
 impl Path {
     /// All of them.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 48] = [
         Self::HandOverLost,
         Self::HandOverLate,
         Self::HandOverOfKnown,
@@ -116,7 +114,6 @@ impl Path {
         Self::PayloadLeftOut,
         Self::SettleFenced,
         Self::SettleLeftAlone,
-        Self::SettleMissing,
         Self::SettleRepeated,
         Self::UpkeepFenced,
         Self::AcceptFoundItself,

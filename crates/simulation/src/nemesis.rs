@@ -195,6 +195,11 @@ impl World {
         for receiver in self.wires.receivers.values_mut() {
             receiver.mood = Mood::Fine;
         }
+        self.resume_all();
+    }
+
+    /// Nobody stays paused: a person's last act may take effect late.
+    pub(crate) fn resume_all(&mut self) {
         for endpoint in self.watch.paused_endpoints() {
             self.write(&Write::Resume(endpoint));
         }

@@ -162,7 +162,10 @@ impl World {
             Input::End(wire) => self.ended(me, wire),
             Input::Repeat(lane) => self.repeat(me, lane),
             Input::Stop => self.feed(me, Event::Stop),
-            Input::StopNow => self.feed(me, Event::StopNow),
+            Input::StopNow => {
+                self.counters.count(Path::StopForced);
+                self.feed(me, Event::StopNow);
+            }
         }
     }
 

@@ -116,10 +116,9 @@ impl World {
             return answer;
         }
         match answer {
-            Settled::Applied { .. } => {}
+            Settled::Applied { .. } | Settled::Missing => {}
             Settled::LeftAlone => self.counters.count(Path::SettleLeftAlone),
             Settled::Fenced => self.counters.count(Path::SettleFenced),
-            Settled::Missing => self.counters.count(Path::SettleMissing),
         }
         self.watch.settled(&settle, answer, self.now);
         answer

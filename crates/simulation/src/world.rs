@@ -122,6 +122,7 @@ impl World {
         while self.watch.is_content() && self.now < deadline {
             self.run_until(look);
             look = self.now + LOOK_EVERY;
+            self.resume_all();
             if self.has_ended() {
                 break;
             }
@@ -168,6 +169,9 @@ impl World {
             self.now = at;
             self.watch.passes(at);
             self.happen(happening);
+            for path in self.watch.paths.drain(..) {
+                self.counters.count(path);
+            }
         }
         self.now = self.now.max(end);
     }

@@ -17,6 +17,7 @@ use store::queue::{NextState, Settle, Trigger, Upkeep};
 use super::endpoints::is_open;
 use super::{Expected, Open, Watch};
 use crate::agenda::WireId;
+use crate::counters::Path;
 use crate::node::NodeRef;
 use crate::wires::Wire;
 
@@ -35,6 +36,7 @@ impl Watch {
                 Some("beside the probe".to_owned())
             }
             Admission::Probe | Admission::WaitForProbe => {
+                self.paths.push(Path::Probe);
                 place.probe = Some(wire);
                 place.running.breaker = breaker.probe(rows);
                 None
@@ -154,6 +156,7 @@ impl Watch {
     /// An engine wants a step of upkeep.
     pub(crate) fn keeps_up(&mut self, me: NodeRef, upkeep: &Upkeep) {
         let Upkeep::Run { endpoint, running, lease, .. } = upkeep else { return };
+        self.paths.push(Path::BreakerReset);
         let Some(place) = self.endpoints.get_mut(endpoint) else { return };
         let owner = self.owners.get(&place.partition);
         if owner.is_some_and(|owner| owner.me == me && owner.lease == *lease) {

@@ -33,6 +33,7 @@ use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey};
 use store::queue::{NextState, Running};
 
 use crate::agenda::WireId;
+use crate::counters::Path;
 use crate::node::NodeRef;
 use crate::plan::Plan;
 
@@ -55,6 +56,8 @@ pub struct Violation {
 pub(crate) struct Watch {
     now: Duration,
     violations: Vec<Violation>,
+    /// Rare paths that were taken since they were last counted.
+    pub(crate) paths: Vec<Path>,
     calm: bool,
     messages: BTreeMap<MessageKey, Message>,
     ids: BTreeMap<MessageId, MessageKey>,
@@ -167,6 +170,7 @@ impl Watch {
         Self {
             now: Duration::ZERO,
             violations: Vec::new(),
+            paths: Vec::new(),
             calm: plan.is_calm(),
             messages: BTreeMap::new(),
             ids: BTreeMap::new(),

@@ -13,6 +13,7 @@ use store::queue::{Load, Loaded, Order, PendingDelivery, Trigger};
 
 use super::{Flight, Open, TRUSTED, Watch};
 use crate::agenda::WireId;
+use crate::counters::Path;
 use crate::node::NodeRef;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -125,6 +126,9 @@ impl Watch {
         let delivery = &sending.delivery;
         let first = delivery.recorded == 0 && delivery.pending.due == delivery.received_at;
         let early = delivery.pending.due > rows && !first;
+        if sending.trigger == Trigger::Manual {
+            self.paths.push(Path::ManualSent);
+        }
         if early && sending.trigger == Trigger::Scheduled {
             let by = delivery.pending.due.since(rows);
             self.complain(4, format!("{:?} is sent {by:?} before it is due", delivery.key));
@@ -152,6 +156,7 @@ impl Watch {
         if sending.member.view.endpoint.order == Order::Due {
             return;
         }
+        self.paths.push(Path::FifoSent);
         let (application, endpoint) = (key.application, key.endpoint);
         let first = state.load(Load { application, endpoint, most: 1, most_bytes: 0 });
         let before = first.deliveries.first().filter(|head| head.turn < turn);

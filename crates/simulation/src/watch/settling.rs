@@ -12,6 +12,7 @@ use store::queue::{Bury, Load, NextState, Replay, RequestKind, Settle, Settled, 
 
 use super::{Open, Watch};
 use super::endpoints::is_open;
+use crate::counters::Path;
 use crate::node::BEGINNING;
 
 /// How far the clocks of a fleet may be apart.
@@ -194,6 +195,7 @@ impl Watch {
         let (application, endpoint) = (request.application, request.endpoint);
         let key = DeliveryKey { application, endpoint, message };
         let Some(entry) = self.deliveries.get(&key) else { return };
+        self.paths.push(Path::RetriedNow);
         if let Ok(hurried) = entry.state.retry_now(request.at) {
             self.set_state(key, hurried);
         }
