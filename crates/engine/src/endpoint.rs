@@ -14,6 +14,7 @@ use store::queue::{PendingDelivery, Running};
 
 use crate::horizon::is_fifo;
 use crate::moment::Moment;
+use crate::planted::{self, Bug};
 use crate::window::Window;
 
 /// An endpoint, with its application first: so those of one application are side by side.
@@ -190,14 +191,18 @@ impl Endpoint {
         }
         let in_flight = self.in_flight.saturating_add(allowance.strays);
         // In a sequence the next goes only after the settle of the one before.
-        if is_fifo(head) && (in_flight > 0 || self.settling > 0 || self.burying > 0) {
+        let settling = self.settling > 0 && !planted::has(Bug::SendFifoBeforeSettle);
+        if is_fifo(head) && (in_flight > 0 || settling || self.burying > 0) {
             return Readiness::Later;
         }
-        if in_flight >= self.concurrency.allowed(allowance.cap).get() {
+        let wide = planted::has(Bug::StartWide);
+        let concurrency = self.concurrency.allowed(allowance.cap);
+        if in_flight >= if wide { allowance.cap } else { concurrency }.get() {
             return Readiness::Later;
         }
         let admission = self.running.breaker.admission(now);
-        if allowance.has_breaker && admission == Admission::WaitForProbe {
+        let waits = admission == Admission::WaitForProbe && !planted::has(Bug::TwoProbes);
+        if allowance.has_breaker && waits {
             return Readiness::Later;
         }
         // The rate is counted on the clock that never jumps; timers are set on the other one.
@@ -210,7 +215,7 @@ impl Endpoint {
         let due = row.pending.due;
         let since_due = if row.last_attempt_at.is_some_and(|last| last >= due) {
             SinceDue::Tried
-        } else if due < self.held_until {
+        } else if due < self.held_until || planted::has(Bug::ExpireUntried) {
             SinceDue::Held
         } else {
             SinceDue::Untouched

@@ -9,6 +9,7 @@
 //! - [`moment`], [`settings`]: the time, and the limits
 //! - [`roster`]: an application's endpoints, read once and shared; fanning a message out
 //! - [`lanes`]: group commit, what goes into the next batch
+//! - [`planted`]: mistakes for the simulator to find
 
 pub mod announcement;
 mod attempts;
@@ -27,6 +28,7 @@ mod loading;
 mod looking;
 pub mod moment;
 mod owning;
+pub mod planted;
 mod requests;
 pub mod roster;
 mod rosters;

@@ -15,6 +15,7 @@ use store::keys::{ApplicationKey, EndpointKey};
 
 use crate::endpoint::{Allowance, At, Disabling, Queued, Readiness, Wanted};
 use crate::engine::{Act, Engine};
+use crate::planted::{self, Bug};
 use crate::roster::Member;
 
 /// How often held deliveries are looked at for expiry, at most.
@@ -115,11 +116,15 @@ impl Engine {
         let age = now.saturating_sub(asked_at.unwrap_or_default());
         if !endpoint.begun {
             // The owner before may have changed the running state until the take-over.
-            if asked_at.is_none_or(|asked_at| asked_at < taken_at) {
+            let old = asked_at.is_none_or(|asked_at| asked_at < taken_at);
+            if old && !planted::has(Bug::TrustOldRoster) {
                 self.rosters.want(at.0);
                 return Standing::Unknown;
             }
             endpoint.running = member.view.running;
+            if planted::has(Bug::ForgetPause) {
+                endpoint.running.paused_until = None;
+            }
             endpoint.running.breaker = endpoint.running.breaker.taken_over(act.now.rows);
             endpoint.begun = true;
             if std::mem::take(&mut endpoint.reset) {

@@ -11,6 +11,7 @@ use crate::effect::Effect;
 use crate::endpoint::At;
 use crate::engine::{Act, Engine};
 use crate::event::Unanswered;
+use crate::planted::{self, Bug};
 
 impl Engine {
     /// Notices when the lease has not been renewed for too long: whatever is in flight is stopped,
@@ -132,7 +133,9 @@ impl Engine {
         let partition = |at: &At| self.endpoints.get(at).map(|one| one.partition);
         let is_theirs = |at: &At| partition(at).is_some_and(|one| partitions.contains(&one));
         let theirs: Vec<At> = self.endpoints.keys().filter(is_theirs).collect();
-        theirs.into_iter().for_each(|at| self.forget(at));
+        if !planted::has(Bug::KeepLostWindows) {
+            theirs.into_iter().for_each(|at| self.forget(at));
+        }
         let endpoints = &self.endpoints;
         self.turns.retain(|at| endpoints.contains(at));
         self.load_queue.retain(|at| endpoints.contains(at));

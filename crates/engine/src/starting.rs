@@ -1,6 +1,7 @@
 //! Starting attempts: turn by turn, while there are slots.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::breaker::{Admission, Role};
 use store::queue::{PendingDelivery, Trigger};
@@ -10,6 +11,7 @@ use crate::effect::{Effect, Sending};
 use crate::endpoint::{At, Queued, Readiness};
 use crate::engine::{Act, Engine};
 use crate::looking::Standing;
+use crate::planted::{self, Bug};
 use crate::roster::Member;
 
 impl Engine {
@@ -83,7 +85,10 @@ impl Engine {
         let policy = roster.applicable(&member, &head.event_type, own.as_ref(), policies);
         let policy = Arc::clone(policy);
         let Some(delivery) = endpoint.window.take_head() else { return };
-        endpoint.limiter = limiter;
+        let fresh = act.now.elapsed < endpoint.created.saturating_add(Duration::from_secs(1));
+        if !(fresh && planted::has(Bug::KeepRateCredit)) {
+            endpoint.limiter = limiter;
+        }
         endpoint.in_flight += 1;
         let mut role = Role::Ordinary;
         if member.defaults.breaker.is_some()

@@ -4,6 +4,8 @@
 //! Mistakes of the shell and of the store are made here, in the simulated ones; mistakes of the
 //! engine are made in the engine, behind its feature `planted`.
 
+use engine::planted;
+
 /// A mistake to be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bug {
@@ -19,8 +21,8 @@ pub enum Bug {
     LoseAnAlarm,
     /// The committer does not repeat a batch that failed.
     ForgetFailedSettles,
-    /// A take-over keeps the epoch.
-    KeepTheEpoch,
+    /// A take-over answers with the epoch before.
+    AnswerTheOldEpoch,
     /// A take-over does not wait for the lease to run out.
     TakeWhatIsOwned,
     /// A lease is counted from the answer, not from the question.
@@ -33,18 +35,20 @@ pub enum Bug {
     WalkFindsNothing,
     /// The store does not keep an endpoint's running state.
     DropRunningState,
+    /// One of the engine's own.
+    Engine(planted::Bug),
 }
 
 impl Bug {
-    /// All of them, in the order of the list in the documentation.
-    pub const ALL: [Self; 13] = [
+    /// The mistakes of the shell and of the store.
+    const OUTSIDE: [Self; 13] = [
         Self::SettleWithoutTheEpoch,
         Self::AcceptWithAnOldRevision,
         Self::AcknowledgeBeforeCommit,
         Self::ForgetIdempotencyKeys,
         Self::LoseAnAlarm,
         Self::ForgetFailedSettles,
-        Self::KeepTheEpoch,
+        Self::AnswerTheOldEpoch,
         Self::TakeWhatIsOwned,
         Self::LeaseFromTheAnswer,
         Self::HandOverAsIfNew,
@@ -53,10 +57,20 @@ impl Bug {
         Self::DropRunningState,
     ];
 
+    /// Returns all of them, in the order of the list in the documentation.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let inside = planted::Bug::ALL.into_iter().map(Self::Engine);
+        Self::OUTSIDE.into_iter().chain(inside).collect()
+    }
+
     /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> String {
-        let debug = format!("{self:?}");
+        let debug = match self {
+            Self::Engine(bug) => format!("{bug:?}"),
+            own => format!("{own:?}"),
+        };
         let mut name = String::new();
         for letter in debug.chars() {
             if letter.is_uppercase() && !name.is_empty() {
@@ -70,6 +84,14 @@ impl Bug {
     /// Finds the bug of a name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|bug| bug.name() == name)
+        Self::all().into_iter().find(|bug| bug.name() == name)
+    }
+
+    /// Plants it where it belongs, or removes what was planted in this thread before.
+    pub(crate) fn plant(bug: Option<Self>) {
+        planted::plant(match bug {
+            Some(Self::Engine(bug)) => Some(bug),
+            Some(_) | None => None,
+        });
     }
 }

@@ -127,7 +127,11 @@ impl World {
         let mut draw = || Duration::from_micros(self.chance.between(low, high) * slow);
         let (before, after) = (draw(), draw());
         // Some take effect at once, and the answer takes its time.
-        if self.chance.percent(30) { (Duration::from_micros(1), before + after) } else { (before, after) }
+        if self.chance.percent(30) {
+            (Duration::from_micros(1), before + after)
+        } else {
+            (before, after)
+        }
     }
 
     /// Has a call take effect, if the store is there.
@@ -189,7 +193,8 @@ impl World {
         }
         if self.bug == Some(Bug::MixPayloads) {
             let payloads: Vec<_> = loaded.deliveries.iter().map(|it| it.payload.clone()).collect();
-            for (delivery, payload) in loaded.deliveries.iter_mut().zip(payloads.into_iter().rev()) {
+            for (delivery, payload) in loaded.deliveries.iter_mut().zip(payloads.into_iter().rev())
+            {
                 delivery.payload = payload;
             }
         }
@@ -250,9 +255,7 @@ impl World {
                 Some(Reply::Leases(leases)) => Ok(self.remember_leases(me, leases)),
                 _ => Err(Unanswered),
             }),
-            (Question::Release(_), reply) => {
-                Event::Released(reply.map(|_| ()).ok_or(Unanswered))
-            }
+            (Question::Release(_), reply) => Event::Released(reply.map(|_| ()).ok_or(Unanswered)),
             (Question::Walk(_), Some(Reply::Waiting(waiting))) => Event::Walked(Ok(waiting)),
             (Question::Walk(_), _) => Event::Walked(Err(Unanswered)),
             (Question::Requests(_), Some(Reply::Requests(all))) => Event::Requests(Ok(all)),

@@ -68,7 +68,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let bug = match arguments.bug.as_deref() {
         None => None,
         Some("list") => {
-            for bug in Bug::ALL {
+            for bug in Bug::all() {
                 say(&bug.name());
             }
             return Ok(ExitCode::SUCCESS);
@@ -123,12 +123,7 @@ fn run_many(arguments: &Arguments, bug: Option<Bug>) -> ExitCode {
     report(&summary, watch.elapsed(), arguments, bug)
 }
 
-fn report(
-    summary: &Summary,
-    took: Duration,
-    arguments: &Arguments,
-    bug: Option<Bug>,
-) -> ExitCode {
+fn report(summary: &Summary, took: Duration, arguments: &Arguments, bug: Option<Bug>) -> ExitCode {
     if arguments.json {
         say(&summary.to_json(took).to_string());
     } else {

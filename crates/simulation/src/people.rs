@@ -116,8 +116,7 @@ impl World {
         let settled = self.watch.some_settled(application, endpoint, bits);
         let pending = Pending::fresh(&limits, now);
         let deliveries = settled.into_iter().map(|key| (key, partition, order, pending)).collect();
-        let replay =
-            Replay { lease, task, cursor: None, next_cursor: None, deliveries, at: now };
+        let replay = Replay { lease, task, cursor: None, next_cursor: None, deliveries, at: now };
         self.call(me, Question::Write(Write::StartTask(Box::new(replay), application)));
     }
 
@@ -161,16 +160,16 @@ impl World {
         let at = BEGINNING.after(self.now);
         match write {
             Write::Create(new) => self.create(new),
-            Write::Change { endpoint, rate, in_flight } => {
-                self.update(*endpoint, at, |it| {
-                    it.settings.rate = *rate;
-                    it.settings.in_flight = *in_flight;
-                    true
-                })
-            }
+            Write::Change { endpoint, rate, in_flight } => self.update(*endpoint, at, |it| {
+                it.settings.rate = *rate;
+                it.settings.in_flight = *in_flight;
+                true
+            }),
             Write::Pause(key) => self.transition(*key, at, |it| it.pause().ok()),
             Write::Resume(key) => self.transition(*key, at, |it| it.resume().ok()),
-            Write::Disable(key) => self.transition(*key, at, |it| it.disable(Reason::ByPerson).ok()),
+            Write::Disable(key) => {
+                self.transition(*key, at, |it| it.disable(Reason::ByPerson).ok())
+            }
             Write::Enable(key) => self.transition(*key, at, |it| it.enable().ok()),
             Write::Delete(key) => {
                 let Some((application, _)) = self.watch.place_of(*key) else { return false };

@@ -300,7 +300,11 @@ impl World {
     }
 
     /// Wakes whoever owns partitions that have new work; that may get lost.
-    pub(crate) fn notify(&mut self, me: NodeRef, partitions: BTreeSet<domain::partition::Partition>) {
+    pub(crate) fn notify(
+        &mut self,
+        me: NodeRef,
+        partitions: BTreeSet<domain::partition::Partition>,
+    ) {
         if partitions.is_empty() {
             return;
         }

@@ -44,7 +44,7 @@ impl World {
             Some(_) | None => now,
         };
         let mut leases = self.state.take(&name, most, now);
-        if self.bug == Some(Bug::KeepTheEpoch) {
+        if self.bug == Some(Bug::AnswerTheOldEpoch) {
             for lease in &mut leases {
                 lease.epoch = self.epochs.get(&lease.partition).copied().unwrap_or(lease.epoch);
             }
@@ -100,16 +100,17 @@ impl World {
     }
 
     /// Settles an attempt.
-    pub(crate) fn commit_settle(&mut self, mut settle: Settle) -> Settled {
+    pub(crate) fn commit_settle(&mut self, settle: Settle) -> Settled {
+        let mut written = settle.clone();
         if self.bug == Some(Bug::SettleWithoutTheEpoch) {
             let current = self.epochs.get(&settle.lease.partition);
-            settle.lease.epoch = current.copied().unwrap_or(settle.lease.epoch);
+            written.lease.epoch = current.copied().unwrap_or(settle.lease.epoch);
         }
         if self.bug == Some(Bug::DropRunningState) {
-            settle.running = None;
+            written.running = None;
         }
         let repeated = self.watch.has_recorded(settle.attempt.id);
-        let batch = Batch { settles: vec![settle.clone()], ..Batch::default() };
+        let batch = Batch { settles: vec![written], ..Batch::default() };
         let answer = self.state.commit(batch).settles.pop().unwrap_or(Settled::Missing);
         if repeated {
             self.counters.count(Path::SettleRepeated);
@@ -137,10 +138,10 @@ impl World {
             }
             (Upkeep::Ask(_), Done::Changed(_)) => self.watch.asked(&step, &self.state),
             (Upkeep::Prune { .. }, Done::Changed(_)) => self.watch.pruned(&self.state),
-            (
-                Upkeep::Run { .. } | Upkeep::Consume { .. } | Upkeep::RollUp(_),
-                Done::Changed(_),
-            ) => {}
+            (Upkeep::Run { endpoint, running, .. }, Done::Changed(_)) => {
+                self.watch.wrote(*endpoint, *running);
+            }
+            (Upkeep::Consume { .. } | Upkeep::RollUp(_), Done::Changed(_)) => {}
         }
         answer
     }

@@ -152,9 +152,7 @@ impl World {
         if let Some(arrivals) = &mut self.wires.arrivals {
             arrivals.push((self.now, good));
         }
-        if good
-            && self.watch.arrived(&wire_key(self.wires.flying.get(&id)))
-        {
+        if good && self.watch.arrived(&wire_key(self.wires.flying.get(&id))) {
             self.counters.count(Path::Duplicate);
         }
         let back = self.chance.millis(1, 15);

@@ -113,6 +113,7 @@ impl World {
 
     /// Lets everything happen until it has ended, or something is wrong.
     pub(crate) fn run(mut self, seed: u64) -> History {
+        Bug::plant(self.bug);
         self.set_up();
         let end = self.plan.lasting;
         self.run_until(end);

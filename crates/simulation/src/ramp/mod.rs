@@ -54,7 +54,12 @@ pub struct Ramp {
 pub fn run(seed: u64) -> Ramp {
     let mut world = World::planned(Chance::seeded(seed), plan(), None, Detail::Outline);
     let Some(endpoint) = set_up(&mut world) else {
-        return Ramp { arrivals: Vec::new(), outage: (DOWN, DOWN), waiting: 0, violations: Vec::new() };
+        return Ramp {
+            arrivals: Vec::new(),
+            outage: (DOWN, DOWN),
+            waiting: 0,
+            violations: Vec::new(),
+        };
     };
     world.wires.arrivals = Some(Vec::new());
     world.run_until(DOWN);

@@ -68,26 +68,32 @@ impl Ramp {
             self.waiting,
             self.wasted()
         );
-        self.panel(&mut out, &Panel {
-            name: "the whole outage: requests per second",
-            top: 130.0,
-            height: 170.0,
-            from: Duration::ZERO,
-            to: last + Duration::from_secs(60),
-            columns: 240,
-            tick: |seconds| format!("{:.0} min", seconds / 60.0),
-            ticks: 8,
-        });
-        self.panel(&mut out, &Panel {
-            name: "the first seconds after a probe succeeded: requests per second",
-            top: 380.0,
-            height: 190.0,
-            from: recovery.saturating_sub(Duration::from_secs(2)),
-            to: recovery + Duration::from_secs(18),
-            columns: 80,
-            tick: |seconds| format!("{seconds:+.0} s"),
-            ticks: 10,
-        });
+        self.panel(
+            &mut out,
+            &Panel {
+                name: "the whole outage: requests per second",
+                top: 130.0,
+                height: 170.0,
+                from: Duration::ZERO,
+                to: last + Duration::from_secs(60),
+                columns: 240,
+                tick: |seconds| format!("{:.0} min", seconds / 60.0),
+                ticks: 8,
+            },
+        );
+        self.panel(
+            &mut out,
+            &Panel {
+                name: "the first seconds after a probe succeeded: requests per second",
+                top: 380.0,
+                height: 190.0,
+                from: recovery.saturating_sub(Duration::from_secs(2)),
+                to: recovery + Duration::from_secs(18),
+                columns: 80,
+                tick: |seconds| format!("{seconds:+.0} s"),
+                ticks: 10,
+            },
+        );
         out.push_str("</svg>\n");
         out
     }
@@ -131,9 +137,10 @@ impl Ramp {
             let left = x(f64::from(number) * column);
             let width = (x(f64::from(number + 1) * column) - left - 0.6).max(0.6);
             let (high, low) = (panel.height * rate(*good) / most, panel.height * rate(*bad) / most);
-            for (class, height, base) in
-                [("succeeded", high, bottom), ("failed", low.max(f64::from((*bad).min(1)) * 3.0), bottom - high)]
-            {
+            for (class, height, base) in [
+                ("succeeded", high, bottom),
+                ("failed", low.max(f64::from((*bad).min(1)) * 3.0), bottom - high),
+            ] {
                 if height > 0.0 {
                     let y = base - height;
                     let _ = writeln!(

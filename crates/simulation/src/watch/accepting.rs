@@ -64,7 +64,8 @@ impl Watch {
     /// The endpoints that exist when a message becomes durable get it, by their filters as they
     /// are then. This compares with the watch's own books and its own reading of the filters.
     fn check_fan_out(&mut self, accept: &Accept) {
-        let fits = |list: &[String], value: &str| list.is_empty() || list.iter().any(|it| it == value);
+        let fits =
+            |list: &[String], value: &str| list.is_empty() || list.iter().any(|it| it == value);
         let gets = |(key, place): (&EndpointKey, &super::Place)| {
             let settings = &place.member.view.endpoint.settings;
             let channels = &accept.message.channels;
@@ -77,9 +78,10 @@ impl Watch {
             theirs.then_some((*key, matches!(place.state, EndpointState::Disabled(_))))
         };
         let expected: BTreeSet<_> = self.endpoints.iter().filter_map(gets).collect();
-        let made = accept.deliveries.iter().map(|delivery| {
-            (delivery.endpoint, matches!(delivery.state, FirstState::Dead(_)))
-        });
+        let made = accept
+            .deliveries
+            .iter()
+            .map(|delivery| (delivery.endpoint, matches!(delivery.state, FirstState::Dead(_))));
         let made: BTreeSet<_> = made.collect();
         if expected != made {
             let text = format!("{} went to {made:?} instead of {expected:?}", accept.message.id);
@@ -111,7 +113,11 @@ impl Watch {
         }
     }
 
-    fn deliveries_of(&self, application: store::keys::ApplicationKey, message: MessageKey) -> usize {
+    fn deliveries_of(
+        &self,
+        application: store::keys::ApplicationKey,
+        message: MessageKey,
+    ) -> usize {
         let has = |endpoint: &&EndpointKey| {
             let key = DeliveryKey { application, endpoint: **endpoint, message };
             self.deliveries.contains_key(&key)

@@ -93,9 +93,8 @@ impl Watch {
         };
         let before = place.running.breaker;
         let settings = member.defaults.breaker.as_ref();
-        let breaker = settings.map_or(before, |settings| {
-            before.after(settings, role, verdict.endpoint.signal, rows)
-        });
+        let breaker = settings
+            .map_or(before, |settings| before.after(settings, role, verdict.endpoint.signal, rows));
         if owned && !put_back {
             let cap = member.in_flight();
             place.concurrency = place.concurrency.after(verdict.endpoint.pressure, cap);

@@ -16,7 +16,7 @@ use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey};
 use store::memory::State;
 use store::queue::{Order, Running};
 
-use super::{Owner, Place, Watch};
+use super::{Owner, Place, Violation, Watch};
 use crate::agenda::WireId;
 use crate::node::{BEGINNING, NodeRef};
 use crate::plan;
@@ -39,6 +39,7 @@ impl Watch {
             starts: VecDeque::new(),
             owner_since: None,
             running: Running::default(),
+            written: Running::default(),
             probe: None,
             concurrency: Concurrency::default(),
             held: None,
@@ -114,7 +115,11 @@ impl Watch {
         let settled = theirs.filter(|(_, it)| !matches!(it.state, Delivery::Pending(_)));
         let settled: Vec<_> = settled.map(|(key, _)| *key).collect();
         let skipped = usize::try_from(bits % 64).unwrap_or(0).min(settled.len());
-        settled.into_iter().skip(skipped).take(1 + usize::try_from(bits >> 8 & 3).unwrap_or(0)).collect()
+        settled
+            .into_iter()
+            .skip(skipped)
+            .take(1 + usize::try_from(bits >> 8 & 3).unwrap_or(0))
+            .collect()
     }
 
     /// A process is about to be told something.
@@ -154,7 +159,11 @@ impl Watch {
             if place.partition != lease.partition {
                 continue;
             }
-            let running = state.running(place.application, *key).unwrap_or_default();
+            let running = state.running(place.application, *key).unwrap_or(place.written);
+            if running != place.written {
+                let text = format!("{} is {running:?}, written was {:?}", place.id, place.written);
+                self.violations.push(Violation { invariant: 4, at: now, text });
+            }
             // A probe that was on its way will never report.
             let breaker = match running.breaker {
                 Breaker::HalfOpen { cooldown } => {
@@ -169,11 +178,20 @@ impl Watch {
         }
     }
 
+    /// An endpoint's running state was written.
+    pub(crate) fn wrote(&mut self, endpoint: EndpointKey, running: Running) {
+        if let Some(place) = self.endpoints.get_mut(&endpoint) {
+            place.written = running;
+        }
+    }
+
     /// A process gave partitions back.
     pub(crate) fn released(&mut self, me: NodeRef, leases: &[Lease]) {
         for lease in leases {
             let owner = self.owners.get_mut(&lease.partition);
-            let Some(owner) = owner.filter(|it| it.me == me && it.lease == *lease) else { continue };
+            let Some(owner) = owner.filter(|it| it.me == me && it.lease == *lease) else {
+                continue;
+            };
             owner.released = true;
             let busy = self.flights.values().find(|flight| flight.lease == Some(*lease));
             let unsettled = |(_, entry): &(&DeliveryKey, &super::Entry)| {

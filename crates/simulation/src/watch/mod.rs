@@ -128,6 +128,8 @@ struct Place {
     owner_since: Option<Duration>,
     /// What its owner has in mind, as far as it has said.
     running: Running,
+    /// What was last written of it.
+    written: Running,
     probe: Option<WireId>,
     concurrency: Concurrency,
     /// When it was last held by a breaker or a pause.

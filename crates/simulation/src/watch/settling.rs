@@ -10,8 +10,8 @@ use store::keys::{DeliveryKey, MessageKey};
 use store::memory::State;
 use store::queue::{Bury, Load, NextState, Replay, RequestKind, Settle, Settled, Upkeep};
 
-use super::{Open, Watch};
 use super::endpoints::is_open;
+use super::{Open, Watch};
 use crate::counters::Path;
 use crate::node::BEGINNING;
 
@@ -37,6 +37,9 @@ impl Watch {
             if entry.open.is_some_and(own) {
                 entry.open = None;
             }
+        }
+        if let Some(running) = settle.running.filter(|_| answer != Settled::Fenced) {
+            self.wrote(key.endpoint, running);
         }
         match answer {
             Settled::Applied { .. } => self.applied(settle, counts),
@@ -157,9 +160,7 @@ impl Watch {
                 let buries = settings.is_some_and(|it| it.while_open() == WhileOpen::Bury);
                 (!buries).then(|| "by a breaker that holds".to_owned())
             }
-            Cause::Poison => {
-                (entry.panics < 3).then(|| format!("after {} panics", entry.panics))
-            }
+            Cause::Poison => (entry.panics < 3).then(|| format!("after {} panics", entry.panics)),
             Cause::Permanent | Cause::Exhausted | Cause::Blocked => {
                 Some("without a verdict".to_owned())
             }
