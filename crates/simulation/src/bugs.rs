@@ -67,10 +67,8 @@ impl Bug {
     /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> String {
-        let debug = match self {
-            Self::Engine(bug) => format!("{bug:?}"),
-            own => format!("{own:?}"),
-        };
+        let debug =
+            if let Self::Engine(bug) = self { format!("{bug:?}") } else { format!("{self:?}") };
         let mut name = String::new();
         for letter in debug.chars() {
             if letter.is_uppercase() && !name.is_empty() {
@@ -89,9 +87,6 @@ impl Bug {
 
     /// Plants it where it belongs, or removes what was planted in this thread before.
     pub(crate) fn plant(bug: Option<Self>) {
-        planted::plant(match bug {
-            Some(Self::Engine(bug)) => Some(bug),
-            Some(_) | None => None,
-        });
+        planted::plant(if let Some(Self::Engine(bug)) = bug { Some(bug) } else { None });
     }
 }

@@ -181,10 +181,10 @@ impl World {
         let moment = process.moment(now);
         self.trace.event(now, me, &event);
         self.watch.told(me, &event);
-        if let Event::HandedOver { deliveries, .. } = &event {
-            if self.watch.any_known(deliveries) {
-                self.counters.count(Path::HandOverOfKnown);
-            }
+        if let Event::HandedOver { deliveries, .. } = &event
+            && self.watch.any_known(deliveries)
+        {
+            self.counters.count(Path::HandOverOfKnown);
         }
         let mut effects = std::mem::take(&mut self.effects);
         let Some(process) = self.process_mut(me) else { return };

@@ -111,7 +111,7 @@ impl World {
         let endpoint = sending.delivery.key.endpoint;
         let Some(process) = self.process(me) else { return };
         let began_rows = process.rows(self.now);
-        self.watch.sends(id, me, (self.now, began_rows), &sending, &self.state);
+        self.watch.sends((id, me), (self.now, began_rows), &sending, &self.state);
         let payload = sending.delivery.payload.as_ref();
         let poison = payload.is_some_and(|it| it.starts_with(POISON.as_bytes()));
         let panics = poison || self.chance.permille(self.plan.faults.panics);

@@ -206,7 +206,7 @@ impl World {
 
     fn look_back(mut self, seed: u64) -> History {
         if self.watch.is_content() {
-            self.watch.looks_back(&self.state, &self.letters, seed % 8 == 0);
+            self.watch.looks_back(&self.state, &self.letters, seed.is_multiple_of(8));
         }
         History {
             seed,

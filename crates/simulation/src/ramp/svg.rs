@@ -87,11 +87,11 @@ impl Ramp {
                 name: "the first seconds after a probe succeeded: requests per second",
                 top: 380.0,
                 height: 190.0,
-                from: recovery.saturating_sub(Duration::from_secs(2)),
-                to: recovery + Duration::from_secs(18),
-                columns: 80,
+                from: recovery.saturating_sub(Duration::from_secs(1)),
+                to: recovery + Duration::from_secs(7),
+                columns: 64,
                 tick: |seconds| format!("{seconds:+.0} s"),
-                ticks: 10,
+                ticks: 8,
             },
         );
         out.push_str("</svg>\n");

@@ -231,10 +231,10 @@ impl Watch {
 
     /// Attempts whose process ended are on their own.
     pub(crate) fn forgets(&mut self, wire: WireId) {
-        if let Some(flight) = self.flights.remove(&wire) {
-            if let Some(place) = self.endpoints.get_mut(&flight.key.endpoint) {
-                place.in_flight.remove(&wire);
-            }
+        if let Some(flight) = self.flights.remove(&wire)
+            && let Some(place) = self.endpoints.get_mut(&flight.key.endpoint)
+        {
+            place.in_flight.remove(&wire);
         }
     }
 

@@ -22,8 +22,7 @@ impl Watch {
     /// An attempt begins.
     pub(crate) fn sends(
         &mut self,
-        wire: WireId,
-        me: NodeRef,
+        (wire, me): (WireId, NodeRef),
         (now, rows): (Duration, Timestamp),
         sending: &Sending,
         state: &State,
