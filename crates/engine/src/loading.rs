@@ -135,6 +135,9 @@ impl Engine {
     ) {
         for delivery in deliveries {
             let Some(held) = self.leases.get(delivery.partition) else { continue };
+            if self.requests.was_cancelled(&delivery.key) {
+                continue;
+            }
             let surveyed = held.surveyed;
             let at = (delivery.key.application, delivery.key.endpoint);
             if !self.endpoints.contains(&at) {

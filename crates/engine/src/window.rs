@@ -217,14 +217,16 @@ impl Window {
         self.rows.remove(&(turn, message));
     }
 
-    /// Forgets a waiting delivery that was cancelled; tells whether it waited.
-    pub(crate) fn cancel(&mut self, message: MessageKey) -> bool {
-        match self.known.get(&message).map(|known| known.place) {
-            Some(Place::Waiting) => {
-                self.settled(message);
-                true
+    /// Forgets a waiting delivery that was cancelled. A load that runs may have read it before.
+    pub(crate) fn cancel(&mut self, message: MessageKey) {
+        match (self.known.get(&message).map(|known| known.place), &mut self.loading) {
+            (Some(Place::Waiting), _) => self.settled(message),
+            (None, Some(loading)) => {
+                let gone = Known { turn: i64::MAX, bytes: 0, place: Place::Gone };
+                self.known.insert(message, gone);
+                loading.gone.push(message);
             }
-            Some(Place::Out | Place::Gone) | None => false,
+            (Some(Place::Out | Place::Gone), _) | (None, None) => {}
         }
     }
 

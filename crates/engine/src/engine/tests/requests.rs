@@ -46,6 +46,32 @@ fn a_cancelled_delivery_is_not_sent() {
 }
 
 #[test]
+fn a_cancelled_delivery_is_not_sent_by_a_late_hand_over() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let delivery = scene.accept(&endpoint);
+    scene.store.cancel(delivery.key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND);
+    scene.hand_over(delivery);
+    assert!(scene.flying.is_empty());
+}
+
+#[test]
+fn a_cancelled_delivery_is_not_sent_by_a_load_that_read_it_before() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let key = scene.accept(&endpoint).key;
+    scene.keep = vec![Kind::Load];
+    scene.pass(6 * SECOND);
+    let load = scene.kept.pop_front().unwrap();
+    let read = scene.answer(load);
+    scene.store.cancel(key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND);
+    scene.tell(read);
+    assert!(scene.flying.is_empty());
+}
+
+#[test]
 fn a_delivery_cancelled_in_flight_ends_and_is_recorded() {
     let mut scene = Scene::new();
     let endpoint = scene.endpoint();
