@@ -131,11 +131,14 @@ impl Engine {
                 self.reset_breaker(at, act);
             }
         }
-        if age >= self.settings.roster_age {
+        let old = age >= self.settings.roster_age;
+        if old {
             self.rosters.want(at.0);
         }
         match member.view.endpoint.state {
             State::Active => Standing::Active(member),
+            // It may have been resumed or enabled since: nothing is buried on an old roster's word.
+            State::Paused | State::Disabled(_) if old => Standing::Unknown,
             State::Paused => Standing::Paused,
             State::Disabled(_) => Standing::Disabled,
             State::Deleted => Standing::Gone,
@@ -175,8 +178,9 @@ impl Engine {
             };
         }
         if endpoint.held {
-            // Not held until now, but until then as far as known: this may have been noticed late.
+            // The end may have been noticed late, and it may have come sooner than announced.
             endpoint.held = false;
+            endpoint.held_until = endpoint.held_until.min(now);
             endpoint.check_at = Timestamp::FAR_FUTURE;
         }
         let expired = endpoint.window.head().is_some_and(|head| endpoint.has_expired(head, now));

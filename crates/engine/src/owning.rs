@@ -61,7 +61,10 @@ impl Engine {
         // What an unanswered question took shows in the next renewal.
         let Ok(leases) = answer else { return };
         if self.stopping.is_some() {
-            self.release(leases, act);
+            // One that a renewal brought before may be busy; it goes when it has drained.
+            let is_held = |lease: &Lease| self.leases.lease(lease.partition) == Some(*lease);
+            let unknown = leases.into_iter().filter(|lease| !is_held(lease)).collect();
+            self.release(unknown, act);
         } else if self.leases.was_renewed_since(asked_at) {
             // The answer is older than what is known: the next renewal tells what is ours.
             self.leases.renew_at(act.now.elapsed);
