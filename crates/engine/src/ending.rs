@@ -19,6 +19,7 @@ use crate::effect::Effect;
 use crate::endpoint::{At, Disabling};
 use crate::engine::{Act, Engine};
 use crate::event::{End, Number};
+use crate::planted::{self, Bug};
 use crate::roster::Member;
 
 /// How long an endpoint rests after our own code failed at it.
@@ -62,19 +63,25 @@ impl Engine {
 
     /// Our own doing: the delivery waits as if nothing had happened.
     fn put_back(&mut self, number: Number, act: &Act<'_>) {
-        let Some(attempt) = self.attempts.remove(number) else { return };
+        let Some(mut attempt) = self.attempts.remove(number) else { return };
         self.vacate(attempt.lease);
+        if planted::has(Bug::CountInterrupted) {
+            attempt.delivery.pending.budget.attempts += 1;
+        }
         let key = attempt.delivery.key;
         let member = self.member(key);
         let expected = !self.trusted || self.stopping.is_some();
         let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) else {
             return;
         };
-        endpoint.window.put_back(attempt.delivery);
+        if !planted::has(Bug::LoseInterrupted) {
+            endpoint.window.put_back(attempt.delivery);
+        }
         if !expected {
             // Whatever goes wrong with us may go wrong again at once.
             endpoint.rest_until = act.now.rows.after(REST);
         }
+        let member = member.filter(|_| !planted::has(Bug::LoseProbe));
         if let Some(settings) = member.as_ref().and_then(|member| member.defaults.breaker.as_ref())
         {
             let breaker = endpoint.running.breaker;
@@ -121,7 +128,7 @@ impl Engine {
         if let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) {
             endpoint.ended = Some(act.now.elapsed);
             endpoint.settling += 1;
-            if std::mem::take(&mut endpoint.changed) {
+            if std::mem::take(&mut endpoint.changed) && !planted::has(Bug::ForgetBreaker) {
                 running = Some(endpoint.running);
             }
         }

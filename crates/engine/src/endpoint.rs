@@ -13,6 +13,8 @@ use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{PendingDelivery, Running};
 
 use crate::horizon::is_fifo;
+use crate::moment::Moment;
+use crate::planted::{self, Bug};
 use crate::window::Window;
 
 /// An endpoint, with its application first: so those of one application are side by side.
@@ -118,13 +120,13 @@ pub(crate) struct Allowance {
 }
 
 impl Endpoint {
-    pub(crate) fn new(partition: Partition, window: Window, now: crate::Moment) -> Self {
+    pub(crate) fn new(partition: Partition, window: Window, now: Moment) -> Self {
         Self {
             partition,
             window,
             running: Running::default(),
             concurrency: Concurrency::default(),
-            limiter: Limiter::begin(now.rows),
+            limiter: Limiter::begin(now.steady()),
             in_flight: 0,
             settling: 0,
             begun: false,
@@ -181,24 +183,30 @@ impl Endpoint {
     }
 
     /// Tells whether the head may be sent; the caller has made sure that nothing holds it.
-    pub(crate) fn readiness(&self, allowance: Allowance, now: Timestamp) -> Readiness {
+    pub(crate) fn readiness(&self, allowance: Allowance, moment: Moment) -> Readiness {
+        let now = moment.rows;
         let Some(head) = self.window.head() else { return Readiness::Empty };
         if head.pending.due > now {
             return Readiness::Until(head.pending.due.max(self.rest_until));
         }
         let in_flight = self.in_flight.saturating_add(allowance.strays);
         // In a sequence the next goes only after the settle of the one before.
-        if is_fifo(head) && (in_flight > 0 || self.settling > 0 || self.burying > 0) {
+        let settling = self.settling > 0 && !planted::has(Bug::SendFifoBeforeSettle);
+        if is_fifo(head) && (in_flight > 0 || settling || self.burying > 0) {
             return Readiness::Later;
         }
-        if in_flight >= self.concurrency.allowed(allowance.cap).get() {
+        let wide = planted::has(Bug::StartWide);
+        let concurrency = self.concurrency.allowed(allowance.cap);
+        if in_flight >= if wide { allowance.cap } else { concurrency }.get() {
             return Readiness::Later;
         }
         let admission = self.running.breaker.admission(now);
-        if allowance.has_breaker && admission == Admission::WaitForProbe {
+        let waits = admission == Admission::WaitForProbe && !planted::has(Bug::TwoProbes);
+        if allowance.has_breaker && waits {
             return Readiness::Later;
         }
-        let next = self.limiter.next().max(self.rest_until);
+        // The rate is counted on the clock that never jumps; timers are set on the other one.
+        let next = now.after(self.limiter.next().since(moment.steady())).max(self.rest_until);
         if next > now { Readiness::Until(next) } else { Readiness::Ready }
     }
 
@@ -207,7 +215,7 @@ impl Endpoint {
         let due = row.pending.due;
         let since_due = if row.last_attempt_at.is_some_and(|last| last >= due) {
             SinceDue::Tried
-        } else if due < self.held_until {
+        } else if due < self.held_until || planted::has(Bug::ExpireUntried) {
             SinceDue::Held
         } else {
             SinceDue::Untouched

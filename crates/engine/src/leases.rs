@@ -10,6 +10,8 @@ use domain::partition::{PARTITIONS, Partition};
 use store::keys::{Epoch, Lease};
 use store::queue::Renewal;
 
+use crate::planted::{self, Bug};
+
 /// The most renewals that may be on their way at once; a slow store gets no more of them.
 const RENEWALS: u32 = 4;
 
@@ -20,6 +22,9 @@ pub(crate) struct Held {
     pub(crate) epoch: Epoch,
     /// Since when, on the clock that never jumps.
     pub(crate) since: Duration,
+    /// When the question was asked that brought it. Between it and its answer the lease may have
+    /// run out already, so a renewal that was asked for later and does not know it counts.
+    pub(crate) asked: Duration,
     /// Whether a walk that began after the take-over has answered.
     pub(crate) surveyed: bool,
     /// Whether it is being given back: nothing is started any more.
@@ -44,7 +49,8 @@ pub(crate) struct Leases {
     others: u32,
     renewing: u32,
     next_renewal: Duration,
-    pub(crate) taking: bool,
+    /// When partitions were asked for, while there is no answer.
+    pub(crate) taking: Option<Duration>,
     /// Leases on their way back; one question at a time.
     pub(crate) releasing: Vec<Lease>,
 }
@@ -91,6 +97,11 @@ impl Leases {
         self.renewed.map(|asked| asked.saturating_add(trusted))
     }
 
+    /// Tells whether a renewal was answered that had been asked for after a moment.
+    pub(crate) fn was_renewed_since(&self, moment: Duration) -> bool {
+        self.renewed.is_some_and(|asked| asked > moment)
+    }
+
     /// Takes in a renewal. One that was asked for before another that has answered says nothing.
     pub(crate) fn renewed(&mut self, asked_at: Duration, renewal: &Renewal) -> Changes {
         if self.renewed.is_some_and(|newest| asked_at < newest) {
@@ -105,7 +116,7 @@ impl Leases {
             let current = owned.get(&partition);
             // A question from before the take-over could not know of it.
             let silent = current.is_none_or(|epoch| *epoch < held.epoch);
-            if current != Some(&held.epoch) && !(silent && asked_at <= held.since) {
+            if current != Some(&held.epoch) && !(silent && asked_at <= held.asked) {
                 changes.lost.push(partition);
             }
         }
@@ -124,15 +135,15 @@ impl Leases {
     }
 
     /// Takes a partition in. An epoch that is not newer than what is known changes nothing.
-    pub(crate) fn hold(&mut self, lease: Lease, now: Duration) -> bool {
+    pub(crate) fn hold(&mut self, lease: Lease, asked: Duration, now: Duration) -> bool {
         let Lease { partition, epoch } = lease;
         let known = self.get(partition).map(|held| held.epoch);
         let given_back = self.given_back.get(&partition).copied();
         if known.max(given_back).is_some_and(|newest| newest >= epoch) {
             return false;
         }
-        let held =
-            Held { epoch, since: now, surveyed: false, leaving: false, busy: 0, answered: now };
+        let (since, answered) = (now, now);
+        let held = Held { epoch, since, asked, surveyed: false, leaving: false, busy: 0, answered };
         self.held.resize(usize::from(PARTITIONS), None);
         if let Some(place) = self.held.get_mut(usize::from(partition.number())) {
             *place = Some(held);
@@ -215,7 +226,9 @@ impl Leases {
 
     /// Returns the partitions that can be given back now.
     pub(crate) fn drained(&self) -> Vec<Partition> {
-        let drained = self.all().filter(|(_, held)| held.leaving && held.busy == 0);
+        let drained = self.all().filter(|(_, held)| {
+            held.leaving && (held.busy == 0 || planted::has(Bug::ReleaseUndrained))
+        });
         drained.map(|(partition, _)| partition).collect()
     }
 

@@ -13,6 +13,7 @@
 //!   `attempts`, `turns`, `rosters`, `documents`, `timers`. What it does, a verb each: `owning`,
 //!   `walking`, `looking`, `loading`, `starting`, `ending`, `settling`, `burying`, `requests`,
 //!   `stopping`
+//! - [`planted`]: mistakes for the simulator to find
 
 pub mod announcement;
 mod attempts;
@@ -31,6 +32,7 @@ mod loading;
 mod looking;
 pub mod moment;
 mod owning;
+pub mod planted;
 mod requests;
 pub mod roster;
 mod rosters;

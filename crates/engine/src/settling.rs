@@ -7,6 +7,7 @@ use crate::attempts::Stage;
 use crate::engine::{Act, Engine};
 use crate::event::Number;
 use crate::horizon::{Horizon, is_fifo};
+use crate::planted::{self, Bug};
 
 impl Engine {
     pub(crate) fn settled(&mut self, number: Number, answer: Settled, act: &mut Act<'_>) {
@@ -42,6 +43,9 @@ impl Engine {
                 } else {
                     window.wait_again(delivery, room);
                 }
+            }
+            (Settled::LeftAlone, _) if planted::has(Bug::SendCancelledAgain) => {
+                window.wait_again(delivery, room);
             }
             (Settled::Applied { turn: Some(_) }, NextState::Delivered | NextState::Dead(_))
             | (Settled::LeftAlone, _) => {
