@@ -31,8 +31,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure what this machine makes of it
-    #[command(subcommand)]
-    Bench(bench::Command),
+    Bench(bench::Arguments),
     /// Look at retry policies and try them out
     #[command(subcommand)]
     Policy(policy::Command),
@@ -68,7 +67,7 @@ impl Arguments {
         let mut err = io::stderr().lock();
         let mut streams = Streams { out: &mut out, err: &mut err };
         let done = match self.command {
-            Command::Bench(command) => command.run(&mut streams),
+            Command::Bench(arguments) => arguments.run(&mut streams),
             Command::Policy(command) => command.run(&mut streams),
         };
         let flushed = done.and_then(|()| out.flush().map_err(Failure::from));
