@@ -9,13 +9,15 @@ use crate::lab::svg::element::{Place, dot, line, pixels, text};
 use crate::lab::svg::{MARGIN, WIDTH, card};
 
 /// Where bars begin and end.
-const LEFT: f64 = 400.0;
-const RIGHT: f64 = 900.0;
+const LEFT: f64 = 440.0;
+const RIGHT: f64 = 830.0;
 /// Where the first row is, and how far apart rows are.
 const TOP: f64 = 136.0;
 const ROW: f64 = 34.0;
 /// How high a bar is.
 const BAR: f64 = 14.0;
+/// The shares between two ticks.
+const STEPS: [f64; 4] = [0.2, 0.5, 1.0, 2.0];
 /// The shortest and the longest time of the scale, in seconds.
 const SHORTEST: f64 = 1e-4;
 const LONGEST: f64 = 100.0;
@@ -51,9 +53,10 @@ fn throughput(report: &Report) -> Option<String> {
         name: figure.name.clone(),
         drawn: bar(figure, middle_of(index), x),
     });
-    let ticks = (0..=10).map(|tenth| f64::from(tenth) / 10.0 * widest);
+    let step = STEPS.into_iter().find(|step| widest / step <= 5.0).unwrap_or(widest);
+    let values = (0..=5).map(|count| f64::from(count) * step).filter(|value| *value <= widest);
     let ticks: Vec<(f64, String)> =
-        ticks.step_by(2).map(|value| (x(value), Unit::Ratio.format(value))).collect();
+        values.map(|value| (x(value), Unit::Ratio.format(value))).collect();
     let title = "What remains of a bare HTTP exchange";
     picture(title, report, &rows.collect::<Vec<_>>(), &ticks)
 }

@@ -103,6 +103,20 @@ impl Scenario {
         }
     }
 
+    /// Tells whether its ratios can be trusted after a few seconds.
+    pub(crate) const fn is_quick(self) -> bool {
+        match self {
+            Self::Bare | Self::Accept | Self::EndToEnd => true,
+            Self::Latency
+            | Self::Hanging
+            | Self::Flood
+            | Self::Busy
+            | Self::Backlog
+            | Self::Old
+            | Self::Fleet => false,
+        }
+    }
+
     /// Measures it.
     pub(super) async fn run(self, bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         match self {

@@ -42,6 +42,9 @@ struct Whole {
     /// Less of everything, in under a minute
     #[arg(long)]
     quick: bool,
+    /// Just enough to see whether something is badly wrong, in a few seconds
+    #[arg(long, conflicts_with = "quick")]
+    smoke: bool,
     /// Only these, such as end-to-end,latency
     #[arg(
         long,
@@ -50,7 +53,7 @@ struct Whole {
         value_parser = PossibleValuesParser::new(Scenario::ALL.map(Scenario::name))
     )]
     only: Vec<String>,
-    /// Interleaved pairs of runs; the median counts [default: 5, or 1 with --quick]
+    /// Interleaved pairs of runs; the median counts [default: 5, 1 with --quick, 3 with --smoke]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     pairs: Option<u32>,
     /// A PostgreSQL server to measure with, as a user who may create databases; without it the
@@ -110,12 +113,17 @@ impl Whole {
             Some(server) => server.canonicalize().context("cannot find the server")?,
             None => std::env::current_exe()?,
         };
-        let mut plan = if self.quick { Plan::QUICK } else { Plan::FULL };
+        let mut plan = match (self.quick, self.smoke) {
+            (_, true) => Plan::SMOKE,
+            (true, false) => Plan::QUICK,
+            (false, false) => Plan::FULL,
+        };
         plan.pairs = self.pairs.unwrap_or(plan.pairs);
         let chosen = |scenario: &Scenario| {
             let named = self.only.iter().any(|name| name == scenario.name());
             let possible = self.database.is_some() || scenario.works_without_database();
-            possible && (self.only.is_empty() || named)
+            let usual = !self.smoke || scenario.is_quick();
+            possible && (named || self.only.is_empty() && usual)
         };
         Ok(Order {
             launch: Launch { executable, database: self.database.clone() },
@@ -137,7 +145,7 @@ fn draw(report: &Report, directory: &Path) -> anyhow::Result<()> {
 }
 
 fn show(report: &Report, streams: &mut Streams<'_>) -> Result<(), Failure> {
-    writeln!(streams.out, "{}\n", report.circumstances())?;
+    writeln!(streams.out, "{}", report.circumstances())?;
     let headings =
         [("", Side::Left), ("", Side::Right), ("should be", Side::Right), ("", Side::Left)];
     let mut table = Table::new(headings);
@@ -150,12 +158,14 @@ fn show(report: &Report, streams: &mut Streams<'_>) -> Result<(), Failure> {
         };
         table.row([figure.name.clone(), written(figure), bound, word.to_owned()]);
     }
-    writeln!(streams.out, "{table}")?;
+    if report.judged().next().is_some() {
+        write!(streams.out, "\n{table}")?;
+    }
     let mut table = Table::plain([Side::Left, Side::Right]);
     for figure in report.absolute() {
         table.row([figure.name.clone(), written(figure)]);
     }
-    write!(streams.out, "{table}")?;
+    write!(streams.out, "\n{table}")?;
     Ok(())
 }
 
