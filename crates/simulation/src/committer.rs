@@ -243,8 +243,8 @@ fn rows_of(upkeep: &Upkeep) -> u32 {
         Upkeep::Bury(bury) => bury.messages.len(),
         Upkeep::Replay(replay) => replay.deliveries.len(),
         Upkeep::Consume { requests, .. } => requests.len(),
-        Upkeep::RollUp(rollups) => rollups.len(),
-        Upkeep::Run { .. } | Upkeep::Ask(_) => 1,
+        Upkeep::RollUp { rollups, .. } => rollups.len(),
+        Upkeep::Run { .. } | Upkeep::Ask { .. } => 1,
         Upkeep::Prune { most, .. } => return *most,
     };
     u32::try_from(rows).unwrap_or(u32::MAX)

@@ -12,7 +12,7 @@ use engine::Event;
 use store::catalog::{Confidential, EndpointSettings, Name, NewEndpoint, Secret};
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey};
 use store::ledger::{NewTask, TaskKind};
-use store::queue::{Done, Order, Replay, Request, RequestKind, Upkeep};
+use store::queue::{Done, Once, Order, Replay, Request, RequestKind, Upkeep};
 
 use crate::agenda::Happening;
 use crate::calls::Question;
@@ -98,7 +98,10 @@ impl World {
         let Some((application, partition)) = self.watch.place_of(endpoint) else { return };
         let Some(at) = self.process(me).map(|process| process.rows(self.now)) else { return };
         let request = Request { number: 0, application, endpoint, partition, kind, at };
-        self.offer_upkeep(me, Asker::Shell(Errand::Ask), Upkeep::Ask(request));
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.chance.bits().to_be_bytes());
+        let once = Once { at, id };
+        self.offer_upkeep(me, Asker::Shell(Errand::Ask), Upkeep::Ask { once, request });
     }
 
     fn replay_some(&mut self, me: NodeRef, endpoint: EndpointKey) {
@@ -281,7 +284,7 @@ impl World {
     /// A step that the shell asked for is done.
     pub(crate) fn errand_done(&mut self, me: NodeRef, errand: Errand, answer: &Done) {
         match (errand, answer) {
-            (Errand::Ask, _) | (Errand::Replay(_), Done::Fenced) => {}
+            (Errand::Ask, _) | (Errand::Replay(_), Done::Fenced | Done::Refused(_)) => {}
             (Errand::Replay(partitions), Done::Changed(_)) => {
                 let own = partitions.iter().copied().collect();
                 self.notify(me, partitions);

@@ -117,7 +117,7 @@ impl World {
             return answer;
         }
         match answer {
-            Settled::Applied { .. } | Settled::Missing => {}
+            Settled::Applied { .. } | Settled::Missing | Settled::Refused => {}
             Settled::LeftAlone => self.counters.count(Path::SettleLeftAlone),
             Settled::Fenced => self.counters.count(Path::SettleFenced),
         }
@@ -136,12 +136,13 @@ impl World {
                 self.counters.count(Path::Replayed);
                 self.watch.replayed(replay, self.now);
             }
-            (Upkeep::Ask(_), Done::Changed(_)) => self.watch.asked(&step, &self.state),
+            (Upkeep::Ask { .. }, Done::Changed(_)) => self.watch.asked(&step, &self.state),
             (Upkeep::Prune { .. }, Done::Changed(_)) => self.watch.pruned(&self.state),
             (Upkeep::Run { endpoint, running, .. }, Done::Changed(_)) => {
                 self.watch.wrote(*endpoint, *running);
             }
-            (Upkeep::Consume { .. } | Upkeep::RollUp(_), Done::Changed(_)) => {}
+            (Upkeep::Consume { .. } | Upkeep::RollUp { .. }, Done::Changed(_))
+            | (_, Done::Refused(_)) => {}
         }
         answer
     }

@@ -2,10 +2,171 @@
 //! is made of, and told as a ratio first.
 //!
 //! # Layout
-//! - `lifecycle`: many callers who accept and settle through the committer
-//! - `pairs`: interleaved pairs and their medians
-//! - `store`: what the store makes of a bare loop over the same rows
+//! - [`plan`]: how much is measured; [`scenario`]: what, one file for each
+//! - `process`: the server as a process of its own; `site`: one with nothing in it; `scratch`:
+//!   where it writes
+//! - `client`, `pace`: closed and open loops; `body`: what they send; `customer`, `shapes`: the API
+//! - `receiver`: who gets it; `latencies`: how long that took
+//! - `usage`, `metrics`: what it cost; `machine`: on what
+//! - `figure`, `pairs`, [`report`], [`picture`]: what is told about it
+//! - `store`, `lifecycle`: what the store makes of a bare loop over the same rows
 
+mod body;
+mod client;
+mod customer;
+pub(crate) mod figure;
+mod latencies;
 mod lifecycle;
+mod machine;
+mod metrics;
+mod pace;
 mod pairs;
+pub(crate) mod picture;
+pub(crate) mod plan;
+pub(crate) mod process;
+mod receiver;
+pub(crate) mod report;
+pub(crate) mod scenario;
+mod scratch;
+mod shapes;
+mod site;
 pub(crate) mod store;
+mod usage;
+
+use std::cell::{Cell, RefCell};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Clock, SystemClock};
+use machine::Machine;
+use plan::Plan;
+use process::Launch;
+use receiver::Receiver;
+use report::Report;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use scenario::Scenario;
+use scratch::Directory;
+use usage::Processes;
+
+/// What to measure, on what.
+#[derive(Debug)]
+pub(crate) struct Order {
+    /// The server.
+    pub(crate) launch: Launch,
+    /// Where to write.
+    pub(crate) directory: PathBuf,
+    /// What.
+    pub(crate) scenarios: Vec<Scenario>,
+    /// How much of it.
+    pub(crate) plan: Plan,
+}
+
+/// Everything that scenarios share.
+pub(super) struct Bench<'a> {
+    clock: Arc<dyn Clock>,
+    receiver: Receiver,
+    launch: Launch,
+    directory: Directory,
+    plan: Plan,
+    /// How many names were given.
+    names: Cell<u32>,
+    /// Where progress is told.
+    progress: RefCell<&'a mut dyn Write>,
+}
+
+/// Measures, and tells how far it is.
+///
+/// # Errors
+/// If nothing can be measured at all. A scenario that fails is in the report.
+pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Report> {
+    raise_file_limit();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let directory = Directory::inside(&order.directory)?;
+    let machine = Machine::look(directory.path(), clock.as_ref())?;
+    let bench = Bench {
+        receiver: Receiver::start(Arc::clone(&clock))?,
+        launch: order.launch,
+        directory,
+        plan: order.plan,
+        names: Cell::new(0),
+        progress: RefCell::new(progress),
+        clock,
+    };
+    // One thread for the load: it is the receivers' counterpart, and two would fight the server.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut report = Report::new(machine, order.plan, bench.launch.database.is_some());
+    let count = order.scenarios.len();
+    for (index, scenario) in order.scenarios.into_iter().enumerate() {
+        bench.say(&format!("[{}/{count}] {}", index + 1, scenario.title()));
+        match runtime.block_on(scenario.run(&bench)) {
+            Ok(figures) => report.add(figures),
+            Err(error) => {
+                bench.say(&format!("    failed: {error:#}"));
+                report.failed(scenario, &error);
+            }
+        }
+    }
+    Ok(report)
+}
+
+impl Bench<'_> {
+    /// Tells how far it is. If nobody listens, it goes on.
+    fn say(&self, text: &str) {
+        let mut progress = self.progress.borrow_mut();
+        drop(writeln!(progress, "{text}").and_then(|()| progress.flush()));
+    }
+
+    /// Returns a number that was not used before.
+    fn number(&self) -> u32 {
+        self.names.set(self.names.get() + 1);
+        self.names.get()
+    }
+
+    /// Returns where a server can write; nobody has yet.
+    fn fresh_directory(&self, name: &str) -> PathBuf {
+        self.directory.path().join(format!("{name}-{}", self.number()))
+    }
+
+    /// Returns the processes of the database, if it is on this machine.
+    fn database_processes(&self) -> Processes {
+        let port = self.launch.database.as_deref().and_then(scratch::local_port);
+        port.map(Processes::listening_on).unwrap_or_default()
+    }
+
+    /// Tells whether the store is PostgreSQL.
+    fn on_postgres(&self) -> bool {
+        self.launch.database.is_some()
+    }
+}
+
+/// Returns where benchmarks write unless they are told.
+pub(crate) fn default_directory() -> PathBuf {
+    Path::new(&std::env::temp_dir()).to_owned()
+}
+
+/// Every hanging endpoint holds two files: one here, one at the server, which inherits the limit.
+fn raise_file_limit() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where it is not allowed, a scenario with many endpoints says so itself.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+fn per_second(count: u64, elapsed: Duration) -> f64 {
+    real(count) / elapsed.as_secs_f64()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53 here")]
+fn real(count: u64) -> f64 {
+    count as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count is positive and far below 2^53"
+)]
+fn whole(count: f64) -> u64 {
+    count.round() as u64
+}

@@ -36,8 +36,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure what this machine makes of it
-    #[command(subcommand)]
-    Bench(bench::Command),
+    Bench(bench::Arguments),
     /// Look at what a server needs, and change nothing
     Doctor(doctor::Arguments),
     /// Bring the store's schema up to date
@@ -83,7 +82,7 @@ impl Arguments {
         let mut err = io::stderr();
         let mut streams = Streams { out: &mut out, err: &mut err };
         let done = match self.command {
-            Command::Bench(command) => command.run(&mut streams),
+            Command::Bench(arguments) => arguments.run(&mut streams),
             Command::Doctor(arguments) => doctor::run(&arguments, &mut streams),
             Command::Migrate(arguments) => migrate::run(&arguments, &mut streams),
             Command::Policy(command) => command.run(&mut streams),

@@ -49,7 +49,7 @@ impl Watch {
                     entry.recorded += 1;
                 }
             }
-            Settled::Fenced | Settled::Missing => {}
+            Settled::Fenced | Settled::Missing | Settled::Refused => {}
         }
     }
 
@@ -191,7 +191,7 @@ impl Watch {
 
     /// A request was left for an owner.
     pub(crate) fn asked(&mut self, step: &Upkeep, _: &State) {
-        let Upkeep::Ask(request) = step else { return };
+        let Upkeep::Ask { request, .. } = step else { return };
         let RequestKind::RetryNow(message) = request.kind else { return };
         let (application, endpoint) = (request.application, request.endpoint);
         let key = DeliveryKey { application, endpoint, message };

@@ -2,7 +2,7 @@
 
 /// Where a text stands and on which side of that point.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(crate) struct Place {
     x: f64,
     y: f64,
     anchor: &'static str,
@@ -10,23 +10,23 @@ pub(super) struct Place {
 
 impl Place {
     /// A text that begins here.
-    pub(super) const fn left(x: f64, y: f64) -> Self {
+    pub(crate) const fn left(x: f64, y: f64) -> Self {
         Self { x, y, anchor: "start" }
     }
 
     /// A text whose middle is here.
-    pub(super) const fn middle(x: f64, y: f64) -> Self {
+    pub(crate) const fn middle(x: f64, y: f64) -> Self {
         Self { x, y, anchor: "middle" }
     }
 
     /// A text that ends here.
-    pub(super) const fn right(x: f64, y: f64) -> Self {
+    pub(crate) const fn right(x: f64, y: f64) -> Self {
         Self { x, y, anchor: "end" }
     }
 }
 
 /// Makes a text of a class.
-pub(super) fn text(class: &str, place: Place, words: &str) -> String {
+pub(crate) fn text(class: &str, place: Place, words: &str) -> String {
     let Place { x, y, anchor } = place;
     let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
     let (x, y, words) = (pixels(x), pixels(y), escaped(words));
@@ -34,26 +34,26 @@ pub(super) fn text(class: &str, place: Place, words: &str) -> String {
 }
 
 /// Makes a straight line of a class.
-pub(super) fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> String {
+pub(crate) fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> String {
     let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(pixels);
     format!("<path class=\"{class}\" d=\"M{x1} {y1}L{x2} {y2}\"/>\n")
 }
 
 /// Makes a small dot of a class.
-pub(super) fn dot(class: &str, at: (f64, f64)) -> String {
+pub(crate) fn dot(class: &str, at: (f64, f64)) -> String {
     let [x, y] = [at.0, at.1].map(pixels);
     format!("<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"3\"/>\n")
 }
 
 /// Writes a length with one decimal at most: more would only make the file larger.
-pub(super) fn pixels(length: f64) -> String {
+pub(crate) fn pixels(length: f64) -> String {
     let rounded = (length * 10.0).round() / 10.0;
     // A minus before nothing would be written as such.
     format!("{}", if rounded == 0.0 { 0.0 } else { rounded })
 }
 
 /// Writes words so that XML takes them as words.
-pub(super) fn escaped(words: &str) -> String {
+pub(crate) fn escaped(words: &str) -> String {
     let mut safe = String::with_capacity(words.len());
     for letter in words.chars() {
         match letter {

@@ -8,7 +8,7 @@
 //! - here: the card with title, legend, panels and caption
 //! - [`panel`]: one variant; [`scale`]: from time and rate to places; [`element`]: pieces of SVG
 
-mod element;
+pub(crate) mod element;
 mod panel;
 mod scale;
 
@@ -21,8 +21,8 @@ use panel::{Frame, figures, panel};
 use scale::Scales;
 
 /// The size of the card and where things stand on it, in pixels.
-const WIDTH: f64 = 1_080.0;
-const MARGIN: f64 = 40.0;
+pub(crate) const WIDTH: f64 = 1_080.0;
+pub(crate) const MARGIN: f64 = 40.0;
 const PLOT_LEFT: f64 = 84.0;
 const PLOT_RIGHT: f64 = 796.0;
 const FIGURES_LEFT: f64 = 828.0;
@@ -85,7 +85,8 @@ pub(crate) fn draw(name: &str, experiment: &Experiment) -> String {
     card(&heading(name, experiment), &caption(experiment), &body, bottom + 106.0)
 }
 
-fn card(title: &str, description: &str, body: &str, height: f64) -> String {
+/// Puts a picture on a card, with a title and a description for whoever cannot see it.
+pub(crate) fn card(title: &str, description: &str, body: &str, height: f64) -> String {
     let (title, description) = (escaped(title), escaped(description));
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-labelledby=\"title desc\" \

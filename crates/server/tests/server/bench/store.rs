@@ -1,8 +1,8 @@
-//! `redial bench`: that it measures something, and says what it cannot do.
+//! `redial bench store`: the embedded store beside a bare loop.
 
 use tempfile::TempDir;
 
-use super::binary::{redial, redial_json};
+use crate::binary::{redial, redial_json};
 
 #[test]
 fn the_store_is_measured_beside_a_bare_loop() {

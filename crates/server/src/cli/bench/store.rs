@@ -1,19 +1,12 @@
-//! `redial bench`: figures that you can take yourself.
+//! `redial bench store`: the embedded store beside a bare loop over the same rows.
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::table::{Side, Table};
-use super::{Failure, Streams};
 use crate::bench::store::{self, Plan, Report};
-
-/// What can be measured.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Lifecycles per second of the embedded store, beside a bare loop over the same rows
-    Store(Store),
-}
+use crate::cli::table::{Side, Table};
+use crate::cli::{Failure, Streams};
 
 #[derive(Debug, Args)]
 pub(crate) struct Store {
@@ -35,16 +28,8 @@ pub(crate) struct Store {
     json: bool,
 }
 
-impl Command {
-    pub(crate) fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
-        match self {
-            Self::Store(arguments) => arguments.run(streams),
-        }
-    }
-}
-
 impl Store {
-    fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
+    pub(crate) fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
         std::fs::create_dir_all(&self.directory)?;
         if std::fs::read_dir(&self.directory)?.next().is_some() {
             let text = format!("{} is not empty; name another", self.directory.display());

@@ -1,0 +1,244 @@
+//! A cheap HTTP client: it shares the cores with the server it measures, so it does as little as
+//! can be done and still be a client. It dials this machine and nothing else.
+//!
+//! A closed loop sends the next request when the last one was answered; it finds out how much the
+//! other side can take. An open loop, in [`super::pace`], sends when the time has come.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use domain::time::Timestamp;
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use super::body::Body;
+use super::shapes;
+use crate::clock::Clock;
+
+/// How long to wait after having been turned away.
+const TURNED_AWAY_WAIT: Duration = Duration::from_millis(2);
+/// How often in a row one request may be turned away: some seconds.
+const MOST_TURNS: u32 = 5_000;
+/// The most of an answer that an error quotes.
+const QUOTED_BYTES: usize = 300;
+
+/// One connection, with one request at a time.
+#[derive(Debug)]
+pub(super) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Connection {
+    /// Connects to a port of this machine.
+    pub(super) async fn open(port: u16) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        stream.set_nodelay(true)?;
+        let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
+        // A broken connection is told to whoever sends on it next.
+        tokio::spawn(async { drop(driver.await) });
+        Ok(Self { sender })
+    }
+
+    /// Sends a request and returns the answer.
+    pub(super) async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> anyhow::Result<(StatusCode, Bytes)> {
+        self.sender.ready().await?;
+        let (head, mut body) = self.sender.send_request(request).await?.into_parts();
+        let mut kept = Bytes::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            // Nearly every answer comes in one piece, and then nothing is copied.
+            kept = if kept.is_empty() { data } else { [kept, data].concat().into() };
+        }
+        Ok((head.status, kept))
+    }
+
+    /// Sends the next request of a source until it is taken. A server that is full may turn it
+    /// away; how often it did is returned.
+    ///
+    /// # Errors
+    /// If the answer is neither a success nor "later".
+    pub(super) async fn insist(&mut self, source: &Source, at: Timestamp) -> anyhow::Result<u32> {
+        let number = source.next.fetch_add(1, Ordering::Relaxed);
+        for turned_away in 0..MOST_TURNS {
+            let (status, body) = self.exchange(source.request(number, at)).await?;
+            if status.is_success() {
+                let whole = source.messages() < 2 || shapes::all_accepted(&body);
+                anyhow::ensure!(whole, "{}", quoted(&source.head, status, &body));
+                return Ok(turned_away);
+            }
+            anyhow::ensure!(is_full(status), "{}", quoted(&source.head, status, &body));
+            tokio::time::sleep(TURNED_AWAY_WAIT).await;
+        }
+        anyhow::bail!("{} was turned away {MOST_TURNS} times", source.head.uri())
+    }
+}
+
+fn is_full(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// Says what was answered to what.
+pub(super) fn quoted<B>(request: &Request<B>, status: StatusCode, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(QUOTED_BYTES)]);
+    format!("{} {} was answered with {status}: {text}", request.method(), request.uri())
+}
+
+/// What is sent over and over.
+#[derive(Debug)]
+pub(super) struct Source {
+    head: Request<()>,
+    bodies: Vec<Body>,
+    next: AtomicUsize,
+    /// What the idempotency keys begin with, if there are any.
+    keys: Option<String>,
+}
+
+impl Source {
+    /// Sends bodies in turn to a path.
+    pub(super) fn new(method: Method, path: &str, bodies: Vec<Body>) -> anyhow::Result<Self> {
+        let mut head = Request::builder().method(method).uri(path).body(())?;
+        head.headers_mut().insert(header::HOST, HeaderValue::from_static("localhost"));
+        Ok(Self { head, bodies, next: AtomicUsize::new(0), keys: None })
+    }
+
+    /// Sends this header with each.
+    pub(super) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.head.headers_mut().insert(name, value);
+        self
+    }
+
+    /// Sends an idempotency key with each, as the SDKs do.
+    pub(super) fn with_keys(mut self, beginning: &str) -> Self {
+        self.keys = Some(beginning.to_owned());
+        self
+    }
+
+    /// Makes a request, stamped with a time.
+    fn request(&self, number: usize, at: Timestamp) -> Request<Full<Bytes>> {
+        let body = self.bodies.get(number % self.bodies.len().max(1));
+        let mut request = self.head.clone();
+        if let Some(beginning) = &self.keys
+            && let Ok(key) = HeaderValue::from_str(&format!("{beginning}-{number}"))
+        {
+            request.headers_mut().insert(HeaderName::from_static("idempotency-key"), key);
+        }
+        request.map(|()| Full::new(body.map(|body| body.stamped(at)).unwrap_or_default()))
+    }
+
+    /// Returns how many messages one request has.
+    pub(super) fn messages(&self) -> u64 {
+        let messages = self.bodies.first().map_or(0, Body::messages);
+        u64::try_from(messages).unwrap_or(u64::MAX)
+    }
+}
+
+/// When a closed loop ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Limit {
+    /// After so many requests.
+    Requests(u64),
+    /// After so long.
+    Time(Duration),
+}
+
+/// A closed loop.
+#[derive(Debug, Clone)]
+pub(super) struct Closed {
+    pub(super) port: u16,
+    pub(super) connections: usize,
+    pub(super) source: Arc<Source>,
+    pub(super) limit: Limit,
+}
+
+/// What a loop did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    /// Requests that were taken.
+    pub(super) requests: u64,
+    /// How often one was turned away before.
+    pub(super) turned_away: u64,
+    /// When the first was sent.
+    pub(super) began: Timestamp,
+    /// When the last was answered.
+    pub(super) ended: Timestamp,
+}
+
+impl Sent {
+    /// Returns the requests per second.
+    pub(super) fn per_second(&self) -> f64 {
+        super::per_second(self.requests, self.ended.since(self.began))
+    }
+}
+
+/// Tells workers whether there is something left to do.
+#[derive(Debug)]
+struct Tickets {
+    limit: Limit,
+    began: Timestamp,
+    taken: AtomicU64,
+}
+
+impl Tickets {
+    fn take(&self, now: Timestamp) -> bool {
+        match self.limit {
+            Limit::Requests(most) => self.taken.fetch_add(1, Ordering::Relaxed) < most,
+            Limit::Time(span) => now.since(self.began) < span,
+        }
+    }
+}
+
+impl Closed {
+    /// Runs the loop.
+    ///
+    /// # Errors
+    /// If a request fails: a benchmark of errors would be worth nothing.
+    pub(super) async fn run(self, clock: &Arc<dyn Clock>) -> anyhow::Result<Sent> {
+        let mut connections = Vec::with_capacity(self.connections);
+        for _ in 0..self.connections {
+            connections.push(Connection::open(self.port).await.context("cannot connect")?);
+        }
+        let began = clock.now();
+        let tickets = Arc::new(Tickets { limit: self.limit, began, taken: AtomicU64::new(0) });
+        let mut workers = JoinSet::new();
+        for connection in connections {
+            let (source, tickets) = (Arc::clone(&self.source), Arc::clone(&tickets));
+            workers.spawn(work(connection, source, tickets, Arc::clone(clock)));
+        }
+        let mut sent = Sent { requests: 0, turned_away: 0, began, ended: began };
+        while let Some(worked) = workers.join_next().await {
+            let (requests, turned_away) = worked??;
+            sent.requests += requests;
+            sent.turned_away += turned_away;
+        }
+        sent.ended = clock.now();
+        Ok(sent)
+    }
+}
+
+async fn work(
+    mut connection: Connection,
+    source: Arc<Source>,
+    tickets: Arc<Tickets>,
+    clock: Arc<dyn Clock>,
+) -> anyhow::Result<(u64, u64)> {
+    let (mut requests, mut turned_away) = (0, 0);
+    loop {
+        let now = clock.now();
+        if !tickets.take(now) {
+            return Ok((requests, turned_away));
+        }
+        turned_away += u64::from(connection.insist(&source, now).await?);
+        requests += 1;
+    }
+}

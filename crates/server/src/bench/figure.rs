@@ -1,0 +1,208 @@
+//! A figure: what was measured, in which unit, and where it should lie.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::pairs::{Pair, median};
+use super::scenario::Scenario;
+use crate::words::grouped;
+
+/// What a figure is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// One thing divided by another.
+    Ratio,
+    /// Things in a second.
+    PerSecond,
+    /// Seconds.
+    Time,
+    /// Bytes.
+    Bytes,
+    /// Things.
+    Count,
+    /// A part of a whole, as a number up to 1.
+    Share,
+}
+
+/// Where a figure should lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Bound {
+    /// Not below.
+    AtLeast(f64),
+    /// Not above.
+    AtMost(f64),
+}
+
+/// Something that was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figure {
+    /// Where it comes from.
+    pub(crate) scenario: Scenario,
+    /// What it is.
+    pub(crate) name: String,
+    /// What it is counted in.
+    pub(crate) unit: Unit,
+    /// How much it is: the median, if it was measured several times.
+    pub(crate) value: f64,
+    /// Where it should lie.
+    pub(crate) bound: Option<Bound>,
+    /// What was measured, each time, where it is a median.
+    pub(crate) samples: Vec<f64>,
+}
+
+impl Unit {
+    /// Writes a value for people.
+    pub(crate) fn format(self, value: f64) -> String {
+        match self {
+            Self::Ratio => format!("{value:.2}"),
+            Self::PerSecond => format!("{}/s", grouped(rounded(value))),
+            Self::Time if value < 0.001 => format!("{:.0} µs", value * 1e6),
+            Self::Time if value < 1.0 => format!("{:.2} ms", value * 1e3),
+            Self::Time => format!("{value:.2} s"),
+            Self::Bytes if value < 1e4 => format!("{value:.0} B"),
+            Self::Bytes => format!("{:.1} MB", value / 1e6),
+            Self::Count if value < 10.0 => format!("{value:.2}"),
+            Self::Count if value < 100.0 => format!("{value:.1}"),
+            Self::Count => grouped(rounded(value)),
+            Self::Share => format!("{:.1} %", value * 100.0),
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ratio => "ratio",
+            Self::PerSecond => "per_second",
+            Self::Time => "seconds",
+            Self::Bytes => "bytes",
+            Self::Count => "count",
+            Self::Share => "share",
+        }
+    }
+}
+
+impl Bound {
+    /// Tells whether a value is where it should be.
+    pub(crate) fn holds(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => value >= least,
+            Self::AtMost(most) => value <= most,
+        }
+    }
+
+    /// Returns where it lies.
+    pub(crate) fn value(self) -> f64 {
+        match self {
+            Self::AtLeast(value) | Self::AtMost(value) => value,
+        }
+    }
+
+    /// Writes it for people.
+    pub(crate) fn format(self, unit: Unit) -> String {
+        match self {
+            Self::AtLeast(least) => format!("≥ {}", unit.format(least)),
+            Self::AtMost(most) => format!("≤ {}", unit.format(most)),
+        }
+    }
+}
+
+impl Figure {
+    /// Makes a figure that was measured once.
+    pub(super) fn once(scenario: Scenario, name: &str, unit: Unit, value: f64) -> Self {
+        let samples = Vec::new();
+        Self { scenario, name: name.to_owned(), unit, value, bound: None, samples }
+    }
+
+    /// Makes a figure of which the median counts.
+    pub(super) fn median(scenario: Scenario, name: &str, unit: Unit, samples: Vec<f64>) -> Self {
+        let value = median(samples.iter().copied());
+        Self { samples, ..Self::once(scenario, name, unit, value) }
+    }
+
+    /// Makes the median ratio of pairs.
+    pub(super) fn ratio(scenario: Scenario, name: &str, pairs: &[Pair]) -> Self {
+        let ratios = pairs.iter().map(|pair| pair.ratio()).collect();
+        Self::median(scenario, name, Unit::Ratio, ratios)
+    }
+
+    /// Says where it should lie.
+    pub(super) fn within(mut self, bound: Bound) -> Self {
+        self.bound = Some(bound);
+        self
+    }
+
+    /// Tells whether it lies where it should, if that is known.
+    pub(crate) fn holds(&self) -> Option<bool> {
+        self.bound.map(|bound| bound.holds(self.value))
+    }
+
+    /// Returns it as JSON.
+    pub(super) fn to_json(&self) -> Value {
+        let mut json = json!({
+            "scenario": self.scenario.name(),
+            "name": self.name,
+            "unit": self.unit.word(),
+            "value": self.value,
+        });
+        match self.bound {
+            Some(Bound::AtLeast(least)) => json["at_least"] = json!(least),
+            Some(Bound::AtMost(most)) => json["at_most"] = json!(most),
+            None => {}
+        }
+        if !self.samples.is_empty() {
+            json["samples"] = json!(self.samples);
+        }
+        json
+    }
+}
+
+/// Returns a time in the unit of figures.
+pub(super) fn seconds(time: Duration) -> f64 {
+    time.as_secs_f64()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a figure is positive and far below 2^53"
+)]
+fn rounded(value: f64) -> u64 {
+    value.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_in_the_unit_that_fits() {
+        let times = [0.000_055, 0.0011, 2.5].map(|value| Unit::Time.format(value));
+        assert_eq!(times, ["55 µs", "1.10 ms", "2.50 s"]);
+        assert_eq!(Unit::PerSecond.format(61_234.4), "61,234/s");
+        assert_eq!(Unit::Bytes.format(812.0), "812 B");
+        assert_eq!(Unit::Bytes.format(250e6), "250.0 MB");
+        assert_eq!(Unit::Count.format(33.25), "33.2");
+        assert_eq!(Unit::Count.format(200_000.0), "200,000");
+        assert_eq!(Unit::Count.format(0.031), "0.03");
+        assert_eq!(Unit::Share.format(0.125), "12.5 %");
+    }
+
+    #[test]
+    fn a_bound_holds_on_its_side() {
+        assert!(Bound::AtLeast(0.45).holds(0.45) && !Bound::AtLeast(0.45).holds(0.44));
+        assert!(Bound::AtMost(2.0).holds(2.0) && !Bound::AtMost(2.0).holds(2.01));
+        // What could not be measured does not hold.
+        assert!(!Bound::AtLeast(0.0).holds(f64::NAN) && !Bound::AtMost(9.0).holds(f64::NAN));
+    }
+
+    #[test]
+    fn the_median_stands_beside_what_it_was_taken_from() {
+        let pair = |measured| Pair { measured, compared: 10.0 };
+        let pairs = [pair(1.0), pair(3.0), pair(2.0)];
+        let figure = Figure::ratio(Scenario::Bare, "x", &pairs).within(Bound::AtLeast(0.2));
+        assert_eq!(figure.holds(), Some(true));
+        let json = figure.to_json();
+        assert_eq!((json["value"].as_f64(), json["at_least"].as_f64()), (Some(0.2), Some(0.2)));
+        assert_eq!(json["samples"], json!([0.1, 0.3, 0.2]));
+    }
+}

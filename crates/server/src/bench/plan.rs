@@ -1,0 +1,76 @@
+//! How much is measured: the whole, as the figures in the documents are from, a quick look, or
+//! just enough to see that nothing is badly wrong.
+
+use std::time::Duration;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Plan {
+    /// Interleaved pairs of runs; the median counts.
+    pub(crate) pairs: u32,
+    /// About how long each run of a pair takes.
+    pub(crate) run: Duration,
+    /// How long latency is measured at each rate, each time.
+    pub(crate) paced: Duration,
+    /// How many connections the load comes over.
+    pub(crate) connections: usize,
+    /// The fan-outs that are measured end to end.
+    pub(crate) fan_outs: &'static [usize],
+    /// Which ways of handing messages in are measured with each.
+    pub(crate) ways: Ways,
+    /// Endpoints that hang.
+    pub(crate) hanging: usize,
+    /// Messages that flood one endpoint.
+    pub(crate) flood: u64,
+    /// Endpoints of the busy application.
+    pub(crate) busy: usize,
+    /// Deliveries that wait.
+    pub(crate) backlog: u64,
+    /// Deliveries that were settled long ago.
+    pub(crate) old: u64,
+}
+
+/// Which ways of handing messages in are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ways {
+    /// All of them.
+    All,
+    /// Those of which it was said what they should reach.
+    Promised,
+}
+
+impl Plan {
+    /// What the documents show. It takes about half an hour.
+    pub(crate) const FULL: Self = Self {
+        pairs: 5,
+        run: Duration::from_secs(3),
+        paced: Duration::from_secs(10),
+        connections: 64,
+        fan_outs: &[1, 5, 100],
+        ways: Ways::All,
+        hanging: 2_000,
+        flood: 200_000,
+        busy: 5_000,
+        backlog: 1_000_000,
+        old: 5_000_000,
+    };
+
+    /// A look of less than a minute.
+    pub(crate) const QUICK: Self = Self {
+        pairs: 1,
+        run: Duration::from_millis(700),
+        paced: Duration::from_millis(1_500),
+        connections: 64,
+        fan_outs: &[1, 5],
+        ways: Ways::All,
+        hanging: 300,
+        flood: 10_000,
+        busy: 300,
+        backlog: 20_000,
+        old: 20_000,
+    };
+
+    /// A few seconds, for whoever changes the code: three short pairs of what was promised.
+    pub(crate) const SMOKE: Self =
+        Self { pairs: 3, run: Duration::from_millis(250), ways: Ways::Promised, ..Self::QUICK };
+}

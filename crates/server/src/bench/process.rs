@@ -1,0 +1,194 @@
+//! The server as a process of its own: started, asked until it is ready, stopped, or killed.
+//!
+//! It gets an empty environment but for what is set here, and a directory of its own, so that
+//! nobody's configuration changes what is measured.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::{Method, Request, header};
+use http_body_util::Full;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::client::Connection;
+use super::shapes;
+use crate::clock::Clock;
+
+/// The token that customers use.
+pub(super) const TOKEN: &str = "bench-admin-token-of-one-run";
+/// Everybody may know the key of a benchmark: 32 bytes, in base64.
+const ENCRYPTION_KEY: &str = "YmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmU=";
+/// How long a start may take.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a stop may take before the process is killed.
+const STOP_PATIENCE: Duration = Duration::from_secs(40);
+/// How often is looked whether it has happened.
+const LOOK: Duration = Duration::from_millis(2);
+/// How much of what a server said before it ended is quoted.
+const QUOTED_LINES: usize = 12;
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub(crate) struct Launch {
+    /// The binary.
+    pub(crate) executable: PathBuf,
+    /// The PostgreSQL URL, if the store is not a file.
+    pub(crate) database: Option<String>,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct Server {
+    launch: Launch,
+    directory: PathBuf,
+    port: u16,
+    child: Child,
+}
+
+impl Server {
+    /// Starts a server in a directory, which is made, and waits until it is ready.
+    pub(super) async fn start(
+        launch: &Launch,
+        directory: &Path,
+        clock: &Arc<dyn Clock>,
+    ) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(directory)?;
+        let port = free_port()?;
+        let child = spawn(launch, directory, port)?;
+        let (launch, directory) = (launch.clone(), directory.to_owned());
+        let mut server = Self { launch, directory, port, child };
+        server.ready(clock).await?;
+        Ok(server)
+    }
+
+    /// Starts a server that was killed anew, without waiting until it is ready.
+    pub(super) fn respawn(&mut self) -> anyhow::Result<()> {
+        self.child = spawn(&self.launch, &self.directory, self.port)?;
+        Ok(())
+    }
+
+    /// Waits until the server says that it can be used.
+    pub(super) async fn ready(&mut self, clock: &Arc<dyn Clock>) -> anyhow::Result<()> {
+        let began = clock.now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                anyhow::bail!("the server ended with {status}:\n{}", self.last_words());
+            }
+            if is_healthy(self.port).await {
+                return Ok(());
+            }
+            let waited = clock.now().since(began);
+            anyhow::ensure!(
+                waited < START_PATIENCE,
+                "the server is not ready after {} s:\n{}",
+                waited.as_secs(),
+                self.last_words()
+            );
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Asks the server to stop, and waits until it has.
+    pub(super) async fn stop(mut self, clock: &Arc<dyn Clock>) -> anyhow::Result<()> {
+        kill_process(self.pid()?, Signal::TERM)?;
+        let began = clock.now();
+        while self.child.try_wait()?.is_none() {
+            anyhow::ensure!(clock.now().since(began) < STOP_PATIENCE, "the server does not stop");
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Returns the port that it listens on.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns the id of the process.
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns where it keeps its data.
+    pub(super) fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    /// Kills the process, as a power cut would.
+    pub(super) fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    fn pid(&self) -> anyhow::Result<Pid> {
+        let number = i32::try_from(self.child.id())?;
+        Pid::from_raw(number).context("a process has a number")
+    }
+
+    fn last_words(&self) -> String {
+        let said = std::fs::read_to_string(self.directory.join("server.log")).unwrap_or_default();
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already, which is as well.
+        drop(self.kill());
+    }
+}
+
+fn spawn(launch: &Launch, directory: &Path, port: u16) -> anyhow::Result<Child> {
+    let log = directory.join("server.log");
+    let log = std::fs::File::options().append(true).create(true).open(log)?;
+    let mut command = Command::new(&launch.executable);
+    command.args(["serve", "--listen", &format!("{}:{port}", Ipv4Addr::LOCALHOST)]);
+    command.arg("--data").arg(directory.join("data"));
+    command.args(["--allow-egress", "127.0.0.0/8"]);
+    command.env_clear().env("REDIAL_ADMIN_TOKEN", TOKEN).env("REDIAL_EGRESS_PLAIN_HTTP", "yes");
+    command.env("REDIAL_LOG_FILTER", "warn");
+    if let Some(database) = &launch.database {
+        command.env("REDIAL_DATABASE", database).env("REDIAL_ENCRYPTION_KEY", ENCRYPTION_KEY);
+    }
+    command.current_dir(directory).stdin(Stdio::null());
+    command.stdout(log.try_clone()?).stderr(log);
+    let started = command.spawn();
+    started.with_context(|| format!("cannot start {}", launch.executable.display()))
+}
+
+/// Somebody may take the port before the server does. Then the server says so and the run ends.
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+async fn is_healthy(port: u16) -> bool {
+    let request = Request::builder().method(Method::GET).uri(shapes::HEALTH);
+    let request = request.header(header::HOST, "localhost").body(Full::default());
+    let (Ok(request), Ok(mut connection)) = (request, Connection::open(port).await) else {
+        return false;
+    };
+    connection.exchange(request).await.is_ok_and(|(status, _)| status.is_success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+
+    #[tokio::test]
+    async fn a_server_that_ends_at_once_is_quoted() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+        let launch = Launch { executable: "/bin/ls".into(), database: None };
+        let refused = Server::start(&launch, directory.path(), &clock).await.unwrap_err();
+        let text = refused.to_string();
+        assert!(text.contains("the server ended with exit status: 2"), "{text}");
+        assert!(text.contains("ls:"), "{text}");
+    }
+}

@@ -1,0 +1,55 @@
+//! Accepting alone: messages for an application without endpoints, beside the server's cheapest
+//! answer to the same client.
+
+use std::sync::Arc;
+
+use http::Method;
+
+use super::{Scenario, bare};
+use crate::bench::Bench;
+use crate::bench::body::Body;
+use crate::bench::client::{Closed, Limit, Source};
+use crate::bench::customer::{EVERYBODY, Ingest, messages};
+use crate::bench::figure::{Bound, Figure, Unit};
+use crate::bench::pairs::Pair;
+use crate::bench::shapes;
+use crate::bench::site::Site;
+
+/// The share of its answers about its health that the server must reach.
+const LEAST_OF_HEALTH: f64 = 0.5;
+
+/// Measures accepting.
+pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    let mut site = Site::open(bench, "accept").await?;
+    let application = site.customer.application("nobody").await?;
+    let health = Source::new(Method::GET, shapes::HEALTH, vec![Body::empty()])?;
+    let load = |source: &Arc<Source>| Closed {
+        port: site.server.port(),
+        connections: bench.plan.connections,
+        source: Arc::clone(source),
+        limit: Limit::Time(bench.plan.run),
+    };
+    let health = Arc::new(health);
+    let single = messages(&application, Ingest::Single, &EVERYBODY)?;
+    load(&single).run(&bench.clock).await?;
+    let (mut of_health, mut of_bare) = (Vec::new(), Vec::new());
+    for number in 1..=bench.plan.pairs {
+        let accepted = load(&single).run(&bench.clock).await?.per_second();
+        let healthy = load(&health).run(&bench.clock).await?.per_second();
+        let bare = bare::rate(bench).await?;
+        of_health.push(Pair { measured: accepted, compared: healthy });
+        of_bare.push(Pair { measured: accepted, compared: bare });
+        bench.say(&format!("    {number}: {accepted:.0}/s, health {healthy:.0}/s"));
+    }
+    site.close(&bench.clock).await?;
+    let scenario = Scenario::Accept;
+    let ratio = Figure::ratio(scenario, "accepting ÷ answering about health", &of_health);
+    let accepted = of_health.iter().map(|pair| pair.measured).collect();
+    let healthy = of_health.iter().map(|pair| pair.compared).collect();
+    Ok(vec![
+        if bench.on_postgres() { ratio } else { ratio.within(Bound::AtLeast(LEAST_OF_HEALTH)) },
+        Figure::ratio(scenario, "accepting ÷ bare", &of_bare),
+        Figure::median(scenario, "messages accepted", Unit::PerSecond, accepted),
+        Figure::median(scenario, "answers about health", Unit::PerSecond, healthy),
+    ])
+}

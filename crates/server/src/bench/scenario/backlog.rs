@@ -1,0 +1,139 @@
+//! Many deliveries that wait: what they take of memory and disk, how soon the first one is sent
+//! after the server was killed and started again, and how fast they drain.
+
+use std::time::Duration;
+
+use super::Scenario;
+use crate::bench::client::{Closed, Limit};
+use crate::bench::customer::{EVERYBODY, Ingest, messages};
+use crate::bench::figure::{Bound, Figure, Unit, seconds};
+use crate::bench::receiver::Group;
+use crate::bench::site::{PATIENCE, Site};
+use crate::bench::usage::resident_bytes;
+use crate::bench::{Bench, per_second, real};
+
+const SCENARIO: Scenario = Scenario::Backlog;
+/// The endpoints for which they wait.
+const ENDPOINTS: usize = 10;
+/// The messages in a batch.
+const BATCH: usize = 100;
+/// The share that is sent before the server is killed, as a divisor.
+const SENT_BEFORE: u64 = 50;
+/// What the kernel still holds of a killed server's requests has arrived after this time.
+const LAST_BYTES: Duration = Duration::from_millis(100);
+/// The most memory with a million waiting.
+const MOST_BYTES: f64 = 250e6;
+/// The longest until the first is sent after a restart, in seconds.
+const LONGEST_START: f64 = 2.0;
+
+/// Endpoints with deliveries that wait.
+struct Waiting {
+    site: Site,
+    application: String,
+    endpoints: Vec<String>,
+    deliveries: u64,
+}
+
+/// Measures a backlog.
+pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    let mut waiting = Waiting::open(bench).await?;
+    let accepted = waiting.fill(bench).await?;
+    let resident = waiting.resident();
+    let bytes = real(waiting.site.bytes().await?);
+    bench.receiver.forget();
+    waiting.resume().await?;
+    bench.receiver.wait_for(Group::Steady, waiting.deliveries / SENT_BEFORE, PATIENCE).await?;
+    let first = waiting.restart(bench).await?;
+    let restarted = waiting.resident();
+    let drained = waiting.drain(bench).await?;
+    let after = waiting.resident();
+    waiting.site.close(&bench.clock).await?;
+    let once = |name: &str, unit, value| Figure::once(SCENARIO, name, unit, value);
+    let memory = resident.max(restarted).max(after);
+    Ok(vec![
+        once("first send after a restart", Unit::Time, seconds(first))
+            .within(Bound::AtMost(LONGEST_START)),
+        once("most resident memory", Unit::Bytes, memory).within(Bound::AtMost(MOST_BYTES)),
+        once("deliveries that waited", Unit::Count, real(waiting.deliveries)),
+        once("deliveries accepted to wait", Unit::PerSecond, accepted),
+        once("deliveries drained", Unit::PerSecond, drained),
+        once("resident memory while they wait", Unit::Bytes, resident),
+        once("resident memory after the restart", Unit::Bytes, restarted),
+        once("resident memory after draining", Unit::Bytes, after),
+        once("bytes on disk while they wait", Unit::Bytes, bytes),
+    ])
+}
+
+impl Waiting {
+    async fn open(bench: &Bench<'_>) -> anyhow::Result<Self> {
+        bench.receiver.forget();
+        let mut site = Site::open(bench, "backlog").await?;
+        let application = site.customer.application("waiting").await?;
+        let mut endpoints = Vec::new();
+        for endpoint in 0..ENDPOINTS {
+            let url = bench.receiver.url(Group::Steady, endpoint);
+            let id = site.customer.endpoint(&application, &url, &[]).await?;
+            site.customer.pause(&application, &id).await?;
+            endpoints.push(id);
+        }
+        Ok(Self { site, application, endpoints, deliveries: 0 })
+    }
+
+    /// Hands everything in, and returns the deliveries per second.
+    async fn fill(&mut self, bench: &Bench<'_>) -> anyhow::Result<f64> {
+        let each = u64::try_from(ENDPOINTS * BATCH)?;
+        let requests = bench.plan.backlog.div_ceil(each);
+        let load = Closed {
+            port: self.site.server.port(),
+            connections: bench.plan.connections,
+            source: messages(&self.application, Ingest::Batch(BATCH), &EVERYBODY)?,
+            limit: Limit::Requests(requests),
+        };
+        let sent = load.run(&bench.clock).await?;
+        self.deliveries = requests * each;
+        let rate = per_second(self.deliveries, sent.ended.since(sent.began));
+        bench.say(&format!("    {} deliveries wait, accepted at {rate:.0}/s", self.deliveries));
+        anyhow::ensure!(
+            bench.receiver.arrived(Group::Steady) == 0,
+            "a paused endpoint was sent to"
+        );
+        Ok(rate)
+    }
+
+    async fn resume(&mut self) -> anyhow::Result<()> {
+        for endpoint in &self.endpoints {
+            self.site.customer.resume(&self.application, endpoint).await?;
+        }
+        Ok(())
+    }
+
+    /// Kills the server, starts it again, and returns how long the first delivery took from then.
+    async fn restart(&mut self, bench: &Bench<'_>) -> anyhow::Result<Duration> {
+        self.site.server.kill()?;
+        tokio::time::sleep(LAST_BYTES).await;
+        let before = bench.receiver.arrived(Group::Steady);
+        let began = bench.clock.now();
+        self.site.server.respawn()?;
+        bench.receiver.wait_for(Group::Steady, before + 1, PATIENCE).await?;
+        let first = bench.clock.now().since(began);
+        self.site.after_restart(bench).await?;
+        let text = Unit::Time.format(seconds(first));
+        bench.say(&format!("    restarted after {before}; the first was sent after {text}"));
+        Ok(first)
+    }
+
+    /// Waits until everything has arrived, and returns the deliveries per second. What was sent but
+    /// not written down before the kill arrives twice, so the last few are not waited for.
+    async fn drain(&self, bench: &Bench<'_>) -> anyhow::Result<f64> {
+        let (began, before) = (bench.clock.now(), bench.receiver.arrived(Group::Steady));
+        bench.receiver.wait_for(Group::Steady, self.deliveries, PATIENCE).await?;
+        let elapsed = bench.receiver.last_arrival(Group::Steady).since(began);
+        let rate = per_second(self.deliveries.saturating_sub(before), elapsed);
+        bench.say(&format!("    drained at {rate:.0}/s"));
+        Ok(rate)
+    }
+
+    fn resident(&self) -> f64 {
+        resident_bytes(self.site.server.process()).map_or(f64::NAN, real)
+    }
+}

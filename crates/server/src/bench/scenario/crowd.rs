@@ -1,0 +1,205 @@
+//! Whether some endpoints can slow down others: a few steady ones get a hundred messages a second,
+//! and their p99 is taken without and with a crowd that hangs, is flooded, or is many.
+//!
+//! Each pair has a server of its own. Without comes first: what a crowd has done to a server cannot
+//! be undone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Scenario;
+use super::latency::Pace;
+use crate::bench::Bench;
+use crate::bench::client::{Closed, Limit, Source};
+use crate::bench::customer::{EVERYBODY, Ingest, messages};
+use crate::bench::figure::{Bound, Figure, Unit, seconds};
+use crate::bench::pace::Open;
+use crate::bench::pairs::Pair;
+use crate::bench::receiver::{Behaviour, Group};
+use crate::bench::shapes::LARGEST_BATCH;
+use crate::bench::site::{Flow, Site};
+
+/// The channel of the steady endpoints.
+const STEADY: &str = "steady";
+/// The channel of the whole crowd.
+const CROWD: &str = "crowd";
+/// How many steady endpoints there are.
+const STEADY_ENDPOINTS: usize = 10;
+/// How many messages each second the steady ones get, and the hanging ones.
+const PER_SECOND: f64 = 100.0;
+/// How long a crowd hangs before the measurement begins: longer than an attempt may count as new.
+const HANGING: Duration = Duration::from_secs(2);
+/// How many messages each endpoint of the busy application has to do.
+const BUSY_MESSAGES: u64 = 30;
+/// How many connections flood.
+const FLOODING: usize = 8;
+/// What p99 with the crowd may be, as a multiple of without.
+const MOST: f64 = 2.0;
+
+/// A server with steady endpoints.
+struct Scene {
+    site: Site,
+    /// Where the steady endpoints are.
+    application: String,
+    steady: Flow,
+}
+
+/// The p99 of the steady endpoints, in seconds.
+struct Slowed {
+    without: f64,
+    with: f64,
+}
+
+/// Measures endpoints that hang, in the application of the steady ones. Both get as many messages,
+/// without and with; the one difference is whether the crowd answers.
+pub(super) async fn hanging(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    let name = format!("{} endpoints hanging", bench.plan.hanging);
+    let mut all = Vec::new();
+    for number in 1..=bench.plan.pairs {
+        let slowed = hanging_once(bench).await?;
+        all.push(slowed.tell(bench, number));
+    }
+    Ok(figures(Scenario::Hanging, &name, &all))
+}
+
+async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
+    bench.receiver.behave(Behaviour::AtOnce);
+    let mut scene = Scene::open(bench).await?;
+    let channels: Vec<String> = (0..bench.plan.hanging).map(|it| format!("c{it}")).collect();
+    for (endpoint, own) in channels.iter().enumerate() {
+        let url = bench.receiver.url(Group::Crowd, endpoint);
+        let application = &scene.application;
+        scene.site.customer.endpoint(application, &url, &[CROWD, own]).await?;
+    }
+    let trickle = Open {
+        port: scene.site.server.port(),
+        connections: FLOODING,
+        source: messages(&scene.application, Ingest::Single, &channels)?,
+        per_second: PER_SECOND,
+        span: bench.plan.paced,
+    };
+    let without = scene.p99_beside(bench, trickle.clone()).await?;
+    bench.receiver.behave(Behaviour::Hangs);
+    let everybody = messages(&scene.application, Ingest::Single, &[CROWD])?;
+    scene.hand_in(bench, everybody, 1).await?;
+    tokio::time::sleep(HANGING).await;
+    let with = scene.p99_beside(bench, trickle).await?;
+    scene.site.discard().await?;
+    bench.receiver.behave(Behaviour::AtOnce);
+    Ok(Slowed { without, with })
+}
+
+/// Measures one endpoint that has more to do than it can, in the application of the steady ones.
+pub(super) async fn flood(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    let name = format!("one endpoint flooded by {}", bench.plan.flood);
+    let mut all = Vec::new();
+    for number in 1..=bench.plan.pairs {
+        bench.receiver.behave(Behaviour::Late);
+        let mut scene = Scene::open(bench).await?;
+        let url = bench.receiver.url(Group::Crowd, 0);
+        scene.site.customer.endpoint(&scene.application, &url, &[CROWD]).await?;
+        let without = scene.p99(bench).await?;
+        let size = LARGEST_BATCH.min(usize::try_from(bench.plan.flood)?);
+        let flood = messages(&scene.application, Ingest::Batch(size), &[CROWD])?;
+        let requests = bench.plan.flood.div_ceil(u64::try_from(size)?);
+        scene.hand_in(bench, flood, requests).await?;
+        let with = scene.p99(bench).await?;
+        scene.site.discard().await?;
+        all.push(Slowed { without, with }.tell(bench, number));
+    }
+    bench.receiver.behave(Behaviour::AtOnce);
+    Ok(figures(Scenario::Flood, &name, &all))
+}
+
+/// Measures an application with many busy endpoints beside the one with a few steady ones.
+pub(super) async fn busy(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    let name = format!("an application of {} busy endpoints", bench.plan.busy);
+    let mut all = Vec::new();
+    for number in 1..=bench.plan.pairs {
+        bench.receiver.behave(Behaviour::Busy);
+        let mut scene = Scene::open(bench).await?;
+        let busy = scene.site.customer.application("busy").await?;
+        for endpoint in 0..bench.plan.busy {
+            let url = bench.receiver.url(Group::Crowd, endpoint);
+            scene.site.customer.endpoint(&busy, &url, &[]).await?;
+        }
+        let without = scene.p99(bench).await?;
+        let work = messages(&busy, Ingest::Single, &EVERYBODY)?;
+        scene.hand_in(bench, work, BUSY_MESSAGES).await?;
+        let with = scene.p99(bench).await?;
+        scene.site.discard().await?;
+        all.push(Slowed { without, with }.tell(bench, number));
+    }
+    bench.receiver.behave(Behaviour::AtOnce);
+    Ok(figures(Scenario::Busy, &name, &all))
+}
+
+impl Scene {
+    async fn open(bench: &Bench<'_>) -> anyhow::Result<Self> {
+        let mut site = Site::open(bench, "crowd").await?;
+        let application = site.customer.application("steady").await?;
+        for endpoint in 0..STEADY_ENDPOINTS {
+            let url = bench.receiver.url(Group::Steady, endpoint);
+            let own = format!("s{endpoint}");
+            site.customer.endpoint(&application, &url, &[STEADY, &own]).await?;
+        }
+        // The first message to each endpoint pays for the connection.
+        let source = messages(&application, Ingest::Single, &[STEADY])?;
+        let warm = Flow { source, fan_out: STEADY_ENDPOINTS, endpoints: STEADY_ENDPOINTS };
+        warm.run(bench, &site, u64::try_from(bench.plan.connections)?).await?;
+        let channels: Vec<String> = (0..STEADY_ENDPOINTS).map(|it| format!("s{it}")).collect();
+        let source = messages(&application, Ingest::Single, &channels)?;
+        let steady = Flow { source, fan_out: 1, endpoints: STEADY_ENDPOINTS };
+        Ok(Self { site, application, steady })
+    }
+
+    /// Returns the p99 of the steady endpoints.
+    async fn p99(&self, bench: &Bench<'_>) -> anyhow::Result<f64> {
+        let pace = Pace { per_second: PER_SECOND, span: bench.plan.paced };
+        let times = pace.measure(bench, &self.site, &self.steady).await?;
+        Ok(seconds(times.arrived.quantile(0.99)))
+    }
+
+    /// Returns the p99 of the steady endpoints while others get messages too.
+    async fn p99_beside(&self, bench: &Bench<'_>, others: Open) -> anyhow::Result<f64> {
+        let (p99, others) = tokio::join!(self.p99(bench), others.run(&bench.clock));
+        others?;
+        p99
+    }
+
+    /// Hands requests in, without waiting until anything arrives.
+    async fn hand_in(
+        &self,
+        bench: &Bench<'_>,
+        source: Arc<Source>,
+        requests: u64,
+    ) -> anyhow::Result<()> {
+        let port = self.site.server.port();
+        let limit = Limit::Requests(requests);
+        let load = Closed { port, connections: FLOODING, source, limit };
+        load.run(&bench.clock).await.map(drop)
+    }
+}
+
+impl Slowed {
+    fn tell(self, bench: &Bench<'_>, number: u32) -> Self {
+        let [without, with] = [self.without, self.with].map(|it| Unit::Time.format(it));
+        bench.say(&format!("    {number}: p99 {without} without, {with} with"));
+        self
+    }
+}
+
+fn figures(scenario: Scenario, name: &str, all: &[Slowed]) -> Vec<Figure> {
+    let pair = |it: &Slowed| Pair { measured: it.with, compared: it.without };
+    let pairs: Vec<Pair> = all.iter().map(pair).collect();
+    let ratio = format!("{name}: p99 of others with ÷ without");
+    let figure = |word: &str, samples| {
+        let name = format!("{name}: p99 of others {word}");
+        Figure::median(scenario, &name, Unit::Time, samples)
+    };
+    vec![
+        Figure::ratio(scenario, &ratio, &pairs).within(Bound::AtMost(MOST)),
+        figure("without", all.iter().map(|it| it.without).collect()),
+        figure("with", all.iter().map(|it| it.with).collect()),
+    ]
+}

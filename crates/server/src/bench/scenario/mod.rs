@@ -1,0 +1,135 @@
+//! What is measured, one file for each.
+//!
+//! A scenario starts its own servers on empty stores, so that none depends on another and each can
+//! be run alone.
+
+mod accept;
+mod backlog;
+mod bare;
+mod crowd;
+mod end_to_end;
+mod fleet;
+mod latency;
+mod old;
+
+use super::Bench;
+use super::figure::Figure;
+
+/// Something that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scenario {
+    /// A client and a receiver with nothing between.
+    Bare,
+    /// Accepting, with nobody to deliver to.
+    Accept,
+    /// From the sender to the receivers.
+    EndToEnd,
+    /// How long that takes at rates that can be kept up.
+    Latency,
+    /// How long it takes while many endpoints never answer.
+    Hanging,
+    /// How long it takes while one endpoint is flooded.
+    Flood,
+    /// How long it takes for one application while another one has many busy endpoints.
+    Busy,
+    /// Many deliveries that wait: memory, a restart, and how they drain.
+    Backlog,
+    /// End to end, with many old deliveries in the store.
+    Old,
+    /// Two nodes, with everything accepted on one.
+    Fleet,
+}
+
+impl Scenario {
+    /// All of them, in the order in which they are run.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Bare,
+        Self::Accept,
+        Self::EndToEnd,
+        Self::Latency,
+        Self::Hanging,
+        Self::Flood,
+        Self::Busy,
+        Self::Backlog,
+        Self::Old,
+        Self::Fleet,
+    ];
+
+    /// Returns its name on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Accept => "accept",
+            Self::EndToEnd => "end-to-end",
+            Self::Latency => "latency",
+            Self::Hanging => "hanging",
+            Self::Flood => "flood",
+            Self::Busy => "busy",
+            Self::Backlog => "backlog",
+            Self::Old => "old",
+            Self::Fleet => "fleet",
+        }
+    }
+
+    /// Returns what it is, in a line.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Bare => "a bare client and a bare receiver",
+            Self::Accept => "accepting, with nobody to deliver to",
+            Self::EndToEnd => "end to end",
+            Self::Latency => "how long it takes",
+            Self::Hanging => "endpoints that hang",
+            Self::Flood => "an endpoint that is flooded",
+            Self::Busy => "an application with many busy endpoints",
+            Self::Backlog => "a backlog",
+            Self::Old => "old deliveries in the store",
+            Self::Fleet => "two nodes",
+        }
+    }
+
+    /// Tells whether it can be measured without a database that nodes share.
+    pub(crate) const fn works_without_database(self) -> bool {
+        match self {
+            Self::Fleet => false,
+            Self::Bare
+            | Self::Accept
+            | Self::EndToEnd
+            | Self::Latency
+            | Self::Hanging
+            | Self::Flood
+            | Self::Busy
+            | Self::Backlog
+            | Self::Old => true,
+        }
+    }
+
+    /// Tells whether its ratios can be trusted after a few seconds.
+    pub(crate) const fn is_quick(self) -> bool {
+        match self {
+            Self::Bare | Self::Accept | Self::EndToEnd => true,
+            Self::Latency
+            | Self::Hanging
+            | Self::Flood
+            | Self::Busy
+            | Self::Backlog
+            | Self::Old
+            | Self::Fleet => false,
+        }
+    }
+
+    /// Measures it.
+    pub(super) async fn run(self, bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+        match self {
+            Self::Bare => bare::run(bench).await,
+            Self::Accept => accept::run(bench).await,
+            Self::EndToEnd => end_to_end::run(bench).await,
+            Self::Latency => latency::run(bench).await,
+            Self::Hanging => crowd::hanging(bench).await,
+            Self::Flood => crowd::flood(bench).await,
+            Self::Busy => crowd::busy(bench).await,
+            Self::Backlog => backlog::run(bench).await,
+            Self::Old => old::run(bench).await,
+            Self::Fleet => fleet::run(bench).await,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What is said to the server: paths, JSON and names of metrics. Whoever changes the API finds
+//! everything that the benchmark relies on here.
+
+use serde_json::{Value, json};
+
+/// Answers as soon as the server can be used.
+pub(super) const HEALTH: &str = "/api/v1/health";
+/// What the server counts.
+pub(super) const METRICS: &str = "/metrics";
+/// Where applications are made.
+pub(super) const APPLICATIONS: &str = "/api/v1/app";
+/// The most messages that a batch may have.
+pub(super) const LARGEST_BATCH: usize = 1_000;
+/// The highest rate that an endpoint can be given, per second.
+const HIGHEST_RATE: u32 = 1_000_000;
+
+/// Returns where an application's endpoints are made.
+pub(super) fn endpoints(application: &str) -> String {
+    format!("{APPLICATIONS}/{application}/endpoint")
+}
+
+/// Returns where an application's messages are sent, one at a time. The SDKs do not want the
+/// payload back either.
+pub(super) fn messages(application: &str) -> String {
+    format!("{APPLICATIONS}/{application}/msg?with_content=false")
+}
+
+/// Returns where an application's messages are sent in batches.
+pub(super) fn batches(application: &str) -> String {
+    format!("{APPLICATIONS}/{application}/msg/batch")
+}
+
+/// Returns where an endpoint is paused.
+pub(super) fn pause(application: &str, endpoint: &str) -> String {
+    format!("{}/{endpoint}/pause", endpoints(application))
+}
+
+/// Returns where a paused endpoint is resumed.
+pub(super) fn resume(application: &str, endpoint: &str) -> String {
+    format!("{}/{endpoint}/resume", endpoints(application))
+}
+
+/// Returns a new application.
+pub(super) fn application(name: &str) -> Value {
+    json!({ "name": name, "uid": name })
+}
+
+/// Returns a new endpoint whose rate is no limit, for the messages of some channels if any are
+/// named.
+pub(super) fn endpoint(url: &str, channels: &[&str]) -> Value {
+    let mut endpoint = json!({ "url": url, "throttleRate": HIGHEST_RATE });
+    if !channels.is_empty() {
+        endpoint["channels"] = json!(channels);
+    }
+    endpoint
+}
+
+/// Returns a message around a payload.
+pub(super) fn message(payload: &str, channel: Option<&str>) -> String {
+    let channels = channel.map(|it| format!("\"channels\":[\"{it}\"],")).unwrap_or_default();
+    format!("{{\"eventType\":\"bench.sent\",{channels}\"payload\":{payload}}}")
+}
+
+/// Returns a batch of messages.
+pub(super) fn batch(messages: &[String]) -> String {
+    format!("[{}]", messages.join(","))
+}
+
+/// Tells whether an answer to a batch says that all of it was accepted.
+pub(super) fn all_accepted(answer: &[u8]) -> bool {
+    const NONE_REFUSED: &[u8] = b"\"refused\":0,";
+    answer.windows(NONE_REFUSED.len()).any(|part| part == NONE_REFUSED)
+}
+
+/// Transactions that were committed.
+pub(super) const METRIC_COMMITS: &str = "redial_commits_total";
+/// Rows that were written in them.
+pub(super) const METRIC_ROWS: &str = "redial_committed_rows_total";
+/// How often the disk was asked to sync.
+pub(super) const METRIC_SYNCS: &str = "redial_syncs_total";
+/// Attempts that were made.
+pub(super) const METRIC_ATTEMPTS: &str = "redial_attempts_total";
+/// Deliveries that were read back from the store before they were sent.
+pub(super) const METRIC_LOADED: &str = "redial_deliveries_loaded_total";

@@ -1,0 +1,174 @@
+//! `redial bench`: figures that you can take yourself.
+//!
+//! # Layout
+//! - here: what can be asked for, and the answer for people
+//! - `store`: the embedded store alone
+
+mod store;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+
+use super::table::{Side, Table};
+use super::{Failure, Streams};
+use crate::bench::figure::Figure;
+use crate::bench::plan::Plan;
+use crate::bench::process::Launch;
+use crate::bench::report::Report;
+use crate::bench::scenario::Scenario;
+use crate::bench::{self, Order, picture};
+
+/// What can be measured.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    part: Option<Part>,
+    #[command(flatten)]
+    whole: Whole,
+}
+
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Lifecycles per second of the embedded store, beside a bare loop over the same rows
+    Store(store::Store),
+}
+
+#[derive(Debug, Args)]
+struct Whole {
+    /// Less of everything, in under a minute
+    #[arg(long)]
+    quick: bool,
+    /// Just enough to see whether something is badly wrong, in a few seconds
+    #[arg(long, conflicts_with = "quick")]
+    smoke: bool,
+    /// Only these, such as end-to-end,latency
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(Scenario::ALL.map(Scenario::name))
+    )]
+    only: Vec<String>,
+    /// Interleaved pairs of runs; the median counts [default: 5, 1 with --quick, 3 with --smoke]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
+    pairs: Option<u32>,
+    /// A PostgreSQL server to measure with, as a user who may create databases; without it the
+    /// store is a file
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// Where to write; choose the disk that counts [default: the directory for temporary files]
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: Option<PathBuf>,
+    /// Another build of redial to measure [default: this one]
+    #[arg(long, value_name = "FILE")]
+    server: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Draw pictures into this directory
+    #[arg(long, value_name = "DIRECTORY")]
+    svg: Option<PathBuf>,
+}
+
+impl Arguments {
+    pub(crate) fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        match &self.part {
+            Some(Part::Store(arguments)) => arguments.run(streams),
+            None => self.whole.run(streams),
+        }
+    }
+}
+
+impl Whole {
+    fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
+        let order = self.order().map_err(Failure::Other)?;
+        if order.scenarios.is_empty() {
+            let text = "a fleet shares a database; name one with --database".to_owned();
+            return Err(Failure::Usage(text));
+        }
+        let report = bench::run(order, streams.err).map_err(Failure::Other)?;
+        if let Some(directory) = &self.svg {
+            draw(&report, directory).map_err(Failure::Other)?;
+        }
+        if self.json {
+            writeln!(streams.out, "{:#}", report.to_json())?;
+        } else {
+            show(&report, streams)?;
+        }
+        match report.failures() {
+            [] => Ok(()),
+            [(scenario, error), ..] => {
+                let text = format!("`{}` could not be measured: {error}", scenario.name());
+                Err(Failure::Other(anyhow::anyhow!(text)))
+            }
+        }
+    }
+
+    fn order(&self) -> anyhow::Result<Order> {
+        let executable = match &self.server {
+            Some(server) => server.canonicalize().context("cannot find the server")?,
+            None => std::env::current_exe()?,
+        };
+        let mut plan = match (self.quick, self.smoke) {
+            (_, true) => Plan::SMOKE,
+            (true, false) => Plan::QUICK,
+            (false, false) => Plan::FULL,
+        };
+        plan.pairs = self.pairs.unwrap_or(plan.pairs);
+        let chosen = |scenario: &Scenario| {
+            let named = self.only.iter().any(|name| name == scenario.name());
+            let possible = self.database.is_some() || scenario.works_without_database();
+            let usual = !self.smoke || scenario.is_quick();
+            possible && (named || self.only.is_empty() && usual)
+        };
+        Ok(Order {
+            launch: Launch { executable, database: self.database.clone() },
+            directory: self.directory.clone().unwrap_or_else(bench::default_directory),
+            scenarios: Scenario::ALL.into_iter().filter(chosen).collect(),
+            plan,
+        })
+    }
+}
+
+fn draw(report: &Report, directory: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    for (name, picture) in picture::draw(report) {
+        let path = directory.join(name);
+        let written = std::fs::write(&path, picture);
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn show(report: &Report, streams: &mut Streams<'_>) -> Result<(), Failure> {
+    writeln!(streams.out, "{}", report.circumstances())?;
+    let headings =
+        [("", Side::Left), ("", Side::Right), ("should be", Side::Right), ("", Side::Left)];
+    let mut table = Table::new(headings);
+    for figure in report.judged() {
+        let bound = figure.bound.map(|bound| bound.format(figure.unit)).unwrap_or_default();
+        let word = match figure.holds() {
+            Some(false) => "missed",
+            Some(true) => "reached",
+            None => "",
+        };
+        table.row([figure.name.clone(), written(figure), bound, word.to_owned()]);
+    }
+    if report.judged().next().is_some() {
+        write!(streams.out, "\n{table}")?;
+    }
+    let mut table = Table::plain([Side::Left, Side::Right]);
+    for figure in report.absolute() {
+        table.row([figure.name.clone(), written(figure)]);
+    }
+    write!(streams.out, "\n{table}")?;
+    Ok(())
+}
+
+fn written(figure: &Figure) -> String {
+    figure.unit.format(figure.value)
+}

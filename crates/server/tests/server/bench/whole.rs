@@ -1,0 +1,45 @@
+//! `redial bench`: the server as a process of its own, with customers and receivers around it.
+
+use tempfile::TempDir;
+
+use crate::binary::{redial, redial_json};
+
+#[test]
+fn the_yardstick_needs_no_server() {
+    let directory = TempDir::new().unwrap();
+    let pictures = directory.path().join("pictures");
+    let run = ["bench", "--quick", "--only", "bare", "--json", "--directory"];
+    let place = directory.path().to_str().unwrap();
+    let report = redial_json(&[&run, &[place, "--svg", pictures.to_str().unwrap()][..]].concat());
+    let figure = &report["figures"][0];
+    assert_eq!(figure["scenario"], "bare");
+    assert!(figure["value"].as_f64().is_some_and(|rate| rate > 100.0), "{report}");
+    assert_eq!(report["store"], "sqlite");
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "only the pictures are left: {left:?}");
+}
+
+#[test]
+fn a_server_that_does_not_start_is_quoted_and_the_rest_is_told() {
+    let run = ["bench", "--quick", "--only", "bare,accept", "--server", "/bin/false"];
+    let finished = redial(&run);
+    assert_eq!(finished.code, Some(1));
+    assert!(finished.out.contains("bare requests, 64 connections"), "{}", finished.out);
+    let said = "error: `accept` could not be measured: the server ended with exit status: 1";
+    assert!(finished.err.contains(said), "{}", finished.err);
+}
+
+#[test]
+fn a_fleet_without_a_database_makes_no_sense() {
+    let finished = redial(&["bench", "--only", "fleet"]);
+    assert_eq!(finished.code, Some(2));
+    let said = "error: a fleet shares a database; name one with --database\n";
+    assert_eq!(finished.err, said);
+}
+
+#[test]
+fn an_unknown_scenario_is_refused_with_those_that_exist() {
+    let finished = redial(&["bench", "--only", "latencies"]);
+    assert_eq!(finished.code, Some(2));
+    assert!(finished.err.contains("latency"), "{}", finished.err);
+}
