@@ -9,17 +9,43 @@
 //! - [`moment`], [`settings`]: the time, and the limits
 //! - [`roster`]: an application's endpoints, read once and shared; fanning a message out
 //! - [`lanes`]: group commit, what goes into the next batch
+//! - [`Engine`]: the machine. What it keeps: `leases`, `endpoint`, `endpoints`, `window`, `horizon`,
+//!   `attempts`, `turns`, `rosters`, `documents`, `timers`. What it does, a verb each: `owning`,
+//!   `walking`, `looking`, `loading`, `starting`, `ending`, `settling`, `burying`, `requests`,
+//!   `stopping`
 
 pub mod announcement;
+mod attempts;
+mod burying;
+mod documents;
 pub mod effect;
+mod ending;
+mod endpoint;
+mod endpoints;
+mod engine;
 pub mod event;
+mod horizon;
 pub mod lanes;
+mod leases;
+mod loading;
+mod looking;
 pub mod moment;
+mod owning;
+mod requests;
 pub mod roster;
+mod rosters;
 pub mod settings;
+mod settling;
+mod starting;
+mod stopping;
+mod timers;
+mod turns;
+mod walking;
+mod window;
 
 pub use announcement::Announcement;
 pub use effect::{Effect, Sending};
+pub use engine::Engine;
 pub use event::{End, Event, Number, Unanswered};
 pub use moment::Moment;
 pub use roster::{Member, Policies, Roster};

@@ -10,6 +10,8 @@
 //! - [`committer`]: carries waiting work to the store, batch by batch
 //! - `lab`: what a policy does to a receiver, on virtual time
 //! - [`clock`]: the only place that tells the time; `dice`: where throws come from
+//! - [`node`]: the shell around the engine; [`transport`]: the one way out
+//! - `replay`: what a replay task means, as it is kept
 //! - `telemetry`: logs; `words`: numbers as people say them
 
 mod api;
@@ -21,6 +23,9 @@ pub mod committer;
 pub mod config;
 mod dice;
 mod lab;
+pub mod node;
 mod problem;
+mod replay;
 mod telemetry;
+pub mod transport;
 mod words;

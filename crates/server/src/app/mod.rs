@@ -11,14 +11,14 @@
 //!   messages
 //! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere
 //! - `idempotency`: answers that are given again
-//! - `direct`: takes messages in without a node, for tests and until there is one
+//! - `accepting`: taking messages in through the node
 
+mod accepting;
 pub mod access;
 pub mod applications;
 pub mod attempts;
 pub mod dead_letters;
 pub mod deliveries;
-pub mod direct;
 pub mod endpoints;
 mod error;
 pub mod event_types;

@@ -1,17 +1,15 @@
 //! Replays: tasks that run in the background, and what they mean.
 //!
-//! A task is durable. What it means is written as a document, which whoever runs it reads with
-//! [`read_selection`]; the same words everywhere, whichever call began it.
+//! A task is durable. What it means is written as a document, in the same words whichever call began
+//! it; the node that runs it reads that.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use domain::delivery::Cause;
 use domain::endpoint::State;
 use domain::ids::TaskId;
-use domain::replay::{Selection, States, StatusClass, Tried};
+use domain::replay::Selection;
 use domain::time::Timestamp;
-use serde_json::{Value, json};
 use store::catalog::{Endpoint, Name};
 pub use store::ledger::{DeliveryEntry, Task, TaskKind, TaskState};
 use store::ledger::{NewTask, Payload};
@@ -20,115 +18,13 @@ use super::messages::{self, Message};
 use super::pages::{Slice, Wanted};
 use super::tokens::Reach;
 use super::{App, Caller, Error, Nudge, RefusalKind, Scope};
+use crate::replay::write_selection;
+pub use crate::replay::{Wish, class_number, read_class};
 
 /// The longest range that one task covers.
 const LONGEST_RANGE: Duration = Duration::from_secs(14 * 86_400);
 /// How much longer it may be: clocks differ.
 const RANGE_SLACK: Duration = Duration::from_secs(5 * 60);
-
-/// What a task means beyond a [`Selection`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wish {
-    /// Which deliveries.
-    pub selection: Selection,
-    /// Only of these event types; empty for all.
-    pub event_types: Vec<String>,
-    /// Only of messages on this channel.
-    pub channel: Option<String>,
-}
-
-/// Writes what a task means as a document.
-#[must_use]
-pub fn write_selection(wish: &Wish) -> Value {
-    let Wish { selection, event_types, channel } = wish;
-    let ids: Vec<String> = selection.ids.iter().map(ToString::to_string).collect();
-    let causes: Vec<&str> = selection.causes.iter().map(|cause| cause.word()).collect();
-    json!({
-        "ids": ids,
-        "endpoint": selection.endpoint.map(|id| id.to_string()),
-        "causes": causes,
-        "status_class": selection.status_class.map(class_number),
-        "since": selection.since.map(Timestamp::as_micros),
-        "until": selection.until.map(Timestamp::as_micros),
-        "states": states_word(selection.states),
-        "never_tried": selection.tried == Tried::Never,
-        "event_types": event_types,
-        "channel": channel,
-    })
-}
-
-/// Reads what a task means from its document. What cannot be read restricts to nothing at all, so
-/// that a task from another version never replays more than was meant.
-#[must_use]
-pub fn read_selection(document: &Value) -> Option<Wish> {
-    let texts = |name: &str| -> Option<Vec<String>> {
-        let list = document.get(name)?.as_array()?;
-        list.iter().map(|text| text.as_str().map(str::to_owned)).collect()
-    };
-    let moment = |name: &str| document.get(name)?.as_i64().map(Timestamp::from_micros);
-    let ids: Result<BTreeSet<_>, _> = texts("ids")?.iter().map(|text| text.parse()).collect();
-    let causes: Option<BTreeSet<_>> =
-        texts("causes")?.iter().map(|word| Cause::from_word(word)).collect();
-    let endpoint = match document.get("endpoint")?.as_str() {
-        Some(text) => Some(text.parse().ok()?),
-        None => None,
-    };
-    let status_class = match document.get("status_class")?.as_u64() {
-        Some(number) => Some(read_class(number)?),
-        None => None,
-    };
-    let word = document.get("states")?.as_str()?;
-    let states = [States::Dead, States::Undelivered, States::Delivered, States::Settled];
-    let never = document.get("never_tried")?.as_bool()?;
-    let selection = Selection {
-        ids: ids.ok()?,
-        endpoint,
-        causes: causes?,
-        status_class,
-        since: moment("since"),
-        until: moment("until"),
-        states: states.into_iter().find(|states| states_word(*states) == word)?,
-        tried: if never { Tried::Never } else { Tried::Whatever },
-    };
-    let channel = document.get("channel")?.as_str().map(str::to_owned);
-    Some(Wish { selection, event_types: texts("event_types")?, channel })
-}
-
-/// Returns the number that the SDKs have for a class of statuses.
-#[must_use]
-pub const fn class_number(class: StatusClass) -> u16 {
-    match class {
-        StatusClass::NoAnswer => 0,
-        StatusClass::Informational => 100,
-        StatusClass::Success => 200,
-        StatusClass::Redirect => 300,
-        StatusClass::ClientError => 400,
-        StatusClass::ServerError => 500,
-    }
-}
-
-/// Reads the number that the SDKs have for a class of statuses.
-#[must_use]
-pub const fn read_class(number: u64) -> Option<StatusClass> {
-    match number {
-        0 => Some(StatusClass::NoAnswer),
-        100 => Some(StatusClass::Informational),
-        200 => Some(StatusClass::Success),
-        300 => Some(StatusClass::Redirect),
-        400 => Some(StatusClass::ClientError),
-        500 => Some(StatusClass::ServerError),
-        _ => None,
-    }
-}
-
-const fn states_word(states: States) -> &'static str {
-    match states {
-        States::Dead => "dead",
-        States::Undelivered => "undelivered",
-        States::Delivered => "delivered",
-        States::Settled => "settled",
-    }
-}
 
 /// Which endpoint and which time a task is about.
 #[derive(Debug, Clone)]
@@ -295,26 +191,4 @@ fn refuse_disabled(endpoint: &Endpoint) -> Result<(), Error> {
 fn payload_gone() -> Error {
     let text = "the message's payload is gone: its time was over, or it was expunged";
     Error::refused(RefusalKind::MissingPayload, text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_task_means_is_read_as_it_was_written() {
-        let selection = Selection {
-            causes: BTreeSet::from([Cause::Exhausted, Cause::Permanent]),
-            status_class: Some(StatusClass::ServerError),
-            since: Some(Timestamp::from_seconds(5)),
-            states: States::Settled,
-            tried: Tried::Never,
-            ..Selection::default()
-        };
-        let event_types = vec!["invoice.paid".to_owned()];
-        let wish = Wish { selection, event_types, channel: Some("a".to_owned()) };
-        assert_eq!(read_selection(&write_selection(&wish)), Some(wish));
-        assert_eq!(read_selection(&write_selection(&Wish::default())), Some(Wish::default()));
-        assert_eq!(read_selection(&json!({ "ids": [] })), None);
-    }
 }

@@ -10,7 +10,8 @@ use std::sync::{Arc, RwLock};
 use anyhow::Context as _;
 use clap::Args;
 use domain::address::Guard;
-use engine::roster::{Policies, Read};
+use engine::lanes::{Limits, Weight};
+use engine::roster::Read;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -22,17 +23,23 @@ use store::{Catalog, Ledger, Queue, Vault};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 use super::{Failure, Streams};
 use crate::api;
-use crate::app::direct::Direct;
 use crate::app::{App, Parts, Settings};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Configuration, Database, Hidden, Sources};
+use crate::committer::Transactions;
+use crate::config::{Configuration, Database, Hidden, Role, Sources};
+use crate::node::{self, Node, Outward};
+use crate::transport::{Resolver, Transport, TransportSettings};
 use crate::{dice, telemetry};
 
 /// How long to wait after the listener could not accept, usually for want of file descriptors.
 const BREATH: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// The most deliveries that wait to be handed over from accepting to sending.
+const HANDED_OVER: usize = 16_384;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -139,6 +146,8 @@ pub struct Server {
     configuration: Configuration,
     listener: TcpListener,
     app: Arc<App>,
+    node: Node,
+    upkeep: JoinHandle<()>,
     first_token: Option<String>,
 }
 
@@ -157,25 +166,32 @@ impl Server {
     pub async fn open(configuration: Configuration, listener: TcpListener) -> anyhow::Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
         let store = open_store(&configuration, &clock).await?;
-        let guard = Arc::new(RwLock::new(Guard::new(configuration.egress.clone())));
-        let policies = Policies {
-            server: Read::from(&configuration.policy),
-            event_types: std::collections::BTreeMap::new(),
-        };
-        // The node takes this place.
-        let (catalog, queue) = (Arc::clone(&store.catalog), Arc::clone(&store.queue));
-        let accepting = Arc::new(Direct { catalog, queue, policies });
+        let guard = Guard::new(configuration.egress.clone());
+        let resolver = Resolver::system().context("the system's name servers cannot be read")?;
+        let transport = TransportSettings::new(guard.clone(), resolver, Arc::new(|_| None));
+        let transport = Arc::new(Transport::new(transport));
+        let node = Node::start(
+            node::Parts {
+                queue: store.queue,
+                catalog: Arc::clone(&store.catalog),
+                ledger: Arc::clone(&store.ledger),
+                carrier: Arc::new(Outward::new(Arc::clone(&transport), Arc::clone(&clock))),
+                clock: Arc::clone(&clock),
+            },
+            node_settings(&configuration),
+        );
+        let upkeep = tokio::spawn(async move { transport.upkeep(clock.as_ref()).await });
         let settings = settings(&configuration, listener.local_addr()?);
         let app = Arc::new(App::new(Parts {
             catalog: store.catalog,
             ledger: store.ledger,
-            accepting,
-            clock,
-            guard,
+            accepting: Arc::new(node.intake()),
+            clock: node.clock(),
+            guard: Arc::new(RwLock::new(guard)),
             settings,
         }));
         let first_token = app.first_token().await?;
-        Ok(Self { configuration, listener, app, first_token })
+        Ok(Self { configuration, listener, app, node, upkeep, first_token })
     }
 
     /// Returns where it listens.
@@ -211,7 +227,7 @@ impl Server {
     /// # Errors
     /// Never at present; what fails is logged and answered.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Self { configuration, listener, app, .. } = self;
+        let Self { configuration, listener, app, node, upkeep, .. } = self;
         let limits = configuration.limits;
         let service = api::service(Arc::clone(&app), limits.clone(), configuration.role);
         let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
@@ -237,6 +253,8 @@ impl Server {
         app.stop();
         drop(listener);
         let _ = tokio::time::timeout(limits.shutdown, graceful.shutdown()).await;
+        node.stop().await;
+        upkeep.abort();
         Ok(())
     }
 }
@@ -314,6 +332,33 @@ async fn open_postgres(
     settings.dead_letter_retention = configuration.retention.dead_letters;
     let store = Arc::new(Postgres::connect(settings).await?);
     Ok(Store { catalog: Arc::clone(&store) as _, ledger: Arc::clone(&store) as _, queue: store })
+}
+
+fn node_settings(configuration: &Configuration) -> node::Settings {
+    let limits = &configuration.limits;
+    let shared = configuration.database.is_some();
+    let mut engine = engine::Settings::of(node::unique_name("redial"));
+    engine.in_flight = limits.in_flight;
+    engine.payload_bytes = limits.payload_memory;
+    if !shared {
+        // Nobody else writes: what memory knows is what there is, unless a hand-over got lost.
+        engine.walk_every = std::time::Duration::from_secs(30);
+    }
+    node::Settings {
+        engine,
+        lanes: Limits {
+            lane: Weight { rows: limits.lane_rows, bytes: limits.lane_bytes },
+            ..Limits::default()
+        },
+        transactions: if shared { Transactions::Apart } else { Transactions::Together },
+        policy: Read::from(&configuration.policy),
+        sends: match configuration.role {
+            Role::All | Role::Worker => true,
+            Role::Api => false,
+        },
+        handed_over: HANDED_OVER,
+        grace: limits.shutdown,
+    }
 }
 
 fn settings(configuration: &Configuration, address: SocketAddr) -> Settings {

@@ -12,6 +12,10 @@ mod binary;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod node;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod tidy;
+#[cfg(test)]
+mod transport;

@@ -1,0 +1,142 @@
+//! Attempts that are in flight or settling, and the slots they hold.
+//!
+//! An attempt is *suspect* when it has been running for long, or its endpoint had not answered
+//! lately when it began. Suspect attempts may hold half of the slots; the other half is for
+//! endpoints that answer. So a burst for a thousand dead endpoints cannot stop the rest.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::breaker::Role;
+use domain::partition::Partition;
+use domain::policy::Policy;
+use store::keys::Lease;
+use store::queue::{NextState, PendingDelivery};
+
+use crate::event::Number;
+use crate::settings::Settings;
+
+/// Where an attempt is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// On the wire.
+    InFlight,
+    /// Judged; its settle has not been answered.
+    Settling(NextState),
+}
+
+/// An attempt.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) delivery: Box<PendingDelivery>,
+    pub(crate) lease: Lease,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) role: Role,
+    pub(crate) began: Duration,
+    pub(crate) stage: Stage,
+    pub(crate) suspect: bool,
+    /// Whether its partition was lost since: what it says changes nothing here any more.
+    pub(crate) stray: bool,
+}
+
+impl Attempt {
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.stage == Stage::InFlight
+    }
+}
+
+/// All attempts, by number and so by when they began.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    all: BTreeMap<Number, Attempt>,
+    in_flight: u32,
+    suspect: u32,
+    /// All up to this one are known to be old.
+    aged: u64,
+}
+
+impl Attempts {
+    /// Adds one that begins.
+    pub(crate) fn begin(&mut self, number: Number, attempt: Attempt) {
+        self.in_flight += 1;
+        self.suspect += u32::from(attempt.suspect);
+        self.all.insert(number, attempt);
+    }
+
+    pub(crate) fn get(&self, number: Number) -> Option<&Attempt> {
+        self.all.get(&number)
+    }
+
+    pub(crate) fn get_mut(&mut self, number: Number) -> Option<&mut Attempt> {
+        self.all.get_mut(&number)
+    }
+
+    /// Frees the slot of one that ended, and keeps it until its settle is answered.
+    pub(crate) fn settle(&mut self, number: Number, next: NextState) {
+        let Some(attempt) = self.all.get_mut(&number) else { return };
+        if attempt.is_in_flight() {
+            self.in_flight -= 1;
+            self.suspect -= u32::from(attempt.suspect);
+            attempt.stage = Stage::Settling(next);
+        }
+    }
+
+    /// Removes one, freeing its slot if it still held one.
+    pub(crate) fn remove(&mut self, number: Number) -> Option<Attempt> {
+        let attempt = self.all.remove(&number)?;
+        if attempt.is_in_flight() {
+            self.in_flight -= 1;
+            self.suspect -= u32::from(attempt.suspect);
+        }
+        Some(attempt)
+    }
+
+    /// Tells whether nothing is in flight or settling.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Returns those in flight.
+    pub(crate) fn in_flight(&self) -> Vec<Number> {
+        let flying = self.all.iter().filter(|(_, attempt)| attempt.is_in_flight());
+        flying.map(|(number, _)| *number).collect()
+    }
+
+    /// Returns those of some partitions.
+    pub(crate) fn of_partitions(&self, partitions: &[Partition]) -> Vec<Number> {
+        let theirs = self.all.iter().filter(|(_, one)| partitions.contains(&one.lease.partition));
+        theirs.map(|(number, _)| *number).collect()
+    }
+
+    /// Returns how many slots are free.
+    pub(crate) fn free(&self, settings: &Settings) -> u32 {
+        settings.in_flight.saturating_sub(self.in_flight)
+    }
+
+    /// Tells whether any endpoint may start, slots and settles considered.
+    pub(crate) fn has_room(&self, settings: &Settings) -> bool {
+        let settling = self.all.len() - usize::try_from(self.in_flight).unwrap_or(0);
+        let most = usize::try_from(settings.settling).unwrap_or(usize::MAX);
+        self.in_flight < settings.in_flight && settling < most
+    }
+
+    /// Tells whether an endpoint may start that has not answered lately.
+    pub(crate) fn has_room_for_suspects(&self, settings: &Settings) -> bool {
+        self.suspect < settings.in_flight.div_ceil(2)
+    }
+
+    /// Notices which attempts have been running for long.
+    pub(crate) fn age(&mut self, now: Duration, hanging_after: Duration) {
+        for (number, attempt) in self.all.range_mut(Number(self.aged + 1)..) {
+            if attempt.began.saturating_add(hanging_after) > now {
+                return;
+            }
+            self.aged = number.0;
+            if attempt.is_in_flight() && !attempt.suspect {
+                attempt.suspect = true;
+                self.suspect += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The end of an attempt: judged at once, settled through the store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::breaker::{Breaker, Role};
+use domain::delivery::Cause;
+use domain::dice::Dice;
+use domain::endpoint::Reason;
+use domain::health::Finding;
+use domain::outcome::Outcome;
+use domain::verdict::{Decision, EndpointEffect, Signal};
+use domain::{concurrency::Concurrency, judge};
+use store::keys::{DeliveryKey, EndpointKey};
+use store::queue::{AttemptRecord, NextState, Settle};
+
+use crate::announcement::Announcement;
+use crate::effect::Effect;
+use crate::endpoint::{At, Disabling};
+use crate::engine::{Act, Engine};
+use crate::event::{End, Number};
+use crate::roster::Member;
+
+/// How long an endpoint rests after our own code failed at it.
+const REST: Duration = Duration::from_secs(1);
+/// The most deliveries whose panics are counted.
+const PANICS: usize = 1_024;
+
+impl Engine {
+    pub(crate) fn ended(&mut self, number: Number, end: End, dice: Dice, act: &mut Act<'_>) {
+        let Some(attempt) = self.attempts.get(number).filter(|one| one.is_in_flight()) else {
+            return;
+        };
+        let key = attempt.delivery.key;
+        let at = (key.application, key.endpoint);
+        if attempt.stray {
+            self.attempts.remove(number);
+            self.end_stray(at);
+        } else {
+            if let Some(endpoint) = self.endpoints.get_mut(&at) {
+                endpoint.in_flight = endpoint.in_flight.saturating_sub(1);
+            }
+            match end {
+                End::Panicked => self.panicked(number, key, act),
+                End::Recorded(record) if record.outcome == Outcome::Interrupted => {
+                    self.put_back(number, act);
+                }
+                End::Recorded(record) => self.settle(number, *record, dice, act),
+            }
+        }
+        self.look(at, act);
+    }
+
+    fn end_stray(&mut self, at: At) {
+        if let Some(count) = self.strays.get_mut(&at) {
+            *count -= 1;
+            if *count == 0 {
+                self.strays.remove(&at);
+            }
+        }
+    }
+
+    /// Our own doing: the delivery waits as if nothing had happened.
+    fn put_back(&mut self, number: Number, act: &Act<'_>) {
+        let Some(attempt) = self.attempts.remove(number) else { return };
+        self.vacate(attempt.lease);
+        let key = attempt.delivery.key;
+        let member = self.member(key);
+        let expected = !self.trusted || self.stopping.is_some();
+        let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) else {
+            return;
+        };
+        endpoint.window.put_back(attempt.delivery);
+        if !expected {
+            // Whatever goes wrong with us may go wrong again at once.
+            endpoint.rest_until = act.now.rows.after(REST);
+        }
+        if let Some(settings) = member.as_ref().and_then(|member| member.defaults.breaker.as_ref())
+        {
+            let breaker = endpoint.running.breaker;
+            endpoint.running.breaker =
+                breaker.after(settings, attempt.role, Signal::Nothing, act.now.rows);
+        }
+    }
+
+    fn panicked(&mut self, number: Number, key: DeliveryKey, act: &mut Act<'_>) {
+        if self.panics.len() >= PANICS && !self.panics.contains_key(&key) {
+            self.panics.pop_first();
+        }
+        let times = self.panics.entry(key).or_default();
+        *times += 1;
+        let times = *times;
+        act.announce(Announcement::Panicked { delivery: key, times });
+        self.put_back(number, act);
+        if times >= self.settings.panics {
+            self.panics.remove(&key);
+            self.bury_poison(key, act);
+        }
+    }
+
+    pub(crate) fn member(&self, key: DeliveryKey) -> Option<Arc<Member>> {
+        self.rosters.get(key.application)?.member(key.endpoint).cloned()
+    }
+
+    fn settle(&mut self, number: Number, record: AttemptRecord, dice: Dice, act: &mut Act<'_>) {
+        let Some(attempt) = self.attempts.get(number) else { return };
+        let (lease, role, key) = (attempt.lease, attempt.role, attempt.delivery.key);
+        let recorded = attempt.delivery.recorded;
+        let pending = &attempt.delivery.pending;
+        let verdict = judge(&attempt.policy, pending, record.outcome, act.now.rows, dice);
+        let next = match verdict.decision {
+            Decision::Delivered => NextState::Delivered,
+            Decision::Retry { due } => NextState::Pending { due },
+            Decision::Bury { cause } => NextState::Dead(cause),
+        };
+        if let Some(notice) = verdict.notice {
+            act.announce(Announcement::Noticed { delivery: key, notice });
+        }
+        self.weigh(key, role, verdict.endpoint, act);
+        let mut running = None;
+        if let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) {
+            endpoint.ended = Some(act.now.elapsed);
+            endpoint.settling += 1;
+            if std::mem::take(&mut endpoint.changed) {
+                running = Some(endpoint.running);
+            }
+        }
+        if let Some(attempt) = self.attempts.get_mut(number) {
+            attempt.delivery.recorded = recorded.saturating_add(1);
+            attempt.delivery.last_attempt_at = Some(record.ended_at);
+            attempt.delivery.pending.budget = verdict.budget;
+        }
+        self.attempts.settle(number, next);
+        let budget = verdict.budget;
+        let settle = Settle { lease, key, recorded, next, budget, attempt: record, running };
+        act.effects.push(Effect::Settle { attempt: number, settle: Box::new(settle) });
+        self.forgive(key, next);
+    }
+
+    /// A delivery that is done with has no panics to count any more.
+    fn forgive(&mut self, key: DeliveryKey, next: NextState) {
+        match next {
+            NextState::Delivered | NextState::Dead(_) if !self.panics.is_empty() => {
+                self.panics.remove(&key);
+            }
+            NextState::Delivered | NextState::Dead(_) | NextState::Pending { .. } => {}
+        }
+    }
+
+    /// Takes in what an attempt said about its endpoint.
+    fn weigh(&mut self, key: DeliveryKey, role: Role, effect: EndpointEffect, act: &mut Act<'_>) {
+        let now = act.now.rows;
+        let Some(member) = self.member(key) else { return };
+        let at = (key.application, key.endpoint);
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        let before = endpoint.running;
+        let running = &mut endpoint.running;
+        if let Some(settings) = &member.defaults.breaker {
+            running.breaker = running.breaker.after(settings, role, effect.signal, now);
+        }
+        let (health, finding) = running.health.after(&member.defaults.health, effect.signal, now);
+        running.health = health;
+        running.paused_until = running.paused_until.filter(|until| *until > now);
+        running.paused_until = running.paused_until.max(effect.pause_until);
+        endpoint.concurrency = endpoint.concurrency.after(effect.pressure, member.in_flight());
+        endpoint.changed |= *running != before;
+        let (application, endpoint_key) = at;
+        match (before.breaker, running.breaker) {
+            (Breaker::Closed { .. }, Breaker::Open { until, .. }) => {
+                let endpoint = endpoint_key;
+                act.announce(Announcement::Tripped { application, endpoint, until });
+            }
+            (Breaker::Open { .. } | Breaker::HalfOpen { .. }, Breaker::Closed { .. }) => {
+                endpoint.concurrency = Concurrency::default();
+                act.announce(Announcement::Closed { application, endpoint: endpoint_key });
+            }
+            (Breaker::Closed { .. }, Breaker::Closed { .. } | Breaker::HalfOpen { .. })
+            | (
+                Breaker::Open { .. } | Breaker::HalfOpen { .. },
+                Breaker::Open { .. } | Breaker::HalfOpen { .. },
+            ) => {}
+        }
+        let found = match finding {
+            Finding::Unremarkable => None,
+            Finding::Warn(level, reason) => {
+                let endpoint = endpoint_key;
+                act.announce(Announcement::Warned { application, endpoint, level, reason });
+                None
+            }
+            Finding::Disable(reason) => Some(reason),
+        };
+        if let Some(reason) = effect.disable.or(found) {
+            self.disable(at, reason, act);
+        }
+    }
+
+    fn disable(&mut self, at: At, reason: Reason, act: &mut Act<'_>) {
+        let Some(record) = self.endpoints.get_mut(&at).filter(|one| one.disabling == Disabling::No)
+        else {
+            return;
+        };
+        record.disabling = Disabling::Asked;
+        let failing_since = record.running.health.failing_since;
+        let (application, endpoint) = at;
+        self.disabling.insert((endpoint, application));
+        act.announce(Announcement::Disabled { application, endpoint, reason, failing_since });
+        act.effects.push(Effect::Disable { application, endpoint, reason });
+    }
+
+    /// Takes in that an endpoint was disabled: the roster says what became of it.
+    pub(crate) fn disabled(&mut self, endpoint: EndpointKey, act: &mut Act<'_>) {
+        let range = (endpoint, store::keys::ApplicationKey(i64::MIN))..;
+        let Some(entry) = self.disabling.range(range).next().copied() else { return };
+        if entry.0 != endpoint {
+            return;
+        }
+        self.disabling.remove(&entry);
+        let at = (entry.1, endpoint);
+        self.rosters.refresh(entry.1);
+        if let Some(record) = self.endpoints.get_mut(&at) {
+            record.disabling = Disabling::Done;
+            record.created = act.now.elapsed;
+        }
+        self.look(at, act);
+    }
+
+    pub(crate) fn bury_poison(&mut self, key: DeliveryKey, act: &mut Act<'_>) {
+        let at = (key.application, key.endpoint);
+        self.bury_waiting(at, Cause::Poison, act, |row| row.key == key);
+    }
+}

@@ -1,0 +1,232 @@
+//! What memory keeps about one endpoint that has work: at most 400 bytes while nothing is loaded.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use domain::breaker::{Admission, Breaker};
+use domain::concurrency::Concurrency;
+use domain::delivery::{SinceDue, expires};
+use domain::partition::Partition;
+use domain::rate::Limiter;
+use domain::time::Timestamp;
+use store::keys::{ApplicationKey, EndpointKey};
+use store::queue::{PendingDelivery, Running};
+
+use crate::horizon::is_fifo;
+use crate::window::Window;
+
+/// An endpoint, with its application first: so those of one application are side by side.
+pub(crate) type At = (ApplicationKey, EndpointKey);
+
+/// Where an endpoint stands in the turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queued {
+    /// Nowhere.
+    No,
+    /// It waits for its turn.
+    Ready,
+    /// It could start if fewer attempts were hanging.
+    Parked,
+}
+
+/// How far disabling an endpoint has come. Nothing is started until the roster tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Disabling {
+    /// Nobody wants to.
+    No,
+    /// It was asked for.
+    Asked,
+    /// It is done; a roster asked for since then says what became of it.
+    Done,
+}
+
+/// What an endpoint waits for in the queue of loads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing.
+    Nothing,
+    /// Deliveries to send.
+    Rows,
+    /// A look at deliveries that may have to be buried.
+    Check,
+}
+
+/// An endpoint with work.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    pub(crate) partition: Partition,
+    pub(crate) window: Window,
+    /// Breaker, health and pause; as persisted once `begun`.
+    pub(crate) running: Running,
+    pub(crate) concurrency: Concurrency,
+    pub(crate) limiter: Limiter,
+    pub(crate) in_flight: u32,
+    pub(crate) settling: u32,
+    /// Whether the running state has been read since the partition was taken over.
+    pub(crate) begun: bool,
+    /// Whether the running state differs from what was last written.
+    pub(crate) changed: bool,
+    pub(crate) disabling: Disabling,
+    /// Whether the breaker is to be closed as soon as its state is known.
+    pub(crate) reset: bool,
+    /// Steps of upkeep that bury some of its deliveries.
+    pub(crate) burying: u32,
+    /// Whether breaker or pause held it when it was last looked at.
+    pub(crate) held: bool,
+    pub(crate) queued: Queued,
+    pub(crate) wanted: Wanted,
+    /// How often loads made no progress in a row; each time more is asked for.
+    pub(crate) fruitless: u8,
+    /// When memory began to know it, or to doubt what the roster says.
+    pub(crate) created: Duration,
+    /// When its last attempt ended, or the beginning of time.
+    pub(crate) ended: Option<Duration>,
+    /// What was due before this moment has been held by breaker or pause.
+    pub(crate) held_until: Timestamp,
+    /// When held deliveries are looked at for expiry.
+    pub(crate) check_at: Timestamp,
+    /// Nothing is loaded or started before: the store did not answer, or our own code failed.
+    pub(crate) rest_until: Timestamp,
+    /// When the timer goes off.
+    pub(crate) wake: Timestamp,
+    /// The payload bytes that the engine's sum holds for it.
+    pub(crate) counted: u64,
+}
+
+/// Whether the head may be sent now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// It may.
+    Ready,
+    /// Not before this moment.
+    Until(Timestamp),
+    /// Not before something else has ended.
+    Later,
+    /// There is none.
+    Empty,
+}
+
+/// What one endpoint is allowed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allowance {
+    /// The most attempts in flight.
+    pub(crate) cap: NonZeroU32,
+    /// Whether it has a breaker at all.
+    pub(crate) has_breaker: bool,
+    /// Attempts that still run from before the partition was lost and taken again.
+    pub(crate) strays: u32,
+}
+
+impl Endpoint {
+    pub(crate) fn new(partition: Partition, window: Window, now: crate::Moment) -> Self {
+        Self {
+            partition,
+            window,
+            running: Running::default(),
+            concurrency: Concurrency::default(),
+            limiter: Limiter::begin(now.rows),
+            in_flight: 0,
+            settling: 0,
+            begun: false,
+            changed: false,
+            disabling: Disabling::No,
+            reset: false,
+            burying: 0,
+            held: false,
+            queued: Queued::No,
+            wanted: Wanted::Nothing,
+            fruitless: 0,
+            created: now.elapsed,
+            ended: None,
+            held_until: Timestamp::from_micros(i64::MIN),
+            check_at: Timestamp::FAR_FUTURE,
+            rest_until: Timestamp::from_micros(i64::MIN),
+            wake: Timestamp::FAR_FUTURE,
+            counted: 0,
+        }
+    }
+
+    /// Tells whether there is nothing to do and nothing on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.window.is_idle() && self.in_flight == 0 && self.settling == 0 && self.burying == 0
+    }
+
+    /// Tells whether something would be lost if it were forgotten now.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.in_flight > 0 || self.settling > 0 || self.burying > 0 || self.window.is_loading()
+    }
+
+    /// Returns the moment until which breaker or pause hold it, if they do.
+    pub(crate) fn held_by(&self, has_breaker: bool, now: Timestamp) -> Option<Timestamp> {
+        let breaker = match self.running.breaker.admission(now) {
+            Admission::Wait(until) if has_breaker => Some(until),
+            Admission::Wait(_) | Admission::All | Admission::Probe | Admission::WaitForProbe => {
+                None
+            }
+        };
+        let pause = self.running.paused_until.filter(|until| *until > now);
+        breaker.max(pause)
+    }
+
+    /// Remembers that breaker or pause hold it, and until when as far as that is known.
+    pub(crate) fn note_hold(&mut self, until: Timestamp, now: Timestamp) {
+        self.held = true;
+        let known = if until == Timestamp::FAR_FUTURE { now } else { until };
+        self.held_until = self.held_until.max(known);
+    }
+
+    /// Tells whether the breaker lets nothing but a probe through.
+    pub(crate) fn wants_probe_only(&self, has_breaker: bool) -> bool {
+        has_breaker && !matches!(self.running.breaker, Breaker::Closed { .. })
+    }
+
+    /// Tells whether the head may be sent; the caller has made sure that nothing holds it.
+    pub(crate) fn readiness(&self, allowance: Allowance, now: Timestamp) -> Readiness {
+        let Some(head) = self.window.head() else { return Readiness::Empty };
+        if head.pending.due > now {
+            return Readiness::Until(head.pending.due.max(self.rest_until));
+        }
+        let in_flight = self.in_flight.saturating_add(allowance.strays);
+        // In a sequence the next goes only after the settle of the one before.
+        if is_fifo(head) && (in_flight > 0 || self.settling > 0 || self.burying > 0) {
+            return Readiness::Later;
+        }
+        if in_flight >= self.concurrency.allowed(allowance.cap).get() {
+            return Readiness::Later;
+        }
+        let admission = self.running.breaker.admission(now);
+        if allowance.has_breaker && admission == Admission::WaitForProbe {
+            return Readiness::Later;
+        }
+        let next = self.limiter.next().max(self.rest_until);
+        if next > now { Readiness::Until(next) } else { Readiness::Ready }
+    }
+
+    /// Tells whether a waiting delivery has run out of time.
+    pub(crate) fn has_expired(&self, row: &PendingDelivery, now: Timestamp) -> bool {
+        let due = row.pending.due;
+        let since_due = if row.last_attempt_at.is_some_and(|last| last >= due) {
+            SinceDue::Tried
+        } else if due < self.held_until {
+            SinceDue::Held
+        } else {
+            SinceDue::Untouched
+        };
+        due <= now && expires(&row.pending, since_due, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_without_loaded_deliveries_takes_less_than_400_bytes() {
+        // Beside the record: its place in the map, half full at worst, and in the timers.
+        let places = 2 * (size_of::<At>() + size_of::<u32>())
+            + size_of::<usize>()
+            + 2 * (size_of::<Timestamp>() + size_of::<At>());
+        let whole = size_of::<Endpoint>() + places;
+        assert!(whole <= 400, "{whole} bytes");
+    }
+}

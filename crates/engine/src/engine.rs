@@ -1,0 +1,217 @@
+//! The machine itself: everything one node keeps in mind, and what it does with each event.
+//!
+//! A step takes the event in, then looks at whoever is affected, starts what may start, and says
+//! when it wants to be called next. The files beside this one hold one verb each; they all add
+//! methods to [`Engine`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use domain::partition::Partition;
+use domain::time::Timestamp;
+use store::keys::{DeliveryKey, Lease};
+
+use crate::announcement::Announcement;
+use crate::attempts::Attempts;
+use crate::burying::Step;
+use crate::documents::Documents;
+use crate::effect::Effect;
+use crate::endpoint::At;
+use crate::endpoints::Endpoints;
+use crate::event::{Event, Number};
+use crate::leases::Leases;
+use crate::loading::Running;
+use crate::moment::Moment;
+use crate::requests::Requests;
+use crate::roster::Policies;
+use crate::rosters::Rosters;
+use crate::settings::Settings;
+use crate::stopping::Stopping;
+use crate::timers::Timers;
+use crate::turns::Turns;
+use crate::walking::Walks;
+
+/// One node's core.
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) settings: Settings,
+    pub(crate) policies: Option<Arc<Policies>>,
+    pub(crate) leases: Leases,
+    /// Whether the lease was trusted in the last step.
+    pub(crate) trusted: bool,
+    pub(crate) endpoints: Endpoints,
+    pub(crate) attempts: Attempts,
+    /// Attempts that still run for endpoints whose partition was lost.
+    pub(crate) strays: BTreeMap<At, u32>,
+    pub(crate) turns: Turns,
+    pub(crate) loads: BTreeMap<Number, Running>,
+    pub(crate) load_queue: VecDeque<At>,
+    pub(crate) steps: BTreeMap<Number, Step>,
+    pub(crate) rosters: Rosters,
+    pub(crate) documents: Documents,
+    pub(crate) requests: Requests,
+    pub(crate) walks: Walks,
+    pub(crate) timers: Timers,
+    pub(crate) stopping: Option<Stopping>,
+    /// Endpoints that are being disabled, by what the answer names.
+    pub(crate) disabling: BTreeSet<(store::keys::EndpointKey, store::keys::ApplicationKey)>,
+    pub(crate) panics: BTreeMap<DeliveryKey, u32>,
+    /// Payload bytes in memory.
+    pub(crate) payload_bytes: u64,
+    last_number: u64,
+}
+
+/// One step: when it happens, and what is to be done.
+pub(crate) struct Act<'a> {
+    pub(crate) now: Moment,
+    pub(crate) effects: &'a mut Vec<Effect>,
+}
+
+impl Act<'_> {
+    pub(crate) fn announce(&mut self, announcement: Announcement) {
+        self.effects.push(Effect::Announce(announcement));
+    }
+}
+
+impl Engine {
+    /// Makes an engine that owns nothing yet. It begins with its first event.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            policies: None,
+            leases: Leases::default(),
+            trusted: false,
+            endpoints: Endpoints::default(),
+            attempts: Attempts::default(),
+            strays: BTreeMap::new(),
+            turns: Turns::default(),
+            loads: BTreeMap::new(),
+            load_queue: VecDeque::new(),
+            steps: BTreeMap::new(),
+            rosters: Rosters::default(),
+            documents: Documents::default(),
+            requests: Requests::default(),
+            walks: Walks::default(),
+            timers: Timers::default(),
+            stopping: None,
+            disabling: BTreeSet::new(),
+            panics: BTreeMap::new(),
+            payload_bytes: 0,
+            last_number: 0,
+        }
+    }
+
+    /// Takes in one event and adds what is to be done about it.
+    pub fn step(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
+        let act = &mut Act { now, effects };
+        self.weigh_trust(act);
+        self.take_in(event, act);
+        while let Some(at) = self.timers.expired(act.now.rows) {
+            if let Some(endpoint) = self.endpoints.get_mut(&at) {
+                endpoint.wake = Timestamp::FAR_FUTURE;
+            }
+            self.look(at, act);
+        }
+        self.start_what_may(act);
+        self.load_what_may(act);
+        self.ask_routinely(act);
+        self.give_back_drained(act);
+        self.finish_stopping(act);
+        self.say_when(act);
+    }
+
+    fn take_in(&mut self, event: Event, act: &mut Act<'_>) {
+        match event {
+            Event::TimePassed => {}
+            Event::Policies(policies) => {
+                self.policies = Some(policies);
+                self.look_at_all(act);
+            }
+            Event::Renewed { asked_at, answer } => self.renewed(asked_at, answer, act),
+            Event::Taken(answer) => self.taken(answer, act),
+            Event::Released(answer) => self.released(answer, act),
+            Event::Walked(answer) => self.walked(answer, act),
+            Event::Loaded { load, answer } => self.loaded(load, answer, act),
+            Event::Roster { application, answer } => {
+                if self.rosters.answered(application, answer, act.now.elapsed) {
+                    self.look_at_application(application, act);
+                }
+            }
+            Event::HandedOver { issued_at, deliveries } => {
+                self.handed_over(issued_at, deliveries, act);
+            }
+            Event::Ended { attempt, end, dice } => self.ended(attempt, end, dice, act),
+            Event::Settled { attempt, answer } => self.settled(attempt, answer, act),
+            Event::Upkept { step, answer } => self.upkept(step, answer, act),
+            Event::Disabled { endpoint } => self.disabled(endpoint, act),
+            Event::Requests(answer) => self.requested(answer, act),
+            Event::Asked => self.requests.read_soon(),
+            Event::Woken(partitions) => self.walks.wake(partitions),
+            Event::Stop => self.stop(act),
+            Event::StopNow => self.stop_now(act),
+        }
+    }
+
+    /// Returns a number that was never used before.
+    pub(crate) fn number(&mut self) -> Number {
+        self.last_number += 1;
+        Number(self.last_number)
+    }
+
+    /// Tells whether anything may be done for a partition's endpoints.
+    pub(crate) fn works_for(&self, partition: Partition) -> bool {
+        self.trusted
+            && self.stopping.is_none()
+            && self.policies.is_some()
+            && self.leases.get(partition).is_some_and(|held| !held.leaving)
+    }
+
+    /// Counts something that must be answered before a partition can be given back.
+    pub(crate) fn occupy(&mut self, lease: Lease) {
+        if let Some(held) = self.leases.get_mut(lease.partition)
+            && held.epoch == lease.epoch
+        {
+            held.busy += 1;
+        }
+    }
+
+    /// Counts its answer.
+    pub(crate) fn vacate(&mut self, lease: Lease) {
+        if let Some(held) = self.leases.get_mut(lease.partition)
+            && held.epoch == lease.epoch
+        {
+            held.busy = held.busy.saturating_sub(1);
+        }
+    }
+
+    /// What is asked again and again: renewals, walks, requests, rosters.
+    fn ask_routinely(&mut self, act: &mut Act<'_>) {
+        let now = act.now.elapsed;
+        if self.leases.renewal_is_due(now, self.settings.renew_every) {
+            act.effects.push(Effect::Renew);
+        }
+        if self.trusted && self.stopping.is_none() {
+            self.walk_when_due(act);
+            self.read_requests_when_due(act);
+            self.rosters.ask(now, act.effects);
+        }
+    }
+
+    fn say_when(&mut self, act: &mut Act<'_>) {
+        let active = self.trusted && self.stopping.is_none();
+        let trust = self.leases.trusted_until(self.settings.lease_trusted);
+        let routine = [
+            self.leases.next_renewal(),
+            trust.filter(|_| self.trusted),
+            self.walks.next().filter(|_| active),
+            self.requests.next().filter(|_| active),
+            self.rosters.next().filter(|_| active),
+        ];
+        let earliest = routine.into_iter().flatten().min();
+        act.effects.extend(self.timers.wish(act.now, earliest).map(Effect::WakeAt));
+    }
+}
+
+#[cfg(test)]
+mod tests;

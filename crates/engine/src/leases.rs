@@ -1,0 +1,234 @@
+//! Which partitions this node owns, and for how long it may believe so.
+//!
+//! Trust counts from before a renewal was sent. What a renewal says may be as old as its question:
+//! a partition taken since is not missed, and one given back is not believed in again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::partition::{PARTITIONS, Partition};
+use store::keys::{Epoch, Lease};
+use store::queue::Renewal;
+
+/// The most renewals that may be on their way at once; a slow store gets no more of them.
+const RENEWALS: u32 = 4;
+
+/// What is known about a partition that is owned.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Held {
+    /// Under which epoch.
+    pub(crate) epoch: Epoch,
+    /// Since when, on the clock that never jumps.
+    pub(crate) since: Duration,
+    /// Whether a walk that began after the take-over has answered.
+    pub(crate) surveyed: bool,
+    /// Whether it is being given back: nothing is started any more.
+    pub(crate) leaving: bool,
+    /// Attempts and steps of upkeep that must be answered before it can be given back.
+    pub(crate) busy: u32,
+    /// The last answer to a load of an endpoint that memory has let go since; or the take-over.
+    /// A hand-over from before may be settled already.
+    pub(crate) answered: Duration,
+}
+
+/// The partitions of this node.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    /// By the number of the partition; empty until the first one is held.
+    held: Vec<Option<Held>>,
+    leaving: bool,
+    /// The last epoch under which each partition was given back.
+    given_back: BTreeMap<Partition, Epoch>,
+    /// When the newest renewal that was answered had been asked for.
+    renewed: Option<Duration>,
+    others: u32,
+    renewing: u32,
+    next_renewal: Duration,
+    pub(crate) taking: bool,
+    /// Leases on their way back; one question at a time.
+    pub(crate) releasing: Vec<Lease>,
+}
+
+/// What a renewal changed.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Changes {
+    /// Owned no more, or under another epoch.
+    pub(crate) lost: Vec<Partition>,
+    /// Owned since, unknown until now.
+    pub(crate) found: Vec<Lease>,
+    /// Given back before, and still ours in the store.
+    pub(crate) stuck: Vec<Lease>,
+}
+
+impl Leases {
+    /// Tells whether it is time to renew, and counts the question.
+    pub(crate) fn renewal_is_due(&mut self, now: Duration, every: Duration) -> bool {
+        if now < self.next_renewal || self.renewing >= RENEWALS {
+            return false;
+        }
+        self.renewing += 1;
+        self.next_renewal = now.saturating_add(every);
+        true
+    }
+
+    /// Returns when the next renewal is due.
+    pub(crate) fn next_renewal(&self) -> Option<Duration> {
+        (self.renewing < RENEWALS).then_some(self.next_renewal)
+    }
+
+    /// Has the next renewal sent at this moment.
+    pub(crate) fn renew_at(&mut self, moment: Duration) {
+        self.next_renewal = self.next_renewal.min(moment);
+    }
+
+    /// Takes in that a renewal was answered, whatever the answer is.
+    pub(crate) fn renewal_ended(&mut self) {
+        self.renewing = self.renewing.saturating_sub(1);
+    }
+
+    /// Returns until when what is held may be believed in.
+    pub(crate) fn trusted_until(&self, trusted: Duration) -> Option<Duration> {
+        self.renewed.map(|asked| asked.saturating_add(trusted))
+    }
+
+    /// Takes in a renewal. One that was asked for before another that has answered says nothing.
+    pub(crate) fn renewed(&mut self, asked_at: Duration, renewal: &Renewal) -> Changes {
+        if self.renewed.is_some_and(|newest| asked_at < newest) {
+            return Changes::default();
+        }
+        self.renewed = Some(asked_at);
+        self.others = renewal.others;
+        let owned: BTreeMap<Partition, Epoch> =
+            renewal.owned.iter().map(|lease| (lease.partition, lease.epoch)).collect();
+        let mut changes = Changes::default();
+        for (partition, held) in self.all() {
+            let current = owned.get(&partition);
+            // A question from before the take-over could not know of it.
+            let silent = current.is_none_or(|epoch| *epoch < held.epoch);
+            if current != Some(&held.epoch) && !(silent && asked_at <= held.since) {
+                changes.lost.push(partition);
+            }
+        }
+        for (partition, epoch) in owned {
+            let lease = Lease { partition, epoch };
+            if self.get(partition).is_some_and(|held| held.epoch >= epoch) {
+                continue;
+            }
+            if self.given_back.get(&partition).is_some_and(|last| *last >= epoch) {
+                changes.stuck.push(lease);
+            } else {
+                changes.found.push(lease);
+            }
+        }
+        changes
+    }
+
+    /// Takes a partition in. An epoch that is not newer than what is known changes nothing.
+    pub(crate) fn hold(&mut self, lease: Lease, now: Duration) -> bool {
+        let Lease { partition, epoch } = lease;
+        let known = self.get(partition).map(|held| held.epoch);
+        let given_back = self.given_back.get(&partition).copied();
+        if known.max(given_back).is_some_and(|newest| newest >= epoch) {
+            return false;
+        }
+        let held =
+            Held { epoch, since: now, surveyed: false, leaving: false, busy: 0, answered: now };
+        self.held.resize(usize::from(PARTITIONS), None);
+        if let Some(place) = self.held.get_mut(usize::from(partition.number())) {
+            *place = Some(held);
+        }
+        true
+    }
+
+    /// Lets a partition go that another node has.
+    pub(crate) fn lose(&mut self, partition: Partition) -> bool {
+        self.remove(partition).is_some()
+    }
+
+    /// Lets a partition go that is given back; its epoch is never believed in again.
+    pub(crate) fn give_back(&mut self, partition: Partition) -> Option<Lease> {
+        let held = self.remove(partition)?;
+        self.given_back.insert(partition, held.epoch);
+        Some(Lease { partition, epoch: held.epoch })
+    }
+
+    /// Returns what is known about a partition that is held.
+    pub(crate) fn get(&self, partition: Partition) -> Option<&Held> {
+        self.held.get(usize::from(partition.number()))?.as_ref()
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn get_mut(&mut self, partition: Partition) -> Option<&mut Held> {
+        self.held.get_mut(usize::from(partition.number()))?.as_mut()
+    }
+
+    /// Returns the lease on a partition.
+    pub(crate) fn lease(&self, partition: Partition) -> Option<Lease> {
+        self.get(partition).map(|held| Lease { partition, epoch: held.epoch })
+    }
+
+    /// Returns the partitions that are held and not on their way out.
+    pub(crate) fn staying(&self) -> Vec<Partition> {
+        self.all().filter(|(_, held)| !held.leaving).map(|(partition, _)| partition).collect()
+    }
+
+    /// Tells whether no partition is held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all().next().is_none()
+    }
+
+    /// Tells whether a partition is on its way out.
+    pub(crate) fn any_leaving(&self) -> bool {
+        self.leaving
+    }
+
+    /// Returns how many partitions each node should have, as far as this one knows.
+    fn share(&self, most: u8) -> usize {
+        let nodes = self.others.saturating_add(1);
+        let share = u32::from(PARTITIONS).div_ceil(nodes).min(u32::from(most));
+        usize::try_from(share).unwrap_or(usize::MAX)
+    }
+
+    /// Returns how many partitions to take, if there are too few.
+    pub(crate) fn wanted(&self, most: u8) -> Option<u8> {
+        let missing = self.share(most).saturating_sub(self.all().count());
+        u8::try_from(missing).ok().filter(|missing| *missing > 0)
+    }
+
+    /// Marks partitions beyond this node's share, if there is more than one of them.
+    pub(crate) fn mark_leaving(&mut self, most: u8) {
+        let share = self.share(most);
+        let staying = self.all().filter(|(_, held)| !held.leaving).count();
+        if staying <= share.saturating_add(1) {
+            return;
+        }
+        self.leaving = true;
+        let staying_ones = self.held.iter_mut().rev().flatten().filter(|held| !held.leaving);
+        staying_ones.take(staying - share).for_each(|held| held.leaving = true);
+    }
+
+    /// Marks everything.
+    pub(crate) fn mark_all_leaving(&mut self) {
+        self.leaving = true;
+        self.held.iter_mut().flatten().for_each(|held| held.leaving = true);
+    }
+
+    /// Returns the partitions that can be given back now.
+    pub(crate) fn drained(&self) -> Vec<Partition> {
+        let drained = self.all().filter(|(_, held)| held.leaving && held.busy == 0);
+        drained.map(|(partition, _)| partition).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = (Partition, &Held)> {
+        Partition::all().zip(&self.held).filter_map(|(key, held)| Some((key, held.as_ref()?)))
+    }
+
+    fn remove(&mut self, partition: Partition) -> Option<Held> {
+        let held = self.held.get_mut(usize::from(partition.number()))?.take();
+        self.leaving = self.held.iter().flatten().any(|held| held.leaving);
+        held
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Loading: one question per endpoint at a time, a few over all, and how much each may bring.
+
+use std::time::Duration;
+
+use domain::time::Timestamp;
+use store::queue::{Load, Loaded, PendingDelivery};
+
+use crate::effect::Effect;
+use crate::endpoint::{At, Wanted};
+use crate::engine::{Act, Engine};
+use crate::event::{Number, Unanswered};
+use crate::horizon::Horizon;
+use crate::window::Room;
+
+/// How long after a load that was not answered the endpoint rests.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// The payload bytes that one load may bring, as a part of what memory may hold.
+const SHARE: u64 = 16;
+/// A load asks for at least so many payload bytes, however full memory is.
+const LEAST_BYTES: u64 = 64 << 10;
+
+/// A load that runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Running {
+    at: At,
+    wanted: Wanted,
+}
+
+impl Engine {
+    /// Starts the loads that are wanted, as far as there is room.
+    pub(crate) fn load_what_may(&mut self, act: &mut Act<'_>) {
+        let most = usize::try_from(self.settings.loads).unwrap_or(usize::MAX);
+        while self.loads.len() < most {
+            let over = self.payload_bytes >= self.settings.payload_bytes;
+            let free = usize::try_from(self.attempts.free(&self.settings)).unwrap_or(usize::MAX);
+            // Over the limit nothing is loaded that could not be sent at once.
+            if over && self.turns.ready().saturating_add(self.loads.len()) >= free {
+                return;
+            }
+            let Some(at) = self.load_queue.pop_front() else { return };
+            self.load(at, act);
+        }
+    }
+
+    fn load(&mut self, at: At, act: &mut Act<'_>) {
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        let wanted = std::mem::replace(&mut endpoint.wanted, Wanted::Nothing);
+        let partition = endpoint.partition;
+        if wanted == Wanted::Nothing || endpoint.window.is_loading() || !self.works_for(partition) {
+            return;
+        }
+        let (most, most_bytes) = self.measure(at, wanted);
+        let number = self.number();
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        endpoint.window.begin_load(number);
+        self.loads.insert(number, Running { at, wanted });
+        let what = Load { application: at.0, endpoint: at.1, most, most_bytes };
+        act.effects.push(Effect::Load { load: number, what });
+    }
+
+    /// Returns how many rows and bytes to ask for. The store returns the earliest rows, known ones
+    /// included, so those are asked for in addition; otherwise a load might bring nothing new.
+    fn measure(&mut self, at: At, wanted: Wanted) -> (u32, u64) {
+        let over = self.payload_bytes >= self.settings.payload_bytes;
+        let left = self.settings.payload_bytes.saturating_sub(self.payload_bytes);
+        let has_breaker = self.rosters.get(at.0).and_then(|roster| roster.member(at.1));
+        let has_breaker = has_breaker.is_some_and(|member| member.defaults.breaker.is_some());
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return (0, 0) };
+        let window = &mut endpoint.window;
+        if window.waiting() > 0 && window.head().is_none() {
+            // The head of a sequence is missing, and the rest may leave no room for it.
+            window.unload();
+        }
+        let known = u32::try_from(window.known()).unwrap_or(u32::MAX);
+        let waiting = u32::try_from(window.waiting()).unwrap_or(u32::MAX);
+        let known_bytes = window.bytes();
+        let more = match wanted {
+            Wanted::Check | Wanted::Nothing => self.settings.bury_chunk,
+            Wanted::Rows if over || endpoint.wants_probe_only(has_breaker) => 1,
+            Wanted::Rows => self.settings.window.saturating_sub(waiting).max(1),
+        };
+        let most = known.saturating_add(more << endpoint.fruitless.min(8));
+        let bytes = match wanted {
+            Wanted::Check | Wanted::Nothing => return (most, 0),
+            Wanted::Rows => left.min(self.settings.payload_bytes / SHARE).max(LEAST_BYTES),
+        };
+        (most, known_bytes.saturating_add(bytes << endpoint.fruitless.min(16)))
+    }
+
+    pub(crate) fn loaded(
+        &mut self,
+        load: Number,
+        answer: Result<Loaded, Unanswered>,
+        act: &mut Act<'_>,
+    ) {
+        let Some(Running { at, wanted }) = self.loads.remove(&load) else { return };
+        let room = self.room(act.now.rows);
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        // The endpoint may have been forgotten and remembered since.
+        if !endpoint.window.awaits(load) {
+            return;
+        }
+        match (answer, wanted) {
+            (Err(Unanswered), _) => {
+                endpoint.window.load_failed();
+                endpoint.rest_until = act.now.rows.after(AGAIN_AFTER);
+            }
+            (Ok(answer), Wanted::Rows | Wanted::Nothing) => {
+                let left_out = answer.deliveries.iter().any(|row| row.payload.is_none());
+                let hidden = !answer.complete || left_out;
+                let entered = endpoint.window.loaded(answer, act.now.elapsed, room);
+                endpoint.fruitless =
+                    if entered == 0 && hidden { endpoint.fruitless.saturating_add(1) } else { 0 };
+            }
+            (Ok(answer), Wanted::Check) => self.check(at, &answer, act),
+        }
+        self.look(at, act);
+    }
+
+    /// Returns what may enter a window now.
+    pub(crate) fn room(&self, now: Timestamp) -> Room {
+        Room {
+            rows: usize::try_from(self.settings.window).unwrap_or(usize::MAX),
+            bytes: self.settings.payload_bytes.saturating_sub(self.payload_bytes),
+            until: now.after(self.settings.kept_within),
+        }
+    }
+
+    /// Takes in deliveries that this node accepted.
+    pub(crate) fn handed_over(
+        &mut self,
+        issued_at: Duration,
+        deliveries: Vec<PendingDelivery>,
+        act: &mut Act<'_>,
+    ) {
+        for delivery in deliveries {
+            let Some(held) = self.leases.get(delivery.partition) else { continue };
+            if self.requests.was_cancelled(&delivery.key) {
+                continue;
+            }
+            let surveyed = held.surveyed;
+            let at = (delivery.key.application, delivery.key.endpoint);
+            if !self.endpoints.contains(&at) {
+                // Before the first walk the store may hold more than this node was handed.
+                let horizon = (!surveyed).then(|| Horizon::unknown(delivery.pending.due));
+                self.remember(at, delivery.partition, horizon, act);
+            }
+            let room = self.room(act.now.rows);
+            if let Some(endpoint) = self.endpoints.get_mut(&at) {
+                endpoint.window.offer(delivery, issued_at, room);
+            }
+            self.look(at, act);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Looking at an endpoint: what it needs next, and when.
+//!
+//! Whatever changes something about an endpoint has it looked at. The look queues a turn, a load or
+//! a burial, or sets the timer; it never starts an attempt itself, because turns are taken among
+//! all endpoints.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::breaker::WhileOpen;
+use domain::delivery::Cause;
+use domain::endpoint::State;
+use domain::time::Timestamp;
+use store::keys::{ApplicationKey, EndpointKey};
+
+use crate::endpoint::{Allowance, At, Disabling, Queued, Readiness, Wanted};
+use crate::engine::{Act, Engine};
+use crate::roster::Member;
+
+/// How often held deliveries are looked at for expiry, at most.
+const CHECK_EVERY: Duration = Duration::from_secs(60);
+
+/// What a roster says about an endpoint.
+pub(crate) enum Standing {
+    /// Nothing yet; it is being read.
+    Unknown,
+    /// It is deleted, or its application is.
+    Gone,
+    /// Its deliveries become dead letters.
+    Disabled,
+    /// A person holds it.
+    Paused,
+    /// Its deliveries are sent.
+    Active(Arc<Member>),
+}
+
+impl Engine {
+    pub(crate) fn look_at_all(&mut self, act: &mut Act<'_>) {
+        let all: Vec<At> = self.endpoints.keys().collect();
+        all.into_iter().for_each(|at| self.look(at, act));
+    }
+
+    pub(crate) fn look_at_application(&mut self, application: ApplicationKey, act: &mut Act<'_>) {
+        let range = (application, EndpointKey(i64::MIN))..=(application, EndpointKey(i64::MAX));
+        let all: Vec<At> = self.endpoints.range(range).collect();
+        all.into_iter().for_each(|at| self.look(at, act));
+    }
+
+    /// Looks at one endpoint.
+    pub(crate) fn look(&mut self, at: At, act: &mut Act<'_>) {
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        let bytes = endpoint.window.bytes();
+        if bytes != endpoint.counted {
+            self.payload_bytes = self.payload_bytes.saturating_sub(endpoint.counted) + bytes;
+            endpoint.counted = bytes;
+        }
+        let idle = endpoint.is_idle() && !endpoint.reset;
+        let partition = endpoint.partition;
+        let wake = if idle || !self.works_for(partition) {
+            Timestamp::FAR_FUTURE
+        } else {
+            match self.standing(at, act) {
+                Standing::Unknown => Timestamp::FAR_FUTURE,
+                Standing::Gone => return self.let_go(at),
+                Standing::Disabled => self.clear(at, act),
+                Standing::Paused => self.hold(at, Timestamp::FAR_FUTURE, act),
+                Standing::Active(member) => self.attend(at, &member, act),
+            }
+        };
+        if let Some(endpoint) = self.endpoints.get_mut(&at) {
+            self.timers.set(at, endpoint, wake);
+        }
+    }
+
+    /// Returns where an endpoint stands, having its roster read if that is needed to tell.
+    pub(crate) fn standing(&mut self, at: At, act: &mut Act<'_>) -> Standing {
+        let now = act.now.elapsed;
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return Standing::Unknown };
+        let taken_at = self.leases.get(endpoint.partition).map_or(now, |held| held.since);
+        let entry = self.rosters.using(at.0, now);
+        let asked_at = entry.asked_at;
+        let fresh = asked_at.is_some_and(|asked_at| asked_at >= endpoint.created);
+        match endpoint.disabling {
+            Disabling::No => {}
+            Disabling::Done if fresh => endpoint.disabling = Disabling::No,
+            Disabling::Asked | Disabling::Done => {
+                self.rosters.want(at.0);
+                return Standing::Unknown;
+            }
+        }
+        let member = entry.roster.as_ref().and_then(|roster| roster.member(at.1)).cloned();
+        let Some(member) = member else {
+            // A delivery may be younger than the roster, and so may its endpoint.
+            if fresh {
+                return Standing::Gone;
+            }
+            self.rosters.want(at.0);
+            return Standing::Unknown;
+        };
+        let age = now.saturating_sub(asked_at.unwrap_or_default());
+        if !endpoint.begun {
+            // The owner before may have changed the running state until the take-over.
+            if asked_at.is_none_or(|asked_at| asked_at < taken_at) {
+                self.rosters.want(at.0);
+                return Standing::Unknown;
+            }
+            endpoint.running = member.view.running;
+            endpoint.running.breaker = endpoint.running.breaker.taken_over(act.now.rows);
+            endpoint.begun = true;
+            if std::mem::take(&mut endpoint.reset) {
+                self.reset_breaker(at, act);
+            }
+        }
+        if age >= self.settings.roster_age {
+            self.rosters.want(at.0);
+        }
+        match member.view.endpoint.state {
+            State::Active => Standing::Active(member),
+            State::Paused => Standing::Paused,
+            State::Disabled(_) => Standing::Disabled,
+            State::Deleted => Standing::Gone,
+        }
+    }
+
+    pub(crate) fn allowance(&self, at: At, member: &Member) -> Allowance {
+        Allowance {
+            cap: member.in_flight(),
+            has_breaker: member.defaults.breaker.is_some(),
+            strays: if self.strays.is_empty() { 0 } else { *self.strays.get(&at).unwrap_or(&0) },
+        }
+    }
+
+    /// Lets an endpoint go that is gone: the store's upkeep buries what is left of it.
+    fn let_go(&mut self, at: At) {
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        if endpoint.is_busy() {
+            endpoint.window.unload();
+            self.timers.set(at, endpoint, Timestamp::FAR_FUTURE);
+        } else {
+            self.forget(at);
+        }
+    }
+
+    /// Looks at an endpoint whose deliveries are to be sent; returns when to look again.
+    fn attend(&mut self, at: At, member: &Member, act: &mut Act<'_>) -> Timestamp {
+        let now = act.now.rows;
+        let allowance = self.allowance(at, member);
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
+        if let Some(until) = endpoint.held_by(allowance.has_breaker, now) {
+            let open = endpoint.wants_probe_only(allowance.has_breaker);
+            let breaker = member.defaults.breaker.as_ref();
+            return match breaker.map(domain::breaker::Settings::while_open) {
+                Some(WhileOpen::Bury) if open => self.turn_away(at, until, act),
+                Some(WhileOpen::Bury | WhileOpen::Hold) | None => self.hold(at, until, act),
+            };
+        }
+        if endpoint.held {
+            endpoint.held = false;
+            endpoint.held_until = endpoint.held_until.max(now);
+            endpoint.check_at = Timestamp::FAR_FUTURE;
+        }
+        let expired = endpoint.window.head().is_some_and(|head| endpoint.has_expired(head, now));
+        if expired && endpoint.burying == 0 {
+            self.bury_expired(at, act);
+        }
+        self.queue_turn(at, allowance, act).min(self.want_rows(at, allowance, now))
+    }
+
+    /// Gives an endpoint a turn if its head may be sent; returns when it may otherwise.
+    fn queue_turn(&mut self, at: At, allowance: Allowance, act: &Act<'_>) -> Timestamp {
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
+        match endpoint.readiness(allowance, act.now.rows) {
+            Readiness::Ready => {
+                let lively = endpoint.ended.is_some_and(|ended| {
+                    act.now.elapsed < ended.saturating_add(self.settings.hanging_after)
+                });
+                let queue = match endpoint.queued {
+                    Queued::No => true,
+                    Queued::Parked => lively,
+                    Queued::Ready => false,
+                };
+                if queue {
+                    endpoint.queued = Queued::Ready;
+                    self.turns.push(at);
+                }
+                Timestamp::FAR_FUTURE
+            }
+            Readiness::Until(moment) => moment,
+            Readiness::Later | Readiness::Empty => Timestamp::FAR_FUTURE,
+        }
+    }
+
+    /// Has the next deliveries loaded if it is time; returns when it is otherwise.
+    fn want_rows(&mut self, at: At, allowance: Allowance, now: Timestamp) -> Timestamp {
+        let half = usize::try_from(self.settings.window / 2).unwrap_or(usize::MAX);
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
+        let Some(horizon) = endpoint.window.horizon() else { return Timestamp::FAR_FUTURE };
+        let head = endpoint.window.head().is_some();
+        if endpoint.window.is_loading() || (head && endpoint.window.waiting() > half) {
+            return Timestamp::FAR_FUTURE;
+        }
+        // Over the limit only those load that have nothing else to send; and a breaker that is not
+        // closed needs nothing but its probe.
+        let over = self.payload_bytes >= self.settings.payload_bytes;
+        let sparing = over || endpoint.wants_probe_only(allowance.has_breaker);
+        if sparing && (head || endpoint.in_flight > 0) {
+            return Timestamp::FAR_FUTURE;
+        }
+        let moment = horizon.at.max(endpoint.rest_until);
+        if moment > now {
+            return moment;
+        }
+        self.want(at, Wanted::Rows);
+        Timestamp::FAR_FUTURE
+    }
+
+    /// Looks at an endpoint that breaker or pause hold; returns when to look again.
+    fn hold(&mut self, at: At, until: Timestamp, act: &Act<'_>) -> Timestamp {
+        let now = act.now.rows;
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return until };
+        endpoint.note_hold(until, now);
+        if until > now.after(self.settings.kept_within) {
+            endpoint.window.unload();
+        }
+        if endpoint.check_at == Timestamp::FAR_FUTURE {
+            endpoint.check_at = now.after(CHECK_EVERY);
+        }
+        let (check_at, rest) = (endpoint.check_at, endpoint.rest_until);
+        let possible = endpoint.burying == 0 && !endpoint.window.is_loading();
+        let something = !endpoint.window.is_idle();
+        if check_at > now {
+            return until.min(check_at);
+        }
+        if possible && something && rest > now {
+            return until.min(rest);
+        }
+        if possible && something {
+            self.want(at, Wanted::Check);
+        }
+        until
+    }
+
+    /// Looks at an endpoint whose open breaker turns deliveries away.
+    fn turn_away(&mut self, at: At, until: Timestamp, act: &mut Act<'_>) -> Timestamp {
+        let now = act.now.rows;
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return until };
+        endpoint.note_hold(until, now);
+        if endpoint.burying > 0 || endpoint.window.is_loading() {
+            return until;
+        }
+        if endpoint.window.head().is_some_and(|head| head.pending.due <= now) {
+            self.bury_waiting(at, Cause::BreakerOpen, act, |row| row.pending.due <= now);
+            return until;
+        }
+        let head = endpoint.window.head().map(|head| head.pending.due);
+        let hidden = endpoint.window.horizon().map(|horizon| horizon.at);
+        let hidden = hidden.map(|at| at.max(endpoint.rest_until));
+        if hidden.is_some_and(|hidden| hidden <= now) {
+            self.want(at, Wanted::Check);
+            return until;
+        }
+        [head, hidden].into_iter().flatten().fold(until, Timestamp::min)
+    }
+
+    /// Looks at a disabled endpoint: everything that is pending becomes a dead letter.
+    fn clear(&mut self, at: At, act: &mut Act<'_>) -> Timestamp {
+        let now = act.now.rows;
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
+        if endpoint.burying > 0 || endpoint.window.is_loading() {
+            return Timestamp::FAR_FUTURE;
+        }
+        if endpoint.window.waiting() > 0 {
+            self.bury_waiting(at, Cause::EndpointDisabled, act, |_| true);
+        } else if endpoint.window.horizon().is_some() {
+            if endpoint.rest_until > now {
+                return endpoint.rest_until;
+            }
+            self.want(at, Wanted::Check);
+        }
+        Timestamp::FAR_FUTURE
+    }
+
+    fn want(&mut self, at: At, wanted: Wanted) {
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        if endpoint.wanted == Wanted::Nothing {
+            self.load_queue.push_back(at);
+        }
+        endpoint.wanted = wanted;
+    }
+}

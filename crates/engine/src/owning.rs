@@ -1,0 +1,172 @@
+//! Owning partitions: renewing, taking, losing, giving back.
+
+use std::time::Duration;
+
+use domain::partition::Partition;
+use store::keys::Lease;
+use store::queue::Renewal;
+
+use crate::announcement::Announcement;
+use crate::effect::Effect;
+use crate::endpoint::At;
+use crate::engine::{Act, Engine};
+use crate::event::Unanswered;
+
+impl Engine {
+    /// Notices when the lease has not been renewed for too long: whatever is in flight is stopped,
+    /// because another node may begin to send.
+    pub(crate) fn weigh_trust(&mut self, act: &mut Act<'_>) {
+        let until = self.leases.trusted_until(self.settings.lease_trusted);
+        let trusted = until.is_some_and(|until| act.now.elapsed < until);
+        if self.trusted && !trusted {
+            let flying = self.attempts.in_flight();
+            act.effects.extend(flying.into_iter().map(Effect::Abort));
+        }
+        let regained = trusted && !self.trusted;
+        self.trusted = trusted;
+        if regained {
+            self.look_at_all(act);
+        }
+    }
+
+    pub(crate) fn renewed(
+        &mut self,
+        asked_at: Duration,
+        answer: Result<Renewal, Unanswered>,
+        act: &mut Act<'_>,
+    ) {
+        self.leases.renewal_ended();
+        let Ok(renewal) = answer else { return };
+        let changes = self.leases.renewed(asked_at, &renewal);
+        self.lose(&changes.lost, act);
+        self.weigh_trust(act);
+        if self.stopping.is_some() {
+            // What an unanswered take brought in is not wanted any more.
+            self.release([changes.found, changes.stuck].concat(), act);
+            return;
+        }
+        self.take_over(changes.found, act);
+        self.release(changes.stuck, act);
+        self.leases.mark_leaving(self.settings.partitions);
+        let wanted = self.leases.wanted(self.settings.partitions);
+        if let Some(most) = wanted.filter(|_| self.trusted && !self.leases.taking) {
+            self.leases.taking = true;
+            act.effects.push(Effect::Take { most });
+        }
+    }
+
+    pub(crate) fn taken(&mut self, answer: Result<Vec<Lease>, Unanswered>, act: &mut Act<'_>) {
+        self.leases.taking = false;
+        // What an unanswered question took shows in the next renewal.
+        let Ok(leases) = answer else { return };
+        if self.stopping.is_some() {
+            self.release(leases, act);
+        } else {
+            self.take_over(leases, act);
+        }
+    }
+
+    pub(crate) fn released(&mut self, answer: Result<(), Unanswered>, act: &mut Act<'_>) {
+        let asked = std::mem::take(&mut self.leases.releasing);
+        if let Some(stopping) = &mut self.stopping {
+            stopping.released(answer.is_ok(), asked);
+            let again = stopping.release_again();
+            self.release(again, act);
+        }
+        // Otherwise what is still ours shows in the next renewal and is given back again.
+    }
+
+    fn take_over(&mut self, leases: Vec<Lease>, act: &mut Act<'_>) {
+        let mut took = Vec::new();
+        for lease in leases {
+            let known = self.leases.lease(lease.partition);
+            if known.is_some_and(|known| known.epoch < lease.epoch) {
+                self.lose(&[lease.partition], act);
+            }
+            if self.leases.hold(lease, act.now.elapsed) {
+                took.push(lease.partition);
+            }
+        }
+        if !took.is_empty() {
+            self.walks.wake(took.clone());
+            act.announce(Announcement::Took(took));
+        }
+    }
+
+    /// Forgets partitions that another node has.
+    fn lose(&mut self, partitions: &[Partition], act: &mut Act<'_>) {
+        let mut lost = Vec::new();
+        for partition in partitions {
+            if self.leases.lose(*partition) {
+                lost.push(*partition);
+            }
+        }
+        self.forget_partitions(lost, act);
+    }
+
+    /// Takes in that the store refused a write because the lease it named is not current.
+    pub(crate) fn fenced(&mut self, lease: Lease, act: &mut Act<'_>) {
+        // One that was written under an older lease says nothing about the one held now.
+        if self.leases.lease(lease.partition) == Some(lease) {
+            self.lose(&[lease.partition], act);
+            self.leases.renew_at(act.now.elapsed);
+        }
+    }
+
+    fn forget_partitions(&mut self, partitions: Vec<Partition>, act: &mut Act<'_>) {
+        if partitions.is_empty() {
+            return;
+        }
+        for number in self.attempts.of_partitions(&partitions) {
+            let Some(attempt) = self.attempts.get_mut(number) else { continue };
+            attempt.stray = true;
+            if attempt.is_in_flight() {
+                let key = attempt.delivery.key;
+                *self.strays.entry((key.application, key.endpoint)).or_default() += 1;
+                act.effects.push(Effect::Abort(number));
+            }
+        }
+        let partition = |at: &At| self.endpoints.get(at).map(|one| one.partition);
+        let is_theirs = |at: &At| partition(at).is_some_and(|one| partitions.contains(&one));
+        let theirs: Vec<At> = self.endpoints.keys().filter(is_theirs).collect();
+        theirs.into_iter().for_each(|at| self.forget(at));
+        let endpoints = &self.endpoints;
+        self.turns.retain(|at| endpoints.contains(at));
+        self.load_queue.retain(|at| endpoints.contains(at));
+        act.announce(Announcement::Lost(partitions));
+    }
+
+    /// Forgets an endpoint, whatever is known about it.
+    pub(crate) fn forget(&mut self, at: At) {
+        let Some(mut endpoint) = self.endpoints.remove(&at) else { return };
+        self.timers.set(at, &mut endpoint, domain::time::Timestamp::FAR_FUTURE);
+        self.payload_bytes = self.payload_bytes.saturating_sub(endpoint.counted);
+        if let Some(held) = self.leases.get_mut(endpoint.partition) {
+            held.answered = held.answered.max(endpoint.window.answered());
+        }
+    }
+
+    /// Gives back what is on its way out and has nothing left to settle.
+    pub(crate) fn give_back_drained(&mut self, act: &mut Act<'_>) {
+        if !self.leases.any_leaving() || !self.leases.releasing.is_empty() {
+            return;
+        }
+        let drained = self.leases.drained();
+        let leases: Vec<Lease> =
+            drained.iter().filter_map(|partition| self.leases.give_back(*partition)).collect();
+        self.forget_partitions(drained, act);
+        self.release(leases, act);
+    }
+
+    fn release(&mut self, leases: Vec<Lease>, act: &mut Act<'_>) {
+        if leases.is_empty() {
+            return;
+        }
+        if self.leases.releasing.is_empty() {
+            self.leases.releasing.clone_from(&leases);
+            act.effects.push(Effect::Release(leases));
+        } else if let Some(stopping) = &mut self.stopping {
+            stopping.release_later(leases);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Requests that other nodes left for the owner: acted on once, then consumed under the lease.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use domain::concurrency::Concurrency;
+use domain::partition::Partition;
+use store::keys::DeliveryKey;
+use store::queue::{Request, RequestKind, Upkeep};
+
+use crate::announcement::Announcement;
+use crate::burying::Step;
+use crate::effect::Effect;
+use crate::endpoint::At;
+use crate::engine::{Act, Engine};
+use crate::event::Unanswered;
+use crate::horizon::Horizon;
+
+/// The most requests that are acted on in one step; the others come with the next reading.
+const AT_ONCE: usize = 1_024;
+/// The most deliveries that are remembered as hurried, and as cancelled.
+const REMEMBERED: usize = 4_096;
+
+/// What was asked for, and what has been done about it.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    reading: Option<Duration>,
+    next: Duration,
+    /// Requests that were acted on, and when removing them was answered.
+    acted: BTreeMap<i64, Option<Duration>>,
+    /// Deliveries whose next attempt a person asked for.
+    hurried: BTreeSet<DeliveryKey>,
+    /// Deliveries that were cancelled: their hand-over may still be on its way.
+    cancelled: BTreeSet<DeliveryKey>,
+}
+
+impl Requests {
+    /// Returns when they are read next, unless that is on its way.
+    pub(crate) fn next(&self) -> Option<Duration> {
+        self.reading.is_none().then_some(self.next)
+    }
+
+    /// Has them read as soon as a reading that is on its way has answered.
+    pub(crate) fn read_soon(&mut self) {
+        self.next = Duration::ZERO;
+    }
+
+    /// Takes in that requests are removed from the store.
+    pub(crate) fn consumed(&mut self, requests: &[i64], now: Duration) {
+        for number in requests {
+            if let Some(acted) = self.acted.get_mut(number) {
+                *acted = Some(now);
+            }
+        }
+    }
+
+    /// Tells whether a person asked for this delivery's attempt, and forgets it.
+    pub(crate) fn was_hurried(&mut self, key: &DeliveryKey) -> bool {
+        !self.hurried.is_empty() && self.hurried.remove(key)
+    }
+
+    fn hurry(&mut self, key: DeliveryKey) {
+        if self.hurried.len() >= REMEMBERED {
+            self.hurried.pop_first();
+        }
+        self.hurried.insert(key);
+    }
+
+    /// Tells whether a delivery was cancelled before it was handed over.
+    pub(crate) fn was_cancelled(&self, key: &DeliveryKey) -> bool {
+        !self.cancelled.is_empty() && self.cancelled.contains(key)
+    }
+
+    fn cancel(&mut self, key: DeliveryKey) {
+        if self.cancelled.len() >= REMEMBERED {
+            self.cancelled.pop_first();
+        }
+        self.cancelled.insert(key);
+    }
+}
+
+impl Engine {
+    pub(crate) fn read_requests_when_due(&mut self, act: &mut Act<'_>) {
+        let now = act.now.elapsed;
+        if self.requests.next().is_none_or(|next| now < next) {
+            return;
+        }
+        self.requests.next = now.saturating_add(self.settings.requests_every);
+        let partitions = self.leases.staying();
+        if !partitions.is_empty() {
+            self.requests.reading = Some(now);
+            act.effects.push(Effect::ReadRequests(partitions));
+        }
+    }
+
+    pub(crate) fn requested(
+        &mut self,
+        answer: Result<Vec<Request>, Unanswered>,
+        act: &mut Act<'_>,
+    ) {
+        let Some(asked_at) = self.requests.reading.take() else { return };
+        let Ok(requests) = answer else { return };
+        // A reading that began after the removal cannot see the request any more.
+        let seen = |consumed: &Option<Duration>| consumed.is_none_or(|moment| moment >= asked_at);
+        self.requests.acted.retain(|_, consumed| seen(consumed));
+        let mut done: BTreeMap<Partition, Vec<i64>> = BTreeMap::new();
+        for request in requests.into_iter().take(AT_ONCE) {
+            let held = self.leases.get(request.partition).is_some_and(|held| !held.leaving);
+            if held && !self.requests.acted.contains_key(&request.number) {
+                self.requests.acted.insert(request.number, None);
+                done.entry(request.partition).or_default().push(request.number);
+                self.act_on(&request, act);
+            }
+        }
+        for (partition, requests) in done {
+            let Some(lease) = self.leases.lease(partition) else { continue };
+            let step = Step::Consume { lease, requests: requests.clone() };
+            self.keep_up(step, Upkeep::Consume { lease, requests }, act);
+        }
+    }
+
+    fn act_on(&mut self, request: &Request, act: &mut Act<'_>) {
+        let at = (request.application, request.endpoint);
+        let (application, endpoint) = at;
+        match request.kind {
+            RequestKind::ResetBreaker => {
+                if !self.endpoints.contains(&at) {
+                    self.remember(at, request.partition, None, act);
+                }
+                self.reset_breaker(at, act);
+            }
+            RequestKind::Refresh => self.rosters.refresh(application),
+            RequestKind::RetryNow(message) => {
+                let key = DeliveryKey { application, endpoint, message };
+                if let Some(record) = self.endpoints.get_mut(&at) {
+                    if !record.window.is_out(message) {
+                        self.requests.hurry(key);
+                    }
+                    if !record.window.hurry(message, request.at) {
+                        record.window.lower(Horizon::unknown(act.now.rows));
+                    }
+                } else {
+                    self.requests.hurry(key);
+                    let horizon = Some(Horizon::unknown(act.now.rows));
+                    self.remember(at, request.partition, horizon, act);
+                }
+            }
+            RequestKind::Cancel(message) => {
+                self.requests.cancel(DeliveryKey { application, endpoint, message });
+                if let Some(record) = self.endpoints.get_mut(&at) {
+                    record.window.cancel(message);
+                    // It may have been the head of a sequence, or what the horizon was set to.
+                    if record.window.horizon().is_some() {
+                        record.window.lower(Horizon::unknown(act.now.rows));
+                    }
+                }
+            }
+        }
+        self.look(at, act);
+    }
+
+    /// Closes a breaker by hand, now or as soon as the running state is known.
+    pub(crate) fn reset_breaker(&mut self, at: At, act: &mut Act<'_>) {
+        let (application, endpoint) = at;
+        let Some(record) = self.endpoints.get_mut(&at) else { return };
+        if !record.begun {
+            record.reset = true;
+            return;
+        }
+        let Some(lease) = self.leases.lease(record.partition) else { return };
+        let before = record.running.breaker;
+        record.running.breaker = before.reset();
+        record.held_until = record.held_until.min(act.now.rows);
+        record.changed = false;
+        let running = record.running;
+        if running.breaker.word() != before.word() {
+            record.concurrency = Concurrency::default();
+            act.announce(Announcement::Closed { application, endpoint });
+        }
+        let upkeep = Upkeep::Run { lease, application, endpoint, running };
+        self.keep_up(Step::Run { lease }, upkeep, act);
+    }
+}

@@ -1,0 +1,161 @@
+//! The rosters in memory: read when needed, read again when old, dropped when nobody needs them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::keys::ApplicationKey;
+
+use crate::effect::Effect;
+use crate::event::Unanswered;
+use crate::roster::Roster;
+
+/// The most rosters that are read at once.
+const READS: usize = 32;
+/// How long after a question that was not answered it is asked again.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
+
+/// What is known of an application.
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    /// Its roster; none if it has not been read, or the application is gone.
+    pub(crate) roster: Option<Arc<Roster>>,
+    /// When the question behind `roster` was asked; none if there has been no answer.
+    pub(crate) asked_at: Option<Duration>,
+    /// When the question that is on its way was asked.
+    reading: Option<Duration>,
+    waiting: bool,
+    /// Whether something changed since the question on its way was asked.
+    again: bool,
+    used_at: Duration,
+}
+
+/// All rosters in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Rosters {
+    entries: BTreeMap<ApplicationKey, Entry>,
+    queue: VecDeque<ApplicationKey>,
+    reading: usize,
+    members: usize,
+    paused_until: Duration,
+}
+
+impl Rosters {
+    /// Returns what is known of an application, which counts as using it.
+    pub(crate) fn using(&mut self, application: ApplicationKey, now: Duration) -> &Entry {
+        let entry = self.entries.entry(application).or_default();
+        entry.used_at = now;
+        entry
+    }
+
+    /// Returns an application's roster.
+    pub(crate) fn get(&self, application: ApplicationKey) -> Option<&Arc<Roster>> {
+        self.entries.get(&application)?.roster.as_ref()
+    }
+
+    /// Has a roster read, unless that is on its way.
+    pub(crate) fn want(&mut self, application: ApplicationKey) {
+        let entry = self.entries.entry(application).or_default();
+        if entry.reading.is_none() && !entry.waiting {
+            entry.waiting = true;
+            self.queue.push_back(application);
+        }
+    }
+
+    /// Has a roster read by a question that is asked from now on.
+    pub(crate) fn refresh(&mut self, application: ApplicationKey) {
+        let Some(entry) = self.entries.get_mut(&application) else { return };
+        entry.again = entry.reading.is_some();
+        self.want(application);
+    }
+
+    /// Asks what can be asked now.
+    pub(crate) fn ask(&mut self, now: Duration, effects: &mut Vec<Effect>) {
+        if now < self.paused_until {
+            return;
+        }
+        while self.reading < READS {
+            let Some(application) = self.queue.pop_front() else { return };
+            let Some(entry) = self.entries.get_mut(&application) else { continue };
+            entry.waiting = false;
+            entry.reading = Some(now);
+            self.reading += 1;
+            effects.push(Effect::ReadRoster(application));
+        }
+    }
+
+    /// Returns when there is something to ask.
+    pub(crate) fn next(&self) -> Option<Duration> {
+        (self.reading < READS && !self.queue.is_empty()).then_some(self.paused_until)
+    }
+
+    /// Takes in a roster, asked for or not; tells whether anything is known from it.
+    pub(crate) fn answered(
+        &mut self,
+        application: ApplicationKey,
+        answer: Result<Option<Arc<Roster>>, Unanswered>,
+        now: Duration,
+    ) -> bool {
+        let entry = self.entries.entry(application).or_default();
+        let asked_at = entry.reading.take();
+        if asked_at.is_some() {
+            self.reading = self.reading.saturating_sub(1);
+        }
+        let again = std::mem::take(&mut entry.again);
+        let Ok(roster) = answer else {
+            self.paused_until = now.saturating_add(AGAIN_AFTER);
+            self.want(application);
+            return false;
+        };
+        let known = entry.roster.as_ref().map(|roster| roster.revision);
+        let older = roster.as_ref().is_some_and(|new| known.is_some_and(|old| new.revision < old));
+        // One that nobody asked for tells nothing about running states since a take-over.
+        if !older && (asked_at.is_some() || roster.is_some()) {
+            let count =
+                |roster: &Option<Arc<Roster>>| roster.as_ref().map_or(0, |r| r.members.len());
+            self.members = self.members + count(&roster) - count(&entry.roster);
+            entry.roster = roster;
+        }
+        if !older {
+            entry.asked_at = asked_at.or(entry.asked_at).or(Some(Duration::ZERO));
+        }
+        if again || (older && asked_at.is_some()) {
+            self.want(application);
+        }
+        true
+    }
+
+    /// Drops a roster whose running states are known to be outdated.
+    pub(crate) fn outdate(&mut self, application: ApplicationKey) {
+        if let Some(entry) = self.entries.get_mut(&application) {
+            entry.asked_at = Some(Duration::ZERO);
+        }
+    }
+
+    /// Drops the rosters that nobody needs: first those not used for longest, until the members of
+    /// the others fit.
+    pub(crate) fn prune(&mut self, most: u32, needed: impl Fn(ApplicationKey) -> bool) {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        // Applications without any member count too.
+        if self.members.saturating_add(self.entries.len()) <= most {
+            return;
+        }
+        let idle = |(key, entry): &(&ApplicationKey, &Entry)| {
+            entry.reading.is_none() && !entry.waiting && !needed(**key)
+        };
+        let unused = self.entries.iter().filter(idle);
+        let mut unused: Vec<_> = unused.map(|(key, entry)| (entry.used_at, *key)).collect();
+        unused.sort_unstable();
+        for (_, application) in unused {
+            if self.members.saturating_add(self.entries.len()) <= most {
+                return;
+            }
+            let entry = self.entries.remove(&application);
+            let roster = entry.and_then(|entry| entry.roster);
+            self.members -= roster.map_or(0, |roster| roster.members.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! The answer to a settle: the delivery is done with, waits again, or was not ours to settle.
+
+use domain::time::Timestamp;
+use store::queue::{NextState, Settled};
+
+use crate::attempts::Stage;
+use crate::engine::{Act, Engine};
+use crate::event::Number;
+use crate::horizon::{Horizon, is_fifo};
+
+impl Engine {
+    pub(crate) fn settled(&mut self, number: Number, answer: Settled, act: &mut Act<'_>) {
+        let Some(attempt) = self.attempts.get(number) else { return };
+        let Stage::Settling(next) = attempt.stage else { return };
+        let Some(attempt) = self.attempts.remove(number) else { return };
+        let lease = attempt.lease;
+        self.vacate(lease);
+        if attempt.stray {
+            return;
+        }
+        if answer == Settled::Fenced {
+            return self.fenced(lease, act);
+        }
+        let mut delivery = attempt.delivery;
+        let key = delivery.key;
+        let at = (key.application, key.endpoint);
+        self.walks.leaves(&delivery);
+        let room = self.room(act.now.rows);
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        endpoint.settling = endpoint.settling.saturating_sub(1);
+        let window = &mut endpoint.window;
+        match (answer, next) {
+            (Settled::Applied { turn: Some(turn) }, NextState::Pending { due }) => {
+                let fifo = is_fifo(&delivery);
+                let hurried = if fifo { delivery.turn != turn } else { due.as_micros() != turn };
+                (delivery.turn, delivery.pending.due) = (turn, due);
+                if hurried {
+                    // Somebody changed it since; only the store knows how.
+                    window.settled(key.message);
+                    let at = if fifo { act.now.rows } else { Timestamp::from_micros(turn) };
+                    window.lower(Horizon { turn, at });
+                } else {
+                    window.wait_again(delivery, room);
+                }
+            }
+            (Settled::Applied { turn: Some(_) }, NextState::Delivered | NextState::Dead(_))
+            | (Settled::LeftAlone, _) => {
+                // It may be pending again: replayed since, or settled by somebody else.
+                window.settled(key.message);
+                window.lower(Horizon::unknown(act.now.rows));
+            }
+            (Settled::Applied { turn: None } | Settled::Missing | Settled::Fenced, _) => {
+                window.settled(key.message);
+            }
+            (Settled::Refused, _) => {
+                // It was sent and cannot be recorded; sending it again would go on for ever.
+                window.wait_again(delivery, room);
+                self.bury_poison(key, act);
+            }
+        }
+        self.look(at, act);
+    }
+}

@@ -1,0 +1,114 @@
+//! Starting attempts: turn by turn, while there are slots.
+
+use std::sync::Arc;
+
+use domain::breaker::{Admission, Role};
+use store::queue::{PendingDelivery, Trigger};
+
+use crate::attempts::{Attempt, Stage};
+use crate::effect::{Effect, Sending};
+use crate::endpoint::{At, Queued, Readiness};
+use crate::engine::{Act, Engine};
+use crate::looking::Standing;
+use crate::roster::Member;
+
+impl Engine {
+    /// Starts attempts until slots or turns are used up.
+    pub(crate) fn start_what_may(&mut self, act: &mut Act<'_>) {
+        self.attempts.age(act.now.elapsed, self.settings.hanging_after);
+        self.unpark();
+        while self.attempts.has_room(&self.settings) {
+            let Some(at) = self.turns.next() else { return };
+            self.take_turn(at, act);
+        }
+    }
+
+    fn unpark(&mut self) {
+        if !self.attempts.has_room_for_suspects(&self.settings) {
+            return;
+        }
+        for at in self.turns.unpark() {
+            let Some(endpoint) = self.endpoints.get_mut(&at) else { continue };
+            if endpoint.queued == Queued::Parked {
+                endpoint.queued = Queued::Ready;
+                self.turns.push(at);
+            }
+        }
+    }
+
+    /// Starts one attempt of an endpoint whose turn it is, if it still may.
+    fn take_turn(&mut self, at: At, act: &mut Act<'_>) {
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        endpoint.queued = Queued::No;
+        let partition = endpoint.partition;
+        if !self.works_for(partition) {
+            return;
+        }
+        let Standing::Active(member) = self.standing(at, act) else {
+            return self.look(at, act);
+        };
+        let allowance = self.allowance(at, &member);
+        let has_room = self.attempts.has_room_for_suspects(&self.settings);
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        let now = act.now.rows;
+        let head = endpoint.window.head();
+        let expired = head.is_some_and(|head| endpoint.has_expired(head, now));
+        if endpoint.held_by(allowance.has_breaker, now).is_some()
+            || endpoint.readiness(allowance, now) != Readiness::Ready
+            || expired
+        {
+            return self.look(at, act);
+        }
+        let lively = endpoint.ended.is_some_and(|ended| {
+            act.now.elapsed < ended.saturating_add(self.settings.hanging_after)
+        });
+        if !lively && !has_room {
+            endpoint.queued = Queued::Parked;
+            self.turns.park(at);
+            return;
+        }
+        self.start(at, member, !lively, act);
+        self.look(at, act);
+    }
+
+    fn start(&mut self, at: At, member: Arc<Member>, suspect: bool, act: &mut Act<'_>) {
+        let now = act.now.rows;
+        let number = self.number();
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        let Some(lease) = self.leases.lease(endpoint.partition) else { return };
+        let Ok(limiter) = endpoint.limiter.take(member.rate(), now) else { return };
+        let Some(roster) = self.rosters.get(at.0) else { return };
+        let (Some(head), Some(policies)) = (endpoint.window.head(), &self.policies) else { return };
+        let own = head.policy.as_deref().and_then(|document| self.documents.policy(document));
+        let policy = roster.applicable(&member, &head.event_type, own.as_ref(), policies);
+        let policy = Arc::clone(policy);
+        let Some(delivery) = endpoint.window.take_head() else { return };
+        endpoint.limiter = limiter;
+        endpoint.in_flight += 1;
+        let mut role = Role::Ordinary;
+        if member.defaults.breaker.is_some()
+            && endpoint.running.breaker.admission(now) == Admission::Probe
+        {
+            endpoint.running.breaker = endpoint.running.breaker.probe(now);
+            role = Role::Probe;
+        }
+        let trigger = if self.requests.was_hurried(&delivery.key) {
+            Trigger::Manual
+        } else {
+            Trigger::Scheduled
+        };
+        self.occupy(lease);
+        let sending = Sending {
+            attempt: number,
+            member,
+            delivery: PendingDelivery::clone(&delivery),
+            policy: Arc::clone(&policy),
+            trigger,
+        };
+        act.effects.push(Effect::Send(Box::new(sending)));
+        let (began, stage) = (act.now.elapsed, Stage::InFlight);
+        let attempt =
+            Attempt { delivery, lease, policy, role, began, stage, suspect, stray: false };
+        self.attempts.begin(number, attempt);
+    }
+}

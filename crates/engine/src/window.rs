@@ -1,0 +1,425 @@
+//! What memory knows of one endpoint's pending deliveries: bounded, whatever the backlog.
+//!
+//! Below the *horizon* every pending row is known; at or above it the store may hold more. A known
+//! delivery waits in the window or is out: in flight, settling or being buried. It stays known
+//! until the store has answered, and while a load runs even beyond that, because the load may have
+//! read it before. So nothing is sent twice, and nothing that was left out is forgotten.
+//!
+//! A row whose turn is not its due time belongs to a FIFO endpoint. Of these only the head matters,
+//! and a hand-over is never trusted with the order: another one may have been lost before it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::time::Timestamp;
+use store::keys::MessageKey;
+use store::queue::{Loaded, PendingDelivery};
+
+use crate::event::Number;
+use crate::horizon::{Horizon, is_fifo};
+
+/// Where a known delivery is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Waiting,
+    Out,
+    /// Done with, but a load that runs may have read it before.
+    Gone,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    turn: i64,
+    bytes: u32,
+    place: Place,
+}
+
+#[derive(Debug)]
+struct Loading {
+    number: Number,
+    /// What was left out since the load was issued; its answer cannot make up for that.
+    lowered: Option<Horizon>,
+    gone: Vec<MessageKey>,
+}
+
+/// What the last load brought. With it a hand-over from before its answer can be told apart: either
+/// the load brought that row, or it is new.
+#[derive(Debug)]
+struct Came {
+    /// When the load before it was answered.
+    before: Duration,
+    rows: Vec<MessageKey>,
+}
+
+/// What a window may hold when something is to enter it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// The most rows that wait.
+    pub(crate) rows: usize,
+    /// The payload bytes that are left.
+    pub(crate) bytes: u64,
+    /// What is due later stays in the store.
+    pub(crate) until: Timestamp,
+}
+
+/// The loaded deliveries of one endpoint.
+#[derive(Debug)]
+pub(crate) struct Window {
+    rows: BTreeMap<(i64, MessageKey), Box<PendingDelivery>>,
+    known: BTreeMap<MessageKey, Known>,
+    horizon: Option<Horizon>,
+    loading: Option<Box<Loading>>,
+    /// When the last load was answered. A hand-over that was issued before may be settled already.
+    answered: Duration,
+    came: Option<Box<Came>>,
+    /// Payload bytes of everything that is known.
+    bytes: u64,
+}
+
+impl Window {
+    /// Makes an empty window; without a horizon there is nothing in the store.
+    pub(crate) fn new(horizon: Option<Horizon>, answered: Duration) -> Self {
+        let (rows, known) = (BTreeMap::new(), BTreeMap::new());
+        Self { rows, known, horizon, loading: None, answered, came: None, bytes: 0 }
+    }
+
+    pub(crate) fn horizon(&self) -> Option<Horizon> {
+        self.horizon
+    }
+
+    pub(crate) fn answered(&self) -> Duration {
+        self.answered
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns how many rows wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns how many rows are known.
+    pub(crate) fn known(&self) -> usize {
+        self.known.len()
+    }
+
+    pub(crate) fn is_loading(&self) -> bool {
+        self.loading.is_some()
+    }
+
+    /// Tells whether neither memory nor the store holds anything.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.known.is_empty() && self.horizon.is_none() && self.loading.is_none()
+    }
+
+    /// Returns the delivery whose turn is next, if memory can tell.
+    pub(crate) fn head(&self) -> Option<&PendingDelivery> {
+        let (_, row) = self.rows.first_key_value()?;
+        let hidden = self.horizon.is_some_and(|horizon| row.turn >= horizon.turn);
+        (!(is_fifo(row) && hidden)).then_some(&**row)
+    }
+
+    /// Takes the head out.
+    pub(crate) fn take_head(&mut self) -> Option<Box<PendingDelivery>> {
+        self.head()?;
+        let (_, row) = self.rows.pop_first()?;
+        self.place(row.key.message, Place::Out);
+        Some(row)
+    }
+
+    /// Takes out up to so many waiting rows that are wanted.
+    pub(crate) fn take_where(
+        &mut self,
+        most: usize,
+        wanted: impl Fn(&PendingDelivery) -> bool,
+    ) -> Vec<MessageKey> {
+        let keys: Vec<(i64, MessageKey)> =
+            self.rows.iter().filter(|(_, row)| wanted(row)).map(|(key, _)| *key).collect();
+        let taken: Vec<_> = keys.into_iter().take(most).collect();
+        for key in &taken {
+            self.rows.remove(key);
+            self.place(key.1, Place::Out);
+        }
+        taken.into_iter().map(|(_, message)| message).collect()
+    }
+
+    /// Lets a delivery in that this node has just accepted, or leaves it to a load.
+    pub(crate) fn offer(&mut self, row: PendingDelivery, issued_at: Duration, room: Room) {
+        if self.known.contains_key(&row.key.message) {
+            return;
+        }
+        let late = match &self.came {
+            _ if issued_at > self.answered => false,
+            Some(came) if issued_at > came.before => {
+                if came.rows.binary_search(&row.key.message).is_ok() {
+                    return;
+                }
+                false
+            }
+            Some(_) | None => true,
+        };
+        if late || is_fifo(&row) || !self.fits(&row, room) {
+            self.lower(Horizon::of(&row));
+            return;
+        }
+        self.insert(row);
+    }
+
+    /// Puts back a delivery that was out, unchanged.
+    pub(crate) fn put_back(&mut self, row: Box<PendingDelivery>) {
+        let message = row.key.message;
+        if self.known.get(&message).is_some_and(|known| known.place == Place::Out) {
+            self.place(message, Place::Waiting);
+            self.rows.insert((row.turn, message), row);
+        }
+    }
+
+    /// Lets a delivery wait again whose attempt was settled, or leaves it to a load.
+    pub(crate) fn wait_again(&mut self, row: Box<PendingDelivery>, room: Room) {
+        let message = row.key.message;
+        if self.known.get(&message).is_none_or(|known| known.place != Place::Out) {
+            return;
+        }
+        // It was in memory all the time, so there is room for it.
+        if !self.fits(&row, Room { bytes: u64::MAX, rows: usize::MAX, ..room }) {
+            self.lower(Horizon::of(&row));
+            self.settled(message);
+            if is_fifo(&row) {
+                self.unload();
+            }
+            return;
+        }
+        if let Some(known) = self.known.get_mut(&message) {
+            *known = Known { turn: row.turn, place: Place::Waiting, ..*known };
+        }
+        self.rows.insert((row.turn, message), row);
+    }
+
+    /// Forgets a delivery that was out, once the store has answered.
+    pub(crate) fn settled(&mut self, message: MessageKey) {
+        let Some(known) = self.known.get_mut(&message) else { return };
+        self.bytes = self.bytes.saturating_sub(u64::from(known.bytes));
+        known.bytes = 0;
+        let turn = known.turn;
+        match &mut self.loading {
+            Some(loading) => {
+                known.place = Place::Gone;
+                loading.gone.push(message);
+            }
+            None => {
+                self.known.remove(&message);
+            }
+        }
+        self.rows.remove(&(turn, message));
+    }
+
+    /// Forgets a waiting delivery that was cancelled. A load that runs may have read it before.
+    pub(crate) fn cancel(&mut self, message: MessageKey) {
+        match (self.known.get(&message).map(|known| known.place), &mut self.loading) {
+            (Some(Place::Waiting), _) => self.settled(message),
+            (None, Some(loading)) => {
+                let gone = Known { turn: i64::MAX, bytes: 0, place: Place::Gone };
+                self.known.insert(message, gone);
+                loading.gone.push(message);
+            }
+            (Some(Place::Out | Place::Gone), _) | (None, None) => {}
+        }
+    }
+
+    /// Makes a waiting delivery due; tells whether it is known.
+    pub(crate) fn hurry(&mut self, message: MessageKey, at: Timestamp) -> bool {
+        let known = self.known.get_mut(&message).filter(|known| known.place != Place::Gone);
+        let Some(known) = known else { return false };
+        if known.place == Place::Waiting
+            && let Some(mut row) = self.rows.remove(&(known.turn, message))
+        {
+            let fifo = is_fifo(&row);
+            row.pending.due = row.pending.due.min(at);
+            if !fifo {
+                row.turn = row.pending.due.as_micros();
+            }
+            known.turn = row.turn;
+            self.rows.insert((row.turn, message), row);
+        }
+        true
+    }
+
+    /// Tells whether a delivery is in flight, settling or being buried.
+    pub(crate) fn is_out(&self, message: MessageKey) -> bool {
+        self.known.get(&message).is_some_and(|known| known.place == Place::Out)
+    }
+
+    /// Says that the store holds a row from here on.
+    pub(crate) fn lower(&mut self, to: Horizon) {
+        let lower = |from: Option<Horizon>| Some(from.map_or(to, |from| from.lowered(to)));
+        self.horizon = lower(self.horizon);
+        if let Some(loading) = &mut self.loading {
+            loading.lowered = lower(loading.lowered);
+        }
+    }
+
+    /// Tells whether what is known explains that the first row in the store is due then.
+    pub(crate) fn explains(&self, due: Timestamp) -> bool {
+        self.horizon.is_some_and(|horizon| horizon.at <= due)
+            || self.loading.is_some()
+            || self.known.values().any(|known| known.turn <= due.as_micros())
+    }
+
+    /// Forgets what waits: the store still has it.
+    pub(crate) fn unload(&mut self) {
+        let Some((_, first)) = self.rows.first_key_value() else { return };
+        self.lower(Horizon::of(first));
+        for ((_, message), _) in std::mem::take(&mut self.rows) {
+            if let Some(known) = self.known.remove(&message) {
+                self.bytes = self.bytes.saturating_sub(u64::from(known.bytes));
+            }
+        }
+    }
+
+    /// Begins a load.
+    pub(crate) fn begin_load(&mut self, number: Number) {
+        self.loading = Some(Box::new(Loading { number, lowered: None, gone: Vec::new() }));
+    }
+
+    /// Tells whether this load runs.
+    pub(crate) fn awaits(&self, number: Number) -> bool {
+        self.loading.as_ref().is_some_and(|loading| loading.number == number)
+    }
+
+    /// Ends a load that was not answered.
+    pub(crate) fn load_failed(&mut self) {
+        for message in self.loading.take().map(|loading| loading.gone).unwrap_or_default() {
+            self.known.remove(&message);
+        }
+    }
+
+    /// Stops telling late hand-overs apart, to save memory.
+    pub(crate) fn forget_what_came(&mut self) {
+        self.came = None;
+    }
+
+    /// Takes in what a load returned; answers how many rows are new.
+    pub(crate) fn loaded(&mut self, answer: Loaded, now: Duration, room: Room) -> usize {
+        let mut horizon = unseen(&answer);
+        let (mut room, mut came) = (room, Vec::new());
+        self.horizon = None;
+        for row in answer.deliveries {
+            if self.known.contains_key(&row.key.message) {
+                self.refresh(&row);
+                continue;
+            }
+            let first = came.is_empty() && self.rows.is_empty() && row.payload.is_some();
+            let room_now = if first { Room { bytes: u64::MAX, ..room } } else { room };
+            if !self.fits(&row, room_now) {
+                horizon = Some(least(horizon, Horizon::of(&row)));
+                break;
+            }
+            room.bytes = room.bytes.saturating_sub(length(&row).into());
+            came.push(row.key.message);
+            self.insert(row);
+        }
+        let entered = came.len();
+        self.end_load(horizon, now, came);
+        entered
+    }
+
+    /// Takes in what a load returned that looked for deliveries to bury: those that are wanted are
+    /// out from now on and returned, nothing else enters.
+    pub(crate) fn checked(
+        &mut self,
+        answer: &Loaded,
+        now: Duration,
+        wanted: impl Fn(&PendingDelivery) -> bool,
+        most: usize,
+    ) -> Vec<MessageKey> {
+        let mut horizon = unseen(answer);
+        let mut taken = Vec::new();
+        for row in &answer.deliveries {
+            let message = row.key.message;
+            let known = self.known.get(&message).copied();
+            if known.is_some_and(|known| known.place != Place::Waiting) {
+                continue;
+            }
+            if wanted(row) && taken.len() < most {
+                let bytes = known.map_or(0, |known| known.bytes);
+                if let Some(known) = known {
+                    self.rows.remove(&(known.turn, message));
+                }
+                self.known.insert(message, Known { turn: row.turn, bytes, place: Place::Out });
+                taken.push(message);
+            } else if known.is_none() {
+                horizon = Some(least(horizon, Horizon::of(row)));
+            }
+        }
+        self.end_load(horizon, now, taken.clone());
+        taken
+    }
+
+    fn end_load(&mut self, horizon: Option<Horizon>, now: Duration, mut came: Vec<MessageKey>) {
+        let lowered = self.loading.as_ref().and_then(|loading| loading.lowered);
+        self.load_failed();
+        self.horizon = match (horizon, lowered) {
+            (Some(horizon), Some(lowered)) => Some(horizon.lowered(lowered)),
+            (horizon, lowered) => horizon.or(lowered),
+        };
+        came.sort_unstable();
+        self.came = Some(Box::new(Came { before: self.answered, rows: came }));
+        self.answered = now;
+    }
+
+    fn fits(&self, row: &PendingDelivery, room: Room) -> bool {
+        row.payload.is_some()
+            && self.rows.len() < room.rows
+            && u64::from(length(row)) <= room.bytes
+            && row.pending.due <= room.until
+            && self.horizon.is_none_or(|horizon| row.turn < horizon.turn)
+    }
+
+    fn insert(&mut self, row: PendingDelivery) {
+        let (message, turn, bytes) = (row.key.message, row.turn, length(&row));
+        self.bytes += u64::from(bytes);
+        self.known.insert(message, Known { turn, bytes, place: Place::Waiting });
+        self.rows.insert((turn, message), Box::new(row));
+    }
+
+    /// A person may have hurried a row that was in memory already.
+    fn refresh(&mut self, row: &PendingDelivery) {
+        let Some(known) = self.known.get(&row.key.message) else { return };
+        let here = self.rows.get(&(known.turn, row.key.message));
+        let hurried = here.is_some_and(|here| {
+            here.recorded == row.recorded && row.pending.due < here.pending.due
+        });
+        if hurried {
+            self.hurry(row.key.message, row.pending.due);
+        }
+    }
+
+    fn place(&mut self, message: MessageKey, place: Place) {
+        if let Some(known) = self.known.get_mut(&message) {
+            known.place = place;
+        }
+    }
+}
+
+/// Rows with the turn of the last one may be missing from an answer that is not complete; but no
+/// two rows have the same place in a sequence.
+fn unseen(answer: &Loaded) -> Option<Horizon> {
+    let last = answer.deliveries.last().filter(|_| !answer.complete)?;
+    if is_fifo(last) {
+        return Some(Horizon { turn: last.turn.saturating_add(1), at: Timestamp::EPOCH });
+    }
+    Some(Horizon::of(last))
+}
+
+fn least(horizon: Option<Horizon>, other: Horizon) -> Horizon {
+    horizon.map_or(other, |horizon| if other.turn < horizon.turn { other } else { horizon })
+}
+
+fn length(row: &PendingDelivery) -> u32 {
+    row.payload.as_ref().map_or(0, |payload| u32::try_from(payload.len()).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests;

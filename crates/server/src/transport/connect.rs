@@ -1,0 +1,227 @@
+//! Making a connection: look up, have vetted, dial, check, and agree on TLS.
+//!
+//! Only what the guard vetted just now is dialled, and after dialling the far end is looked at once
+//! more. Addresses are tried in turn; each gets its share of the time that is left, so that a first
+//! one which swallows everything does not hide a second one which answers.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use domain::address::{DeliverableUrl, Guard, Host, Proxy, Route, Scheme, VettedAddress};
+use domain::ids::ApplicationId;
+use domain::time::Timestamp;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::exchange::{Progress, Wire};
+use super::outcome::{Failure, Stage};
+use super::proxy;
+use super::resolve::Resolver;
+use super::stream::{Socket, Stream};
+use super::tls::Tls;
+use crate::clock::Clock;
+
+/// How many addresses of one receiver are tried in one attempt.
+const MOST_DIALLED: usize = 4;
+
+/// Where a connection leads, and for whom it is made.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// The URL as it was vetted when the endpoint was saved.
+    pub(super) url: DeliverableUrl,
+    /// Whose endpoint it is.
+    pub(super) application: ApplicationId,
+    /// The name in the certificate; none without TLS.
+    pub(super) server_name: Option<ServerName<'static>>,
+}
+
+/// Makes connections.
+pub(super) struct Dialler {
+    /// Looks names up.
+    pub(super) resolver: Resolver,
+    /// Makes connections private.
+    pub(super) tls: Tls,
+}
+
+/// Where it may lead and how long it may take.
+#[derive(Clone, Copy)]
+pub(super) struct Leave<'a> {
+    /// Vets what the name resolved to.
+    pub(super) guard: &'a Guard,
+    /// The time for everything.
+    pub(super) limit: Duration,
+    /// Tells the time.
+    pub(super) clock: &'a dyn Clock,
+}
+
+impl Dialler {
+    /// Makes a connection.
+    pub(super) async fn open(
+        &self,
+        target: &Target,
+        leave: Leave<'_>,
+        progress: &mut Progress,
+    ) -> Result<Wire, Failure> {
+        let opening = self.open_unlimited(target, leave, progress);
+        match timeout(leave.limit, opening).await {
+            Ok(opened) => opened,
+            Err(_) => Err(Failure::timed_out(progress.stage)),
+        }
+    }
+
+    async fn open_unlimited(
+        &self,
+        target: &Target,
+        leave: Leave<'_>,
+        progress: &mut Progress,
+    ) -> Result<Wire, Failure> {
+        let ends_at = leave.clock.now().after(leave.limit);
+        let route = self.route(target, leave, progress).await?;
+        let dialling = Dialling { clock: leave.clock, ends_at };
+        progress.stage = Stage::Connect;
+        let began = leave.clock.now();
+        let tcp = match route {
+            Route::Direct(addresses) => dialling.any(&addresses).await?,
+            Route::Tunnel { proxy, to } => self.tunnel(&proxy, &to, dialling).await?,
+            Route::TrustedProxy { proxy } => {
+                let mut tcp = self.dial_proxy(&proxy, dialling).await?;
+                let url = &target.url;
+                let authority = [&url.host().to_string(), ":", &url.port().to_string()].concat();
+                proxy::connect(&mut tcp, &authority).await?;
+                tcp
+            }
+        };
+        progress.phases.connect = Some(leave.clock.now().since(began));
+        let stream = self.secure(Socket::new(tcp), target, leave.clock, progress).await?;
+        Wire::new(stream, leave.clock.now()).await
+    }
+
+    /// Decides the way, from what the name resolves to now.
+    async fn route(
+        &self,
+        target: &Target,
+        leave: Leave<'_>,
+        progress: &mut Progress,
+    ) -> Result<Route, Failure> {
+        let addresses = match target.url.host() {
+            Host::Name(name) if leave.guard.proxying().resolves_here() => {
+                progress.stage = Stage::LookUp;
+                let began = leave.clock.now();
+                let addresses = self.resolver.addresses(name).await;
+                progress.phases.dns = Some(leave.clock.now().since(began));
+                addresses?
+            }
+            Host::Name(_) | Host::Address(_) => Vec::new(),
+        };
+        let route = leave.guard.route(&target.url, target.application, &addresses);
+        route.map_err(|refusal| {
+            let reason = refusal.for_operator();
+            tracing::info!(origin = target.url.origin(), reason, "the address guard refused");
+            Failure::blocked(&refusal)
+        })
+    }
+
+    async fn secure(
+        &self,
+        socket: Socket,
+        target: &Target,
+        clock: &dyn Clock,
+        progress: &mut Progress,
+    ) -> Result<Stream, Failure> {
+        match (target.url.scheme(), &target.server_name) {
+            (Scheme::Http, _) => Ok(Stream::plain(socket)),
+            (Scheme::Https, Some(name)) => {
+                progress.stage = Stage::Handshake;
+                let began = clock.now();
+                let stream = self.tls.handshake(socket, name.clone()).await;
+                progress.phases.tls = Some(clock.now().since(began));
+                stream
+            }
+            (Scheme::Https, None) => Err(Failure::no_name_for_tls()),
+        }
+    }
+
+    /// Asks the proxy for one vetted address after the other, each on a connection of its own.
+    async fn tunnel(
+        &self,
+        proxy: &Proxy,
+        to: &[VettedAddress],
+        dialling: Dialling<'_>,
+    ) -> Result<TcpStream, Failure> {
+        let mut last = proxy::unreachable();
+        for address in to.iter().take(MOST_DIALLED) {
+            let mut tcp = self.dial_proxy(proxy, dialling).await?;
+            match proxy::connect(&mut tcp, &address.socket_addr().to_string()).await {
+                Ok(()) => return Ok(tcp),
+                Err(failure) => last = failure,
+            }
+        }
+        Err(last)
+    }
+
+    /// Dials the operator's own proxy. It is not vetted, since it usually is a private address.
+    async fn dial_proxy(
+        &self,
+        proxy: &Proxy,
+        dialling: Dialling<'_>,
+    ) -> Result<TcpStream, Failure> {
+        let addresses = match &proxy.host {
+            Host::Address(address) => vec![*address],
+            Host::Name(name) => {
+                self.resolver.addresses(name).await.map_err(|_| proxy::unreachable())?
+            }
+        };
+        let count = addresses.len().min(MOST_DIALLED);
+        for (index, address) in addresses.into_iter().take(count).enumerate() {
+            let address = SocketAddr::new(address, proxy.port);
+            if let Ok(tcp) = dialling.one(address, count - index).await {
+                return Ok(tcp);
+            }
+        }
+        Err(proxy::unreachable())
+    }
+}
+
+/// Dialling, and when it has to be over.
+#[derive(Clone, Copy)]
+struct Dialling<'a> {
+    clock: &'a dyn Clock,
+    ends_at: Timestamp,
+}
+
+impl Dialling<'_> {
+    async fn any(self, addresses: &[VettedAddress]) -> Result<TcpStream, Failure> {
+        let count = addresses.len().min(MOST_DIALLED);
+        let mut last = Failure::timed_out(Stage::Connect);
+        for (index, address) in addresses.iter().take(count).enumerate() {
+            match self.one(address.socket_addr(), count - index).await {
+                Ok(tcp) => return checked(tcp, *address),
+                Err(failure) => last = failure,
+            }
+        }
+        Err(last)
+    }
+
+    /// Dials one address, of so many that are left.
+    async fn one(self, address: SocketAddr, left: usize) -> Result<TcpStream, Failure> {
+        let rest = self.ends_at.since(self.clock.now());
+        let share = rest / u32::try_from(left).unwrap_or(1).max(1);
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(tcp)) => {
+                // Requests are written whole, so that waiting for more to send only costs time.
+                tcp.set_nodelay(true).map_err(|error| Failure::dialling(&error))?;
+                Ok(tcp)
+            }
+            Ok(Err(error)) => Err(Failure::dialling(&error)),
+            Err(_) => Err(Failure::timed_out(Stage::Connect)),
+        }
+    }
+}
+
+/// Makes sure that a connection leads where it was dialled.
+fn checked(tcp: TcpStream, dialled: VettedAddress) -> Result<TcpStream, Failure> {
+    let peer = tcp.peer_addr().map_err(|error| Failure::dialling(&error))?;
+    Guard::check_peer(dialled, peer).map_err(|refusal| Failure::blocked(&refusal))?;
+    Ok(tcp)
+}

@@ -1,0 +1,208 @@
+//! Headers that an endpoint's owner may add to its attempts, and which of them are secrets.
+//!
+//! A header can do harm beyond the receiver: it can frame a request differently, pose as a proxy's
+//! word about the client, or open a cloud's metadata service. Such names are refused when they are
+//! saved, and left out when they are sent, should they have got into the store some other way.
+
+use http::{HeaderName, HeaderValue};
+
+/// How many headers an endpoint may add.
+pub const MOST_HEADERS: usize = 32;
+/// How long the name and the value of one header may be together.
+pub const HEADER_BYTES: usize = 4 * 1024;
+/// How long all of them may be together.
+pub const ALL_HEADERS_BYTES: usize = 16 * 1024;
+
+/// What a secret value is shown as.
+pub const MASK: &str = "***";
+
+/// Names that nobody may set.
+const DENIED: [&str; 18] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "forwarded",
+    "x-real-ip",
+    "x-http-method-override",
+    "metadata",
+    "metadata-flavor",
+    "accept-encoding",
+    "content-encoding",
+    "cookie",
+    "http2-settings",
+];
+
+/// Beginnings of names that nobody may set. The last three belong to signatures.
+const DENIED_FAMILIES: [&str; 6] =
+    ["proxy-", "x-forwarded-", "x-aws-ec2-metadata-", "webhook-", "svix-", "x-webhook-"];
+
+/// Names whose values are secrets, wherever they are kept.
+const SENSITIVE: [&str; 5] =
+    ["authorization", "x-auth-token", "x-api-key", "www-authenticate", "api-key"];
+
+/// Why a header may not be added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No header can have this name.
+    #[error("{0:?} cannot be the name of a header; use letters, digits and hyphens")]
+    Name(String),
+    /// No header can have this value.
+    #[error("the value of {0} has a line break or another character that no header may have")]
+    Value(String),
+    /// The name is not for endpoints to set.
+    #[error("{0} is set by the sender or reserved; choose another name")]
+    Reserved(String),
+    /// The header is too long.
+    #[error("{0} is longer than {HEADER_BYTES} bytes")]
+    TooLong(String),
+    /// There are too many headers.
+    #[error("there are more than {MOST_HEADERS} headers")]
+    TooMany,
+    /// The headers are too long together.
+    #[error("the headers are longer than {ALL_HEADERS_BYTES} bytes together")]
+    TooLongTogether,
+}
+
+/// Reads a header that an endpoint wants to add.
+///
+/// # Errors
+/// If it is no header, too long, or not for endpoints to set.
+pub fn safe_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Refusal> {
+    if name.len() + value.len() > HEADER_BYTES {
+        let shown = name.chars().take(64).collect();
+        return Err(Refusal::TooLong(shown));
+    }
+    let read = HeaderName::try_from(name).map_err(|_| Refusal::Name(name.to_owned()))?;
+    let denied = DENIED.contains(&read.as_str())
+        || DENIED_FAMILIES.iter().any(|family| read.as_str().starts_with(family));
+    if denied {
+        return Err(Refusal::Reserved(name.to_owned()));
+    }
+    let value = HeaderValue::try_from(value).map_err(|_| Refusal::Value(name.to_owned()))?;
+    Ok((read, value))
+}
+
+/// Reads all headers that an endpoint wants to add.
+///
+/// # Errors
+/// If one of them is refused, or if they are too many or too long together.
+pub fn safe_headers<'a>(
+    headers: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, Refusal> {
+    let mut allowance = Allowance::default();
+    let read = |(name, value)| {
+        let header = safe_header(name, value)?;
+        allowance.spend(name, value)?;
+        Ok(header)
+    };
+    headers.into_iter().map(read).collect()
+}
+
+/// Tells whether the value of a header is a secret by its name.
+#[must_use]
+pub fn is_sensitive(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SENSITIVE.contains(&name.as_str()) || name.starts_with("proxy-auth")
+}
+
+/// What is left of the limits on all headers together.
+#[derive(Debug, Default)]
+pub(super) struct Allowance {
+    headers: usize,
+    bytes: usize,
+}
+
+impl Allowance {
+    /// Counts a header in.
+    pub(super) fn spend(&mut self, name: &str, value: &str) -> Result<(), Refusal> {
+        if self.headers == MOST_HEADERS {
+            return Err(Refusal::TooMany);
+        }
+        if self.bytes + name.len() + value.len() > ALL_HEADERS_BYTES {
+            return Err(Refusal::TooLongTogether);
+        }
+        self.headers += 1;
+        self.bytes += name.len() + value.len();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_do_harm_beyond_the_receiver_is_refused() {
+        let denied = [
+            "Host",
+            "content-length",
+            "Transfer-Encoding",
+            "connection",
+            "TE",
+            "expect",
+            "cookie",
+            "proxy-authorization",
+            "X-Forwarded-For",
+            "x-forwarded-host",
+            "forwarded",
+            "Metadata",
+            "metadata-flavor",
+            "X-aws-ec2-metadata-token",
+            "webhook-signature",
+            "svix-id",
+            "X-Webhook-Signature",
+            "accept-encoding",
+            "x-http-method-override",
+        ];
+        for name in denied {
+            let refusal = safe_header(name, "1").unwrap_err();
+            assert_eq!(refusal, Refusal::Reserved(name.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_would_split_a_request_is_no_header() {
+        for value in ["a\r\nHost: b", "a\nb", "a\0", "\u{7f}"] {
+            assert_eq!(safe_header("X-A", value), Err(Refusal::Value("X-A".to_owned())));
+        }
+        for name in ["", "a b", "a:", "a\r\n", "ä"] {
+            assert_eq!(safe_header(name, "1"), Err(Refusal::Name(name.to_owned())), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn other_headers_are_taken_as_they_are() {
+        let (name, value) = safe_header("Authorization", "Bearer abc").unwrap();
+        assert_eq!((name.as_str(), value.as_bytes()), ("authorization", &b"Bearer abc"[..]));
+        assert!(safe_header("X-Team", "billing, ops").is_ok());
+    }
+
+    #[test]
+    fn headers_are_limited_singly_and_together() {
+        let long = "a".repeat(HEADER_BYTES - 1);
+        assert!(safe_header("x", &long).is_ok());
+        assert!(matches!(safe_header("xx", &long), Err(Refusal::TooLong(_))));
+        let names: Vec<String> = (0..=MOST_HEADERS).map(|each| format!("x-{each}")).collect();
+        let all = |count: usize| names.iter().take(count).map(|name| (name.as_str(), "1"));
+        assert_eq!(safe_headers(all(MOST_HEADERS)).unwrap().len(), MOST_HEADERS);
+        assert_eq!(safe_headers(all(MOST_HEADERS + 1)), Err(Refusal::TooMany));
+        let four = ["a", "b", "c", "d"].map(|name| (name, long.as_str()));
+        assert!(safe_headers(four).is_ok());
+        let five = four.into_iter().chain([("e", "1")]);
+        assert_eq!(safe_headers(five), Err(Refusal::TooLongTogether));
+    }
+
+    #[test]
+    fn credentials_are_secrets_by_their_names() {
+        for name in ["Authorization", "X-API-Key", "x-auth-token", "Proxy-Authenticate"] {
+            assert!(is_sensitive(name), "{name}");
+        }
+        assert!(!is_sensitive("x-team"));
+    }
+}

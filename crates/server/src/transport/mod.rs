@@ -1,0 +1,286 @@
+//! The one way out: every request that leaves this server leaves through here.
+//!
+//! A [`Transport`] takes an attempt to be made and returns the record of it. It never fails: each
+//! way in which an attempt can end is an outcome. One deadline spans name look-up, connect, TLS,
+//! writing, head and body. Dropping the future aborts the attempt and closes its connection.
+//!
+//! # Layout
+//! - `prepared`, `cache`: what stays the same between attempts; `headers`: which ones may be added
+//! - `connect`, `resolve`, `tls`, `proxy`, `interfaces`: from a URL to a connection
+//! - `exchange`, `answer`, `stream`: one request and its answer; `pool`: connections in waiting
+//! - `outcome`: from errors to outcomes and words
+//!
+//! Redirects are not followed yet: they are answers. The environment's proxies are never used.
+
+mod answer;
+mod cache;
+mod chance;
+mod connect;
+mod exchange;
+pub mod headers;
+mod interfaces;
+mod outcome;
+mod pool;
+mod prepared;
+mod proxy;
+mod resolve;
+mod stream;
+mod tls;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::address::Guard;
+use domain::ids::{ApplicationId, AttemptId};
+use domain::outcome::Outcome;
+use domain::policy::Part;
+use domain::time::Timestamp;
+use engine::effect::Sending;
+use engine::roster::Member;
+use rustls::pki_types::CertificateDer;
+use signature::Brand;
+use store::keys::ApplicationKey;
+use store::queue::{AttemptRecord, Phases};
+
+pub use pool::PoolLimits;
+pub use resolve::{LookUp, NoAddress, NoNameServers, Resolver};
+
+use crate::clock::Clock;
+use cache::Cache;
+use chance::Chance;
+use connect::{Dialler, Leave};
+use exchange::{Ended, Progress, Terms, exchange};
+use outcome::Failure;
+use pool::Pool;
+use prepared::{Prepared, Preparing};
+use tls::Tls;
+
+/// How often this machine's addresses are read again.
+const ADDRESSES_READ_EVERY: Duration = Duration::from_secs(60);
+/// How often waiting connections are looked at.
+const SWEPT_EVERY: Duration = Duration::from_secs(1);
+
+/// What a transport is made with.
+pub struct TransportSettings {
+    /// Decides where requests may go. This machine's addresses are added to it.
+    pub guard: Guard,
+    /// Looks names up.
+    pub resolver: Resolver,
+    /// Finds the id of an application.
+    pub applications: Applications,
+    /// The brand of the signatures that have one.
+    pub brand: Brand,
+    /// How many connections wait to be used again.
+    pub pool: PoolLimits,
+    /// For how many endpoints requests are kept prepared.
+    pub prepared: usize,
+    /// Certificates to trust besides the system's; for tests.
+    pub extra_roots: Vec<CertificateDer<'static>>,
+}
+
+/// Finds the public id of an application by its row. The operator's list may open an address to one
+/// application alone; an unknown application is none of those.
+pub type Applications = Arc<dyn Fn(ApplicationKey) -> Option<ApplicationId> + Send + Sync>;
+
+/// Sends requests.
+pub struct Transport {
+    guard: RwLock<Arc<Guard>>,
+    /// This machine's addresses, as the guard knows them.
+    own: Mutex<BTreeSet<IpAddr>>,
+    applications: Applications,
+    brand: Brand,
+    dialler: Dialler,
+    pool: Pool,
+    prepared: Cache<Prepared>,
+    chance: Chance,
+}
+
+impl TransportSettings {
+    /// Makes settings with every limit at its default.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "the brand is a word")]
+    pub fn new(guard: Guard, resolver: Resolver, applications: Applications) -> Self {
+        Self {
+            guard,
+            resolver,
+            applications,
+            brand: "Redial".parse().expect("a word is a brand"),
+            pool: PoolLimits::default(),
+            prepared: 4_096,
+            extra_roots: Vec::new(),
+        }
+    }
+}
+
+impl Transport {
+    /// Makes a transport. It reads the system's certificates and this machine's addresses.
+    #[must_use]
+    pub fn new(settings: TransportSettings) -> Self {
+        let own = interfaces::own_addresses();
+        let guard = settings.guard.with_own_addresses(own.clone());
+        let tls = Tls::new(&settings.extra_roots);
+        Self {
+            guard: RwLock::new(Arc::new(guard)),
+            own: Mutex::new(own),
+            applications: settings.applications,
+            brand: settings.brand,
+            dialler: Dialler { resolver: settings.resolver, tls },
+            pool: Pool::new(settings.pool),
+            prepared: Cache::new(settings.prepared),
+            chance: Chance::new(),
+        }
+    }
+
+    /// Makes an attempt and tells how it ended.
+    pub async fn send(&self, sending: &Sending, clock: &dyn Clock) -> AttemptRecord {
+        let (began_at, wall) = (clock.now(), clock.wall());
+        let mut record = AttemptRecord {
+            id: AttemptId::new(wall, self.chance.draw()),
+            began_at,
+            ended_at: began_at,
+            trigger: sending.trigger,
+            outcome: Outcome::Interrupted,
+            phases: Phases::default(),
+            request_headers: Vec::new(),
+            response_headers: Vec::new(),
+            response_body: Bytes::new(),
+            error: None,
+        };
+        let mut progress = Progress::default();
+        let limit = sending.policy.timeouts.whole();
+        let attempt = self.attempt(sending, (clock, wall), (&mut record, &mut progress));
+        let ended = match tokio::time::timeout(limit, attempt).await {
+            Ok(ended) => ended,
+            Err(_) => Err(Failure::timed_out(progress.stage)),
+        };
+        record.phases = progress.phases;
+        match (progress.answer, ended) {
+            // An answer whose body was cut off by the deadline is an answer.
+            (Some(answer), Ok(()) | Err(_)) => {
+                (record.outcome, record.response_headers, record.response_body) = answer.finish();
+            }
+            (None, Err(failure)) => {
+                record.outcome = failure.outcome;
+                let kept = sending.member.defaults.response_kept.parts.contains(&Part::Error);
+                record.error = kept.then(|| failure.text.into_owned());
+            }
+            (None, Ok(())) => {}
+        }
+        record.ended_at = clock.now();
+        record
+    }
+
+    /// Looks after what waits: closes old connections and reads this machine's addresses again. It
+    /// never ends; whoever starts a transport lets this run beside it.
+    pub async fn upkeep(&self, clock: &dyn Clock) {
+        let mut sweep = tokio::time::interval(SWEPT_EVERY);
+        let mut read_at = clock.now();
+        loop {
+            sweep.tick().await;
+            let now = clock.now();
+            self.pool.sweep(now);
+            if now.since(read_at) >= ADDRESSES_READ_EVERY {
+                read_at = now;
+                self.read_addresses();
+            }
+        }
+    }
+
+    /// Returns how many connections wait to be used again.
+    #[must_use]
+    pub fn idle_connections(&self) -> usize {
+        self.pool.idle()
+    }
+
+    /// Replaces the guard's settings; what was vetted under the old ones is not used again.
+    pub fn change_guard(&self, settings: domain::address::Settings) {
+        self.replace_guard(self.guard().as_ref().clone().with_settings(settings));
+    }
+
+    async fn attempt(
+        &self,
+        sending: &Sending,
+        (clock, wall): (&dyn Clock, Timestamp),
+        (record, progress): (&mut AttemptRecord, &mut Progress),
+    ) -> Result<(), Failure> {
+        let payload = sending.delivery.payload.clone();
+        let payload = payload.ok_or_else(|| Failure::interrupted("the payload was not loaded"))?;
+        let guard = self.guard();
+        let prepared = self.prepared(&sending.member, &guard, record.began_at)?;
+        let (mut request, recorded) = prepared.request(sending, payload, wall)?;
+        record.request_headers = recorded;
+        let timeouts = &sending.policy.timeouts;
+        let kept = &sending.member.defaults.response_kept;
+        let terms = Terms { read: timeouts.read(), kept, clock };
+        let mut waiting = self.pool.take(&prepared.site, record.began_at);
+        loop {
+            let used_before = waiting.is_some();
+            let wire = match waiting.take() {
+                Some(wire) => wire,
+                None => {
+                    let leave = Leave { guard: &guard, limit: timeouts.connect(), clock };
+                    // Boxed, because most attempts find a connection and need no room for this.
+                    Box::pin(self.dialler.open(&prepared.target, leave, progress)).await?
+                }
+            };
+            match exchange(wire, request, terms, progress).await {
+                Ended::Answered(wire) => {
+                    if let Some(wire) = wire {
+                        self.pool.keep(&prepared.site, wire, clock.now());
+                    }
+                    return Ok(());
+                }
+                Ended::Unsent(unsent) if used_before => request = *unsent,
+                Ended::Unsent(_) => return Err(Failure::closed_at_once()),
+                Ended::Failed(failure) => return Err(failure),
+            }
+        }
+    }
+
+    fn prepared(
+        &self,
+        member: &Arc<Member>,
+        guard: &Arc<Guard>,
+        now: Timestamp,
+    ) -> Result<Arc<Prepared>, Failure> {
+        let found = self.prepared.find(member.key());
+        if let Some(found) = found.filter(|found| found.is_good(member, guard, now)) {
+            return Ok(found);
+        }
+        let row = member.view.endpoint.application;
+        let application = (self.applications)(row).unwrap_or_else(|| stand_in(row));
+        let (pool, brand) = (&self.pool, &self.brand);
+        let with = Preparing { pool, guard, brand, application, now };
+        let prepared = Arc::new(Prepared::new(member, &with)?);
+        self.prepared.put(member.key(), Arc::clone(&prepared));
+        Ok(prepared)
+    }
+
+    fn guard(&self) -> Arc<Guard> {
+        Arc::clone(&self.guard.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn read_addresses(&self) {
+        let own = interfaces::own_addresses();
+        let mut known = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != own {
+            self.replace_guard(self.guard().as_ref().clone().with_own_addresses(own.clone()));
+            *known = own;
+        }
+    }
+
+    fn replace_guard(&self, guard: Guard) {
+        *self.guard.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(guard);
+        self.pool.clear();
+    }
+}
+
+/// Stands in for an unknown application: like no other's id, because real ones begin with the time.
+fn stand_in(row: ApplicationKey) -> ApplicationId {
+    let mut bytes = [0; 20];
+    bytes[12..].copy_from_slice(&row.0.to_be_bytes());
+    ApplicationId::from_bytes(bytes)
+}

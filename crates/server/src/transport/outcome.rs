@@ -1,0 +1,228 @@
+//! From what went wrong to an outcome, and to words for whoever looks at the attempt.
+//!
+//! The words are read by the endpoint's owner. They hold no address that a name resolved to, no
+//! path, no query and no secret, and they say what to look at.
+
+use std::borrow::Cow;
+use std::error::Error as _;
+use std::io;
+
+use domain::address::Refusal;
+use domain::outcome::{Outcome, Unreachable};
+use rustls::{AlertDescription, CertificateError};
+
+/// How an attempt ended without an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Failure {
+    /// What it counts as.
+    pub(super) outcome: Outcome,
+    /// What it is called.
+    pub(super) text: Cow<'static, str>,
+}
+
+/// What an attempt is about, when its time runs out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Stage {
+    /// The name is looked up.
+    #[default]
+    LookUp,
+    /// The connection is made.
+    Connect,
+    /// TLS is agreed upon.
+    Handshake,
+    /// The request is written and its answer awaited.
+    Exchange,
+}
+
+impl Failure {
+    /// Makes a failure to reach the receiver.
+    pub(super) fn unreachable(how: Unreachable, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { outcome: Outcome::Unreachable(how), text: text.into() }
+    }
+
+    /// Makes a failure of ours, which costs the delivery nothing.
+    pub(super) fn interrupted(text: &'static str) -> Self {
+        Self { outcome: Outcome::Interrupted, text: text.into() }
+    }
+
+    /// Makes what the address guard's refusal is.
+    pub(super) fn blocked(refusal: &Refusal) -> Self {
+        let text = [refusal.code(), ": ", &refusal.to_string()].concat();
+        Self { outcome: Outcome::Blocked, text: text.into() }
+    }
+
+    /// Makes a URL that was vetted once and cannot be written into a request.
+    pub(super) fn blocked_url() -> Self {
+        let text = "the URL cannot be written into a request; save it anew";
+        Self { outcome: Outcome::Blocked, text: text.into() }
+    }
+
+    /// Makes an attempt that could not be signed. Nothing is sent unsigned; it is tried again,
+    /// because whoever mends the secret or the profile expects that nothing was lost.
+    pub(super) fn unsigned(why: &str) -> Self {
+        Self::unreachable(Unreachable::Other, ["nothing was sent: ", why].concat())
+    }
+
+    /// Makes a fresh connection that was closed before the request was written.
+    pub(super) fn closed_at_once() -> Self {
+        Self::unreachable(Unreachable::Reset, "the receiver closed the connection at once")
+    }
+
+    /// Makes a deadline that passed.
+    pub(super) fn timed_out(stage: Stage) -> Self {
+        let text = match stage {
+            Stage::LookUp => "looking up the name took too long",
+            Stage::Connect => "connecting took too long",
+            Stage::Handshake => "the TLS handshake took too long",
+            Stage::Exchange => "there was no answer in time",
+        };
+        Self { outcome: Outcome::TimedOut, text: text.into() }
+    }
+
+    /// Makes an answer that is none.
+    pub(super) fn broken(text: &'static str) -> Self {
+        Self { outcome: Outcome::BrokenAnswer, text: text.into() }
+    }
+
+    /// Makes a host that no certificate can be for.
+    pub(super) fn no_name_for_tls() -> Self {
+        Self::tls("no certificate can be for this host; use a name of letters, digits and hyphens")
+    }
+
+    fn tls(text: &'static str) -> Self {
+        Self { outcome: Outcome::TlsFailed, text: text.into() }
+    }
+
+    /// Reads why a connection could not be made.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the system may name more kinds")]
+    pub(super) fn dialling(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                Self::unreachable(Unreachable::Refused, "the connection was refused")
+            }
+            io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
+                Self::unreachable(Unreachable::Reset, "the connection was reset")
+            }
+            io::ErrorKind::TimedOut => Self::timed_out(Stage::Connect),
+            io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+                Self::unreachable(Unreachable::Other, "there is no route to the receiver")
+            }
+            _ => Self::unreachable(Unreachable::Other, "the connection could not be made"),
+        }
+    }
+
+    /// Reads why a TLS handshake failed.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the system may name more kinds")]
+    pub(super) fn handshake(error: &io::Error) -> Self {
+        if let Some(error) = tls_error(error) {
+            return Self::tls(tls_text(error));
+        }
+        match error.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::unreachable(
+                Unreachable::Reset,
+                "the connection was reset during the TLS handshake",
+            ),
+            _ => Self::tls("the TLS handshake failed: the receiver closed the connection"),
+        }
+    }
+
+    /// Reads why there was no answer. `begun` tells whether a part of one had come.
+    pub(super) fn exchange(error: &hyper::Error, begun: bool) -> Self {
+        if error.is_parse_too_large() {
+            return Self::broken("the answer's head is too large");
+        }
+        if error.is_parse() {
+            return Self::broken("what came is not an HTTP answer");
+        }
+        let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+        if let Some(error) = source.and_then(tls_error) {
+            return Self::tls(tls_text(error));
+        }
+        if begun {
+            return Self::broken("the answer broke off before its head was complete");
+        }
+        let closed = "the receiver closed the connection without an answer";
+        match source.map(io::Error::kind) {
+            Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+                Self::unreachable(Unreachable::Reset, "the connection was reset without an answer")
+            }
+            Some(io::ErrorKind::TimedOut) => Self::timed_out(Stage::Exchange),
+            Some(_) | None => Self::unreachable(Unreachable::Reset, closed),
+        }
+    }
+}
+
+fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "rustls may name more faults")]
+fn tls_text(error: &rustls::Error) -> &'static str {
+    match error {
+        rustls::Error::InvalidCertificate(fault) => certificate_text(fault),
+        rustls::Error::AlertReceived(
+            AlertDescription::HandshakeFailure | AlertDescription::ProtocolVersion,
+        )
+        | rustls::Error::PeerIncompatible(_) => {
+            "the TLS handshake failed: no common version or cipher; the receiver needs TLS 1.2 or \
+             1.3 with forward secrecy"
+        }
+        rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
+            "the receiver wants a client certificate"
+        }
+        rustls::Error::AlertReceived(_) => "the receiver refused the TLS handshake",
+        rustls::Error::InvalidMessage(_) => "the receiver does not speak TLS on this port",
+        _ => "the TLS handshake failed",
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "rustls may name more faults")]
+fn certificate_text(fault: &CertificateError) -> &'static str {
+    match fault {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the receiver's certificate has expired"
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the receiver's certificate is not valid yet"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the receiver's certificate is for another name"
+        }
+        CertificateError::UnknownIssuer => {
+            "the receiver's certificate comes from an unknown authority, or its chain is incomplete"
+        }
+        CertificateError::Revoked => "the receiver's certificate was revoked",
+        _ => "the receiver's certificate cannot be trusted",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_socket_says_becomes_an_outcome() {
+        let table = [
+            (io::ErrorKind::ConnectionRefused, Outcome::Unreachable(Unreachable::Refused)),
+            (io::ErrorKind::ConnectionReset, Outcome::Unreachable(Unreachable::Reset)),
+            (io::ErrorKind::NetworkUnreachable, Outcome::Unreachable(Unreachable::Other)),
+            (io::ErrorKind::AddrNotAvailable, Outcome::Unreachable(Unreachable::Other)),
+            (io::ErrorKind::TimedOut, Outcome::TimedOut),
+        ];
+        for (kind, outcome) in table {
+            assert_eq!(Failure::dialling(&kind.into()).outcome, outcome, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_failed_handshake_names_its_reason() {
+        let failed = |error| Failure::handshake(&io::Error::new(io::ErrorKind::InvalidData, error));
+        let expired = failed(rustls::Error::InvalidCertificate(CertificateError::Expired));
+        assert_eq!(expired.outcome, Outcome::TlsFailed);
+        assert_eq!(expired.text, "the receiver's certificate has expired");
+        let alert = failed(rustls::Error::AlertReceived(AlertDescription::HandshakeFailure));
+        assert!(alert.text.contains("no common version or cipher"), "{}", alert.text);
+        let reset = Failure::handshake(&io::ErrorKind::ConnectionReset.into());
+        assert_eq!(reset.outcome, Outcome::Unreachable(Unreachable::Reset));
+    }
+}
