@@ -19,7 +19,7 @@ use store::catalog::{
 use store::keys::{ApplicationKey, EndpointKey, Lease, MessageKey, Node};
 use store::memory::State;
 use store::queue::{
-    Accept, Accepted, AttemptRecord, Batch, FirstState, NewDelivery, NewMessage, Order,
+    Accept, Accepted, AttemptRecord, Batch, FirstState, NewDelivery, NewMessage, Once, Order,
     PendingDelivery, Phases, Request, RequestKind, Settle, Upkeep,
 };
 
@@ -60,6 +60,8 @@ pub(super) struct Scene {
     pub(super) keep: Vec<Kind>,
     pub(super) kept: VecDeque<Effect>,
     queue: VecDeque<Event>,
+    /// How many requests were left so far.
+    asked: u128,
     made: u8,
 }
 
@@ -102,6 +104,7 @@ impl Scene {
             now,
             wake: None,
             application,
+            asked: 0,
             flying: vec![],
             aborted: vec![],
             announced: vec![],
@@ -244,7 +247,10 @@ impl Scene {
             kind,
             at: self.now.rows,
         };
-        self.store.commit(Batch { upkeep: vec![Upkeep::Ask(request)], ..Batch::default() });
+        self.asked += 1;
+        let once = Once { at: self.now.rows, id: self.asked.to_be_bytes() };
+        let upkeep = vec![Upkeep::Ask { once, request }];
+        self.store.commit(Batch { upkeep, ..Batch::default() });
     }
 
     /// Ends the attempt that has been flying for longest.

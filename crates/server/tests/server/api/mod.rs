@@ -87,15 +87,18 @@ impl Running {
         Self::with(&[]).await
     }
 
-    /// Starts a server that only sends. A store in a file has none, so the role is set afterwards.
+    /// Starts a server that only sends.
     pub(crate) async fn worker() -> Self {
         Self::configured(&[], |configuration| configuration.role = Role::Worker).await
     }
 
+    /// Starts a server that sends nothing, so that what a test accepts stays as it was accepted.
     pub(crate) async fn with(options: &[(&str, &str)]) -> Self {
-        Self::configured(options, |_| ()).await
+        Self::configured(options, |configuration| configuration.role = Role::Api).await
     }
 
+    /// A store in a file has one role only, so that another one is set behind the configuration's
+    /// back.
     async fn configured(options: &[(&str, &str)], change: impl FnOnce(&mut Configuration)) -> Self {
         let directory = TempDir::new().unwrap();
         let data = directory.path().join("data").display().to_string();
