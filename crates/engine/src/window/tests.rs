@@ -143,8 +143,8 @@ struct Model {
     late: Vec<(Duration, PendingDelivery)>,
     load: Option<(Number, usize)>,
     read: Option<(Number, Loaded)>,
-    out: Vec<Box<PendingDelivery>>,
-    settling: Vec<(Box<PendingDelivery>, Option<u8>)>,
+    out: Vec<PendingDelivery>,
+    settling: Vec<(PendingDelivery, Option<u8>)>,
 }
 
 impl Model {
@@ -195,7 +195,7 @@ impl Model {
                     window.loaded(answer, now, room(rows));
                 }
             }
-            Move::Take => self.out.extend(window.take_head()),
+            Move::Take => self.out.extend(window.take_head().map(|row| *row)),
             Move::Settle { retry } => {
                 if let Some(delivery) = self.out.pop() {
                     self.settling.push((delivery, retry));
@@ -217,12 +217,12 @@ impl Model {
             self.done.insert(message);
             return window.settled(message);
         };
-        for one in [stored, &mut *delivery] {
+        for one in [stored, &mut delivery] {
             one.turn = retry.into();
             one.pending.due = Timestamp::from_micros(one.turn);
             one.recorded += 1;
         }
-        window.wait_again(delivery, room(rows));
+        window.wait_again(Box::new(delivery), room(rows));
     }
 }
 
