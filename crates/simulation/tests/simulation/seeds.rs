@@ -65,3 +65,21 @@ fn a_lease_that_ran_out_on_its_way_is_not_believed_in() {
 fn a_hold_ends_when_it_ends_and_not_when_that_is_noticed() {
     content([1_988, 2_583, 3_064, 3_340]);
 }
+
+/// An answer to a take that came while stopping gave back what was busy.
+#[test]
+fn stopping_gives_nothing_back_that_is_busy() {
+    content([100_331, 102_278]);
+}
+
+/// A breaker that closed early, and a roster that was too old, held what they did not hold.
+#[test]
+fn what_was_not_held_does_not_expire_untried() {
+    content([105_189, 118_471]);
+}
+
+/// A settle that took effect after its own repetition brought an old running state back.
+#[test]
+fn a_late_settle_brings_no_old_running_state_back() {
+    content([114_749]);
+}

@@ -201,6 +201,7 @@ macro_rules! conformance {
                 a_settle_of_a_delivery_that_is_gone_says_so
                 a_settle_brings_the_running_state_along
                 a_settle_that_is_left_alone_brings_the_running_state_along
+                a_settle_that_comes_again_brings_no_old_running_state_back
                 a_message_to_two_endpoints_is_settled_for_each
             ;
             upkeep:
