@@ -11,8 +11,9 @@ pub(super) const METRICS: &str = "/metrics";
 pub(super) const APPLICATIONS: &str = "/api/v1/app";
 /// The most messages that a batch may have.
 pub(super) const LARGEST_BATCH: usize = 1_000;
-/// The highest rate that an endpoint can be given, per second.
-const HIGHEST_RATE: u32 = 1_000_000;
+/// The highest rate that an endpoint can be given through the API, per second. It is above what a
+/// bare client reaches.
+const HIGHEST_RATE: u32 = 65_535;
 
 /// Returns where an application's endpoints are made.
 pub(super) fn endpoints(application: &str) -> String {
