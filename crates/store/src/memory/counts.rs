@@ -77,7 +77,7 @@ impl State {
         let last = MessageId::from_bytes([0xff; 20]);
         let mut before = self.message_ids.range((application, first)..(application, earliest));
         let mut behind = self.message_ids.range((application, latest)..=(application, last));
-        let start = before.next_back().map_or(i64::MIN, |(_, key)| key.0);
+        let start = before.next_back().map_or(i64::MIN, |(_, key)| key.0 + 1);
         let end = behind.next().map_or(i64::MAX, |(_, key)| key.0);
         start..end
     }

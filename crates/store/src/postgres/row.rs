@@ -9,6 +9,7 @@ use tokio_postgres::types::FromSql;
 
 use super::codes;
 use crate::Error;
+use crate::damage::Notes;
 
 /// Reads a column.
 pub(super) fn field<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, Error> {
@@ -87,6 +88,16 @@ pub(super) fn delivery(row: &Row) -> Result<Delivery, Error> {
 /// Writes a document.
 pub(super) fn write<T: serde::Serialize>(what: &str, document: &T) -> Result<String, Error> {
     serde_json::to_string(document).map_err(|error| damaged(what, error))
+}
+
+/// Reads rows; those that do not read as what they should be are passed over and noted.
+pub(super) fn readable<T>(
+    notes: &Notes,
+    rows: &[Row],
+    read: impl Fn(&Row) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let read = rows.iter().map(|row| notes.readable(read(row).map_err(|error| at_row(row, error))));
+    read.filter_map(Result::transpose).collect()
 }
 
 /// Says of a damaged row which one it is, as far as its columns tell.

@@ -67,7 +67,8 @@ pub(super) fn of_message(
         let mut entries = Vec::with_capacity(endpoints.len());
         for endpoint in endpoints {
             let key = DeliveryKey { application, endpoint, message };
-            entries.extend(entry(reading.connection, key)?);
+            let found = entry(reading.connection, key).map_err(|error| damaged(key, error));
+            entries.extend(reading.notes.readable(found)?.flatten());
         }
         Ok(entries)
     })
@@ -217,6 +218,22 @@ fn entry(connection: &Connection, key: DeliveryKey) -> Result<Option<DeliveryEnt
         WHERE d.endpoint = ?1 AND d.message = ?2 AND d.application = ?3";
     let parameters = params![key.endpoint.0, key.message.0, key.application.0];
     Ok(connection.prepare_cached(sql)?.query_row(parameters, of).optional()?)
+}
+
+/// Says of a damaged delivery which one it is.
+fn damaged(key: DeliveryKey, error: Error) -> Error {
+    let DeliveryKey { endpoint, message, .. } = key;
+    match error {
+        Error::Damaged { text, .. } => {
+            let what = format!("the delivery of message {} to endpoint {}", message.0, endpoint.0);
+            Error::Damaged { what, text }
+        }
+        Error::Unavailable { .. }
+        | Error::Taken { .. }
+        | Error::Missing(_)
+        | Error::Refused(_)
+        | Error::CannotOpen(_) => error,
+    }
 }
 
 /// Needs the primary key of `deliveries`; writes to it and `deliveries_pending`.

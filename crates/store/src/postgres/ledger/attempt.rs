@@ -13,7 +13,7 @@ use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
-use super::super::row::{count, document, field, id, moment, optional_moment};
+use super::super::row::{self, count, document, field, id, moment, optional_moment};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
@@ -48,7 +48,7 @@ pub(super) async fn of_delivery(
     let mut transaction = store.read().await?;
     let result = transaction.query(statement, &parameters(&columns)).await;
     let rows = transaction.end(result).await?;
-    Ok(rows.iter().map(entry).collect::<Result<_, _>>()?)
+    Ok(row::readable(&store.notes, &rows, entry)?)
 }
 
 /// Lists an endpoint's attempts, newest first.

@@ -106,7 +106,7 @@ pub(super) async fn of_message(
     let mut transaction = store.read().await?;
     let result = transaction.query(statement, &parameters(&columns)).await;
     let rows = transaction.end(result).await?;
-    Ok(rows.iter().map(entry).collect::<Result<_, _>>()?)
+    Ok(row::readable(&store.notes, &rows, entry)?)
 }
 
 /// Lists an endpoint's deliveries, newest message first.

@@ -56,7 +56,8 @@ impl World {
         let fan_out = catalog.fan_out(application.key, self.now()).await.unwrap();
         for view in fan_out.endpoints {
             let endpoint = view.endpoint;
-            words.push(format!("endpoint {} {:?} {:?}", endpoint.id, endpoint.uid, endpoint.order));
+            let told = (&endpoint.uid, endpoint.state, endpoint.order);
+            words.push(format!("endpoint {} {told:?}", endpoint.id));
             let secrets = view.secrets.iter().map(|secret| (&secret.text, secret.expires_at));
             words.push(format!("{:?} {:?}", view.running, secrets.collect::<Vec<_>>()));
         }

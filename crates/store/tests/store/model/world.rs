@@ -77,7 +77,7 @@ impl World {
         self.notes.made += 1;
         let mut random = [3; 16];
         random[1..9].copy_from_slice(&self.notes.made.to_be_bytes());
-        Id::new(NOW, random)
+        Id::new(self.now(), random)
     }
 
     /// Lets the lease of the node lapse, and another one take everything.

@@ -5,6 +5,7 @@
 
 mod chance;
 mod kill;
+mod postgres;
 mod promises;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +31,7 @@ use store::queue::{
 
 pub(crate) use chance::Chance;
 pub(crate) use kill::{Backend, Cycles, work_until_killed};
+pub(crate) use postgres::POSTGRES;
 pub(crate) use promises::{Promised, Promises};
 
 /// How long the leases of a killed process may keep the next one waiting, in steps.
