@@ -1,0 +1,69 @@
+//! A running server as others call it: with the published SDKs, and with what the README says.
+//!
+//! The scripts are in `tests/sdk`. They play sender and receiver, and judge the answers themselves;
+//! here they are only started, waited for, and quoted if they fail. `scripts/install-oracles` fetches
+//! what they import. If that is missing the tests fail: a test that skips itself proves nothing.
+
+mod process;
+mod readme;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use process::{Running, Server, free_port};
+
+const TOKEN: &str = "a-token-for-the-tour-of-an-sdk";
+
+fn oracles() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracles")
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(name)
+}
+
+/// Returns a path below the oracles, which must be there.
+fn installed(path: &str) -> PathBuf {
+    let whole = oracles().join(path);
+    assert!(whole.exists(), "{} is missing: run scripts/install-oracles", whole.display());
+    whole
+}
+
+/// Returns the Python of the oracles, with one version of the SDK.
+fn python(major: u8) -> Command {
+    let mut command = Command::new(installed("venv/bin/python"));
+    command
+        .env("PYTHONPATH", installed(&format!("svix-{major}")))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("SVIX_MAJOR", major.to_string());
+    command
+}
+
+/// Runs a tour against a server of its own, to its end.
+fn tour(mut command: Command) {
+    let server = Server::start(&["--allow-egress", "127.0.0.0/8"], TOKEN);
+    command
+        .env("URL", server.url())
+        .env("TOKEN", TOKEN)
+        .env("RECEIVER_PORT", free_port().to_string());
+    let out = Running::start(command).finish();
+    assert!(
+        out.ends_with("done\n"),
+        "the tour broke off:\n{out}\nand the server:\n{}",
+        server.log()
+    );
+}
+
+#[test]
+fn the_python_sdk_1_works_unchanged() {
+    let mut command = python(1);
+    command.arg(script("sdk_tour.py"));
+    tour(command);
+}
+
+#[test]
+fn the_python_sdk_2_works_unchanged() {
+    let mut command = python(2);
+    command.arg(script("sdk_tour.py"));
+    tour(command);
+}
