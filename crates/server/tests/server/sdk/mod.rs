@@ -67,3 +67,11 @@ fn the_python_sdk_2_works_unchanged() {
     command.arg(script("sdk_tour.py"));
     tour(command);
 }
+
+#[test]
+fn the_javascript_sdk_works_unchanged() {
+    installed("node_modules/svix");
+    let mut command = Command::new("node");
+    command.arg(script("sdk_tour.mjs")).env("ORACLES", oracles());
+    tour(command);
+}
