@@ -30,7 +30,8 @@ export class Receiver {
       for await (const chunk of request) chunks.push(chunk);
       const status = this.#answers.get(request.url)?.shift() ?? 204;
       const body = Buffer.concat(chunks).toString();
-      this.at(request.url).push({ id: request.headers["webhook-id"], headers: request.headers, body, status });
+      const { headers, url } = request;
+      this.at(url).push({ id: headers["webhook-id"], headers, body, status });
       response.writeHead(status).end();
     });
     this.server.listen(port, "127.0.0.1");
@@ -65,7 +66,8 @@ export class Receiver {
 export function plain(url, token) {
   return async (method, path, body) => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-    const answer = await fetch(`${url}/api/v1${path}`, { method, headers, body: body && JSON.stringify(body) });
+    const options = { method, headers, body: body && JSON.stringify(body) };
+    const answer = await fetch(`${url}/api/v1${path}`, options);
     const text = await answer.text();
     assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`);
     return text ? JSON.parse(text) : undefined;

@@ -6,11 +6,15 @@
 
 mod process;
 mod readme;
+mod receiver;
+mod rust_pages;
+mod rust_tour;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use process::{Running, Server, free_port};
+use rust_tour::Tour;
 
 const TOKEN: &str = "a-token-for-the-tour-of-an-sdk";
 
@@ -46,12 +50,9 @@ fn tour(mut command: Command) {
         .env("URL", server.url())
         .env("TOKEN", TOKEN)
         .env("RECEIVER_PORT", free_port().to_string());
-    let out = Running::start(command).finish();
-    assert!(
-        out.ends_with("done\n"),
-        "the tour broke off:\n{out}\nand the server:\n{}",
-        server.log()
-    );
+    let (status, out) = Running::start(command).end();
+    let worked = status.is_some_and(|it| it.success()) && out.ends_with("done\n");
+    assert!(worked, "the tour ended with {status:?}:\n{out}\nthe server said:\n{}", server.log());
 }
 
 #[test]
@@ -74,4 +75,21 @@ fn the_javascript_sdk_works_unchanged() {
     let mut command = Command::new("node");
     command.arg(script("sdk_tour.mjs")).env("ORACLES", oracles());
     tour(command);
+}
+
+#[tokio::test]
+async fn the_rust_sdk_works_unchanged() {
+    let tour = Tour::start().await;
+    tour.create().await;
+    tour.upsert().await;
+    tour.event_types().await;
+    tour.sending().await;
+    tour.pages().await;
+    tour.filters().await;
+    tour.retry_and_resend().await;
+    tour.recover().await;
+    tour.replay_missing().await;
+    tour.headers().await;
+    tour.rotate().await;
+    tour.delete().await;
 }

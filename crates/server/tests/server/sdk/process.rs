@@ -71,12 +71,17 @@ impl Running {
     }
 
     /// Waits for the end, which must be a good one, and returns what was printed.
-    pub(super) fn finish(mut self) -> String {
-        drop(self.child.stdin.take());
-        let status: Option<ExitStatus> = eventually(|| self.child.try_wait().unwrap());
-        let out = self.out();
+    pub(super) fn finish(self) -> String {
+        let (status, out) = self.end();
         assert!(status.is_some_and(|it| it.success()), "it ended with {status:?}:\n{out}");
         out
+    }
+
+    /// Waits for the end, and returns it with what was printed. There is no status if it hangs.
+    pub(super) fn end(mut self) -> (Option<ExitStatus>, String) {
+        drop(self.child.stdin.take());
+        let status = eventually(|| self.child.try_wait().unwrap());
+        (status, self.out())
     }
 }
 
