@@ -34,6 +34,13 @@ fn blocks(text: &str, heading: &str, language: &str) -> Vec<String> {
         .collect()
 }
 
+/// Replaces texts, but not inside of what has replaced another: a free port may be 39000.
+fn replaced(text: &str, pairs: &[(&str, &str)]) -> String {
+    let Some(((from, to), rest)) = pairs.split_first() else { return text.to_owned() };
+    let parts: Vec<String> = text.split(from).map(|part| replaced(part, rest)).collect();
+    parts.join(to)
+}
+
 /// The three terminals of the README.
 struct Terminals {
     server: Server,
@@ -55,7 +62,7 @@ impl Terminals {
         let receiver_port = free_port().to_string();
         let first = blocks(text, "Send a message", "sh").remove(0);
         let mut command = Command::new("bash");
-        command.arg("-c").arg(first.replace(RECEIVER_PORT, &receiver_port));
+        command.arg("-c").arg(replaced(&first, &[(RECEIVER_PORT, &receiver_port)]));
         let receiver = Running::start(command);
 
         let mut command = Command::new("bash");
@@ -65,8 +72,8 @@ impl Terminals {
     }
 
     fn with_ports(&self, block: &str) -> String {
-        let block = block.replace(SERVER_PORT, self.server.port());
-        block.replace(RECEIVER_PORT, &self.receiver_port)
+        let ports = [(SERVER_PORT, self.server.port()), (RECEIVER_PORT, &self.receiver_port)];
+        replaced(block, &ports)
     }
 
     /// Types a block, and returns what it printed line by line.
@@ -150,4 +157,10 @@ fn wait_for_listener(port: &str) {
     let mut command = Command::new("bash");
     command.arg("-c").arg(script);
     Running::start(command).finish();
+}
+
+#[test]
+fn a_port_that_holds_another_one_is_left_alone() {
+    let pairs = [(SERVER_PORT, "39000"), (RECEIVER_PORT, "48071")];
+    assert_eq!(replaced("a:8071 b:9000 c:8071", &pairs), "a:39000 b:48071 c:39000");
 }
