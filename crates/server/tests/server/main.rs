@@ -16,6 +16,8 @@ mod node;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
+mod sdk;
+#[cfg(test)]
 mod tidy;
 #[cfg(test)]
 mod transport;
