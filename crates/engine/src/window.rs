@@ -269,14 +269,13 @@ impl Window {
             || self.known.values().any(|known| known.turn <= due.as_micros())
     }
 
-    /// Forgets what waits: the store still has it.
+    /// Forgets what waits: the store still has it. A load that runs may have read it before its
+    /// last attempt was settled, so what that one brings of it does not count.
     pub(crate) fn unload(&mut self) {
         let Some((_, first)) = self.rows.first_key_value() else { return };
         self.lower(Horizon::of(first));
         for ((_, message), _) in std::mem::take(&mut self.rows) {
-            if let Some(known) = self.known.remove(&message) {
-                self.bytes = self.bytes.saturating_sub(u64::from(known.bytes));
-            }
+            self.settled(message);
         }
     }
 

@@ -94,6 +94,22 @@ fn unloading_leaves_everything_to_the_next_load() {
 }
 
 #[test]
+fn what_is_unloaded_while_a_load_runs_is_not_brought_back_as_it_was() {
+    let mut window = Window::new(None, clock(0));
+    window.offer(row(1, 10), clock(1), room(8));
+    let taken = window.take_head().unwrap();
+    window.begin_load(Number(1));
+    // Settled after the load has read it, to wait again, and then unloaded.
+    let again = PendingDelivery { recorded: 1, turn: 30, ..*taken };
+    window.wait_again(Box::new(again), room(8));
+    window.unload();
+    let deliveries = vec![row(1, 10)];
+    window.loaded(Loaded { deliveries, complete: true }, clock(5), room(8));
+    assert_eq!((window.waiting(), window.known(), window.bytes()), (0, 0, 0));
+    assert_eq!(window.horizon().unwrap().turn, 30, "the next load brings it as it is");
+}
+
+#[test]
 fn a_payload_that_did_not_come_along_lowers_the_horizon() {
     let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
     window.begin_load(Number(1));
