@@ -45,14 +45,20 @@ impl Inbox {
         }
     }
 
-    /// Adds an event.
+    /// Adds an event; a node that sends nothing has nobody to tell.
     pub(crate) fn post(&self, event: Event) {
+        if self.most_handed_over == 0 {
+            return;
+        }
         self.lock().events.push(event);
         self.wake.notify_one();
     }
 
     /// Adds several events.
     pub(crate) fn post_all(&self, events: impl IntoIterator<Item = Event>) {
+        if self.most_handed_over == 0 {
+            return;
+        }
         self.lock().events.extend(events);
         self.wake.notify_one();
     }

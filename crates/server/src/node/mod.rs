@@ -127,7 +127,12 @@ impl Node {
         });
         let policies = Policies { server: policy, event_types: Default::default() };
         let world = Arc::new(World {
-            rosters: Rosters::new(Arc::clone(&parts.catalog), policies, Arc::clone(&timeline)),
+            rosters: Rosters::new(
+                Arc::clone(&parts.catalog),
+                policies,
+                Arc::clone(&timeline),
+                Arc::clone(&inbox),
+            ),
             queue: parts.queue,
             catalog: parts.catalog,
             ledger: parts.ledger,

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use domain::policy::Policy;
+use engine::Event;
 use engine::roster::{Policies, Roster};
 use store::Catalog;
 use store::keys::ApplicationKey;
 use tokio::sync::Mutex;
 
+use super::inbox::Inbox;
 use super::timeline::Timeline;
 
 /// The most endpoints in all rosters that are kept.
@@ -21,6 +23,7 @@ const READERS: usize = 16;
 pub(crate) struct Rosters {
     catalog: Arc<dyn Catalog>,
     timeline: Arc<Timeline>,
+    inbox: Arc<Inbox>,
     policies: RwLock<Arc<Policies>>,
     cached: RwLock<Cached>,
     /// Whoever reads a roster holds one of these, so that a crowd that finds a roster stale reads
@@ -40,10 +43,12 @@ impl Rosters {
         catalog: Arc<dyn Catalog>,
         policies: Policies,
         timeline: Arc<Timeline>,
+        inbox: Arc<Inbox>,
     ) -> Self {
         Self {
             catalog,
             timeline,
+            inbox,
             policies: RwLock::new(Arc::new(policies)),
             cached: RwLock::default(),
             reading: Default::default(),
@@ -112,7 +117,12 @@ impl Rosters {
         {
             return Ok(roster);
         }
-        self.read_now(application).await
+        let roster = self.read_now(application).await?;
+        // Before the message that asked for it is handed over: what was changed before a message
+        // was sent to us counts for that message.
+        let answer = Ok(Some(Arc::clone(&roster)));
+        self.inbox.post(Event::Roster { application, answer });
+        Ok(roster)
     }
 
     /// Reads an application's roster whatever is in memory.
