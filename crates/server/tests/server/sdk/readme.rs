@@ -54,9 +54,9 @@ impl Terminals {
     fn open(text: &str) -> Self {
         let start = blocks(text, "Start", "sh");
         let words: Vec<&str> = start[0].split_whitespace().collect();
-        let token = words[0].strip_prefix("REDIAL_ADMIN_TOKEN=").unwrap();
+        let token = words.iter().find_map(|word| word.strip_prefix("admin_token=")).unwrap();
         let serve = words.iter().position(|word| *word == "serve").unwrap();
-        assert_eq!(words[1..serve], ["cargo", "run", "--release", "--"], "{words:?}");
+        assert_eq!(words[..serve], ["cargo", "run", "--release", "--"], "{words:?}");
         let server = Server::start(&words[serve + 1..], token);
 
         let receiver_port = free_port().to_string();
