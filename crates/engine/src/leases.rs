@@ -103,7 +103,15 @@ impl Leases {
     }
 
     /// Takes in a renewal. One that was asked for before another that has answered says nothing.
-    pub(crate) fn renewed(&mut self, asked_at: Duration, renewal: &Renewal) -> Changes {
+    ///
+    /// While the lease has been trusted all the time, nobody can have taken anything: then one that
+    /// was asked for before the answer to a take may have been too early to know of it.
+    pub(crate) fn renewed(
+        &mut self,
+        asked_at: Duration,
+        renewal: &Renewal,
+        trusted: bool,
+    ) -> Changes {
         if self.renewed.is_some_and(|newest| asked_at < newest) {
             return Changes::default();
         }
@@ -116,7 +124,8 @@ impl Leases {
             let current = owned.get(&partition);
             // A question from before the take-over could not know of it.
             let silent = current.is_none_or(|epoch| *epoch < held.epoch);
-            if current != Some(&held.epoch) && !(silent && asked_at <= held.asked) {
+            let from = if trusted { held.since } else { held.asked };
+            if current != Some(&held.epoch) && !(silent && asked_at <= from) {
                 changes.lost.push(partition);
             }
         }
@@ -153,7 +162,9 @@ impl Leases {
 
     /// Lets a partition go that another node has.
     pub(crate) fn lose(&mut self, partition: Partition) -> bool {
-        self.remove(partition).is_some()
+        // Should it turn out to be ours all the same, it is given back and taken anew: what was
+        // written under the old epoch must not count for a memory that has forgotten it.
+        self.give_back(partition).is_some()
     }
 
     /// Lets a partition go that is given back; its epoch is never believed in again.

@@ -38,7 +38,7 @@ impl Engine {
     ) {
         self.leases.renewal_ended();
         let Ok(renewal) = answer else { return };
-        let changes = self.leases.renewed(asked_at, &renewal);
+        let changes = self.leases.renewed(asked_at, &renewal, self.trusted);
         self.lose(&changes.lost, act);
         self.weigh_trust(act);
         if self.stopping.is_some() {

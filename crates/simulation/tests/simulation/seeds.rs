@@ -57,7 +57,7 @@ fn a_resume_is_heard_even_if_its_request_is_lost() {
 /// A take-over that was answered to a process that had been frozen past its lease.
 #[test]
 fn a_lease_that_ran_out_on_its_way_is_not_believed_in() {
-    content([1_335, 1_421]);
+    content([1_335, 1_421, 20_277]);
 }
 
 /// A pause that ended while nobody could notice counted for what became due after it.
