@@ -17,6 +17,8 @@ const SCENARIO: Scenario = Scenario::Backlog;
 const ENDPOINTS: usize = 10;
 /// The messages in a batch.
 const BATCH: usize = 100;
+/// The connections that hand them in.
+const CONNECTIONS: usize = 8;
 /// The share that is sent before the server is killed, as a divisor.
 const SENT_BEFORE: u64 = 50;
 /// What the kernel still holds of a killed server's requests has arrived after this time.
@@ -81,16 +83,15 @@ impl Waiting {
 
     /// Hands everything in, and returns the deliveries per second.
     async fn fill(&mut self, bench: &Bench<'_>) -> anyhow::Result<f64> {
-        let each = u64::try_from(ENDPOINTS * BATCH)?;
-        let requests = bench.plan.backlog.div_ceil(each);
+        let each = u64::try_from(ENDPOINTS)?;
         let load = Closed {
             port: self.site.server.port(),
-            connections: bench.plan.connections,
+            connections: CONNECTIONS,
             source: messages(&self.application, Ingest::Batch(BATCH), &EVERYBODY)?,
-            limit: Limit::Requests(requests),
+            limit: Limit::Messages(bench.plan.backlog.div_ceil(each)),
         };
         let sent = load.run(&bench.clock).await?;
-        self.deliveries = requests * each;
+        self.deliveries = sent.messages * each;
         let rate = per_second(self.deliveries, sent.ended.since(sent.began));
         bench.say(&format!("    {} deliveries wait, accepted at {rate:.0}/s", self.deliveries));
         anyhow::ensure!(
