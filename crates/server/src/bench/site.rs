@@ -31,7 +31,6 @@ pub(super) struct Site {
     pub(super) server: Server,
     pub(super) customer: Customer,
     database: Option<Database>,
-    processes: Processes,
 }
 
 /// Messages that go to an application's endpoints.
@@ -67,12 +66,11 @@ impl Site {
         let directory = bench.fresh_directory(name);
         let server = Server::start(&launch, &directory, &bench.clock).await?;
         let customer = Customer::of(server.port()).await?;
-        let processes = Processes::of(server.process()).and(&bench.database_processes());
-        Ok(Self { server, customer, database, processes })
+        Ok(Self { server, customer, database })
     }
 
     /// Stops the server and removes what it wrote.
-    pub(super) async fn close(self, clock: &Arc<dyn Clock>) -> anyhow::Result<()> {
+    pub(super) async fn close(mut self, clock: &Arc<dyn Clock>) -> anyhow::Result<()> {
         let data = self.server.data();
         self.server.stop(clock).await?;
         remove(&data, self.database).await
@@ -132,15 +130,14 @@ impl Site {
         text.map(|text| Counters::read(&text)).unwrap_or_default()
     }
 
-    /// Returns the CPU time of the server and the database.
-    pub(super) fn cpu_time(&self) -> Duration {
-        self.processes.cpu_time()
+    /// Returns the CPU time of the server and the database, whose processes come and go.
+    fn cpu_time(&self, bench: &Bench<'_>) -> Duration {
+        Processes::of(self.server.process()).and(&bench.database_processes()).cpu_time()
     }
 
-    /// Tells about the server that was started anew.
+    /// Waits for the server that was started anew.
     pub(super) async fn after_restart(&mut self, bench: &Bench<'_>) -> anyhow::Result<()> {
         self.server.ready(&bench.clock).await?;
-        self.processes = Processes::of(self.server.process()).and(&bench.database_processes());
         self.customer = Customer::of(self.server.port()).await?;
         Ok(())
     }
@@ -186,7 +183,7 @@ impl Flow {
         messages: u64,
     ) -> anyhow::Result<Delivered> {
         bench.receiver.forget();
-        let cpu = site.cpu_time();
+        let cpu = site.cpu_time(bench);
         let load = Closed {
             port: site.server.port(),
             connections: self.connections(bench),
@@ -199,7 +196,7 @@ impl Flow {
         self.check(bench, sent.messages)?;
         let elapsed = bench.receiver.last_arrival(Group::Steady).since(sent.began);
         tokio::time::sleep(SETTLING).await;
-        let cpu = site.cpu_time().saturating_sub(cpu);
+        let cpu = site.cpu_time(bench).saturating_sub(cpu);
         Ok(Delivered {
             deliveries,
             per_second: per_second(deliveries, elapsed),

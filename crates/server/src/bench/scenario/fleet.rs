@@ -32,7 +32,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     for number in 1..=bench.plan.pairs {
         let compared = flow.run(bench, &site, messages).await?.per_second;
         let directory = bench.fresh_directory("second");
-        let second = Server::start(&launch, &directory, &bench.clock).await?;
+        let mut second = Server::start(&launch, &directory, &bench.clock).await?;
         tokio::time::sleep(SHARING).await;
         let processes = [site.server.process(), second.process()].map(Processes::of);
         let before = processes.each_ref().map(Processes::cpu_time);
