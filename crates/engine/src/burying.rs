@@ -50,6 +50,8 @@ impl Engine {
                 self.vacate(lease);
                 match answer {
                     Done::Fenced => self.fenced(lease, act),
+                    // They stay known: what the database does not let go is not sent either.
+                    Done::Refused(_) => self.buried(lease, at, &[], act),
                     Done::Changed(count) => {
                         let (application, endpoint) = at;
                         if count > 0 {

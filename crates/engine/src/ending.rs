@@ -16,9 +16,10 @@ use store::queue::{AttemptRecord, NextState, Settle};
 
 use crate::announcement::Announcement;
 use crate::effect::Effect;
-use crate::endpoint::At;
+use crate::endpoint::{At, Disabling};
 use crate::engine::{Act, Engine};
 use crate::event::{End, Number};
+use crate::planted::{self, Bug};
 use crate::roster::Member;
 
 /// How long an endpoint rests after our own code failed at it.
@@ -62,19 +63,25 @@ impl Engine {
 
     /// Our own doing: the delivery waits as if nothing had happened.
     fn put_back(&mut self, number: Number, act: &Act<'_>) {
-        let Some(attempt) = self.attempts.remove(number) else { return };
+        let Some(mut attempt) = self.attempts.remove(number) else { return };
         self.vacate(attempt.lease);
+        if planted::has(Bug::CountInterrupted) {
+            attempt.delivery.pending.budget.attempts += 1;
+        }
         let key = attempt.delivery.key;
         let member = self.member(key);
         let expected = !self.trusted || self.stopping.is_some();
         let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) else {
             return;
         };
-        endpoint.window.put_back(attempt.delivery);
+        if !planted::has(Bug::LoseInterrupted) {
+            endpoint.window.put_back(attempt.delivery);
+        }
         if !expected {
             // Whatever goes wrong with us may go wrong again at once.
             endpoint.rest_until = act.now.rows.after(REST);
         }
+        let member = member.filter(|_| !planted::has(Bug::LoseProbe));
         if let Some(settings) = member.as_ref().and_then(|member| member.defaults.breaker.as_ref())
         {
             let breaker = endpoint.running.breaker;
@@ -121,7 +128,7 @@ impl Engine {
         if let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) {
             endpoint.ended = Some(act.now.elapsed);
             endpoint.settling += 1;
-            if std::mem::take(&mut endpoint.changed) {
+            if std::mem::take(&mut endpoint.changed) && !planted::has(Bug::ForgetBreaker) {
                 running = Some(endpoint.running);
             }
         }
@@ -195,8 +202,11 @@ impl Engine {
     }
 
     fn disable(&mut self, at: At, reason: Reason, act: &mut Act<'_>) {
-        let Some(record) = self.endpoints.get_mut(&at).filter(|one| !one.disabling) else { return };
-        record.disabling = true;
+        let Some(record) = self.endpoints.get_mut(&at).filter(|one| one.disabling == Disabling::No)
+        else {
+            return;
+        };
+        record.disabling = Disabling::Asked;
         let failing_since = record.running.health.failing_since;
         let (application, endpoint) = at;
         self.disabling.insert((endpoint, application));
@@ -215,13 +225,13 @@ impl Engine {
         let at = (entry.1, endpoint);
         self.rosters.refresh(entry.1);
         if let Some(record) = self.endpoints.get_mut(&at) {
-            record.disabling = false;
-            record.needs_roster_of = act.now.elapsed;
+            record.disabling = Disabling::Done;
+            record.created = act.now.elapsed;
         }
         self.look(at, act);
     }
 
-    fn bury_poison(&mut self, key: DeliveryKey, act: &mut Act<'_>) {
+    pub(crate) fn bury_poison(&mut self, key: DeliveryKey, act: &mut Act<'_>) {
         let at = (key.application, key.endpoint);
         self.bury_waiting(at, Cause::Poison, act, |row| row.key == key);
     }

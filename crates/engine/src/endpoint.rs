@@ -13,6 +13,8 @@ use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{PendingDelivery, Running};
 
 use crate::horizon::is_fifo;
+use crate::moment::Moment;
+use crate::planted::{self, Bug};
 use crate::window::Window;
 
 /// An endpoint, with its application first: so those of one application are side by side.
@@ -27,6 +29,17 @@ pub(crate) enum Queued {
     Ready,
     /// It could start if fewer attempts were hanging.
     Parked,
+}
+
+/// How far disabling an endpoint has come. Nothing is started until the roster tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Disabling {
+    /// Nobody wants to.
+    No,
+    /// It was asked for.
+    Asked,
+    /// It is done; a roster asked for since then says what became of it.
+    Done,
 }
 
 /// What an endpoint waits for in the queue of loads.
@@ -55,10 +68,7 @@ pub(crate) struct Endpoint {
     pub(crate) begun: bool,
     /// Whether the running state differs from what was last written.
     pub(crate) changed: bool,
-    /// Whether it is being disabled: nothing is started until the roster says what became of it.
-    pub(crate) disabling: bool,
-    /// A roster is needed that was asked for at this moment or later.
-    pub(crate) needs_roster_of: Duration,
+    pub(crate) disabling: Disabling,
     /// Whether the breaker is to be closed as soon as its state is known.
     pub(crate) reset: bool,
     /// Steps of upkeep that bury some of its deliveries.
@@ -69,7 +79,7 @@ pub(crate) struct Endpoint {
     pub(crate) wanted: Wanted,
     /// How often loads made no progress in a row; each time more is asked for.
     pub(crate) fruitless: u8,
-    /// When memory began to know it.
+    /// When memory began to know it, or to doubt what the roster says.
     pub(crate) created: Duration,
     /// When its last attempt ended, or the beginning of time.
     pub(crate) ended: Option<Duration>,
@@ -110,19 +120,18 @@ pub(crate) struct Allowance {
 }
 
 impl Endpoint {
-    pub(crate) fn new(partition: Partition, window: Window, now: crate::Moment) -> Self {
+    pub(crate) fn new(partition: Partition, window: Window, now: Moment) -> Self {
         Self {
             partition,
             window,
             running: Running::default(),
             concurrency: Concurrency::default(),
-            limiter: Limiter::begin(now.rows),
+            limiter: Limiter::begin(now.steady()),
             in_flight: 0,
             settling: 0,
             begun: false,
             changed: false,
-            disabling: false,
-            needs_roster_of: Duration::ZERO,
+            disabling: Disabling::No,
             reset: false,
             burying: 0,
             held: false,
@@ -174,24 +183,30 @@ impl Endpoint {
     }
 
     /// Tells whether the head may be sent; the caller has made sure that nothing holds it.
-    pub(crate) fn readiness(&self, allowance: Allowance, now: Timestamp) -> Readiness {
+    pub(crate) fn readiness(&self, allowance: Allowance, moment: Moment) -> Readiness {
+        let now = moment.rows;
         let Some(head) = self.window.head() else { return Readiness::Empty };
         if head.pending.due > now {
             return Readiness::Until(head.pending.due.max(self.rest_until));
         }
         let in_flight = self.in_flight.saturating_add(allowance.strays);
         // In a sequence the next goes only after the settle of the one before.
-        if is_fifo(head) && (in_flight > 0 || self.settling > 0 || self.burying > 0) {
+        let settling = self.settling > 0 && !planted::has(Bug::SendFifoBeforeSettle);
+        if is_fifo(head) && (in_flight > 0 || settling || self.burying > 0) {
             return Readiness::Later;
         }
-        if in_flight >= self.concurrency.allowed(allowance.cap).get() {
+        let wide = planted::has(Bug::StartWide);
+        let concurrency = self.concurrency.allowed(allowance.cap);
+        if in_flight >= if wide { allowance.cap } else { concurrency }.get() {
             return Readiness::Later;
         }
         let admission = self.running.breaker.admission(now);
-        if allowance.has_breaker && admission == Admission::WaitForProbe {
+        let waits = admission == Admission::WaitForProbe && !planted::has(Bug::TwoProbes);
+        if allowance.has_breaker && waits {
             return Readiness::Later;
         }
-        let next = self.limiter.next().max(self.rest_until);
+        // The rate is counted on the clock that never jumps; timers are set on the other one.
+        let next = now.after(self.limiter.next().since(moment.steady())).max(self.rest_until);
         if next > now { Readiness::Until(next) } else { Readiness::Ready }
     }
 
@@ -200,7 +215,7 @@ impl Endpoint {
         let due = row.pending.due;
         let since_due = if row.last_attempt_at.is_some_and(|last| last >= due) {
             SinceDue::Tried
-        } else if due < self.held_until {
+        } else if due < self.held_until || planted::has(Bug::ExpireUntried) {
             SinceDue::Held
         } else {
             SinceDue::Untouched
@@ -216,7 +231,8 @@ mod tests {
     #[test]
     fn an_endpoint_without_loaded_deliveries_takes_less_than_400_bytes() {
         // Beside the record: its place in the map, half full at worst, and in the timers.
-        let places = 2 * (size_of::<At>() + size_of::<usize>())
+        let places = 2 * (size_of::<At>() + size_of::<u32>())
+            + size_of::<usize>()
             + 2 * (size_of::<Timestamp>() + size_of::<At>());
         let whole = size_of::<Endpoint>() + places;
         assert!(whole <= 400, "{whole} bytes");

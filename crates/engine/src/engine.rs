@@ -16,11 +16,13 @@ use crate::attempts::Attempts;
 use crate::burying::Step;
 use crate::documents::Documents;
 use crate::effect::Effect;
-use crate::endpoint::{At, Endpoint};
+use crate::endpoint::At;
+use crate::endpoints::Endpoints;
 use crate::event::{Event, Number};
 use crate::leases::Leases;
 use crate::loading::Running;
 use crate::moment::Moment;
+use crate::planted::{self, Bug};
 use crate::requests::Requests;
 use crate::roster::Policies;
 use crate::rosters::Rosters;
@@ -38,7 +40,7 @@ pub struct Engine {
     pub(crate) leases: Leases,
     /// Whether the lease was trusted in the last step.
     pub(crate) trusted: bool,
-    pub(crate) endpoints: BTreeMap<At, Box<Endpoint>>,
+    pub(crate) endpoints: Endpoints,
     pub(crate) attempts: Attempts,
     /// Attempts that still run for endpoints whose partition was lost.
     pub(crate) strays: BTreeMap<At, u32>,
@@ -81,7 +83,7 @@ impl Engine {
             policies: None,
             leases: Leases::default(),
             trusted: false,
-            endpoints: BTreeMap::new(),
+            endpoints: Endpoints::default(),
             attempts: Attempts::default(),
             strays: BTreeMap::new(),
             turns: Turns::default(),
@@ -145,6 +147,7 @@ impl Engine {
             Event::Upkept { step, answer } => self.upkept(step, answer, act),
             Event::Disabled { endpoint } => self.disabled(endpoint, act),
             Event::Requests(answer) => self.requested(answer, act),
+            Event::Asked => self.requests.read_soon(),
             Event::Woken(partitions) => self.walks.wake(partitions),
             Event::Stop => self.stop(act),
             Event::StopNow => self.stop_now(act),
@@ -159,7 +162,7 @@ impl Engine {
 
     /// Tells whether anything may be done for a partition's endpoints.
     pub(crate) fn works_for(&self, partition: Partition) -> bool {
-        self.trusted
+        (self.trusted || planted::has(Bug::IgnoreTrust))
             && self.stopping.is_none()
             && self.policies.is_some()
             && self.leases.get(partition).is_some_and(|held| !held.leaving)

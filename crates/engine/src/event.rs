@@ -95,6 +95,8 @@ pub enum Event {
     },
     /// The answer to [`crate::Effect::ReadRequests`].
     Requests(Result<Vec<Request>, Unanswered>),
+    /// A request was left on this node: it is read at once instead of at the next look.
+    Asked,
     /// Another node says that it committed work for these, or this one lost a hand-over.
     Woken(Vec<Partition>),
     /// Finish what is in flight, settle, release, and then say [`crate::Effect::Stopped`].
@@ -110,4 +112,15 @@ pub enum End {
     Recorded(Box<AttemptRecord>),
     /// Our own code panicked while making it.
     Panicked,
+}
+
+impl End {
+    /// Tells whether the attempt counts for nothing: we stopped it, or failed ourselves.
+    #[must_use]
+    pub fn costs_nothing(&self) -> bool {
+        match self {
+            Self::Recorded(record) => record.outcome == domain::outcome::Outcome::Interrupted,
+            Self::Panicked => true,
+        }
+    }
 }

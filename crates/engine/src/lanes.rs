@@ -79,6 +79,17 @@ pub struct Lanes<Key, Accept, Settle, Upkeep> {
     last_upkeep: Timestamp,
 }
 
+/// One of the three lanes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Messages to accept.
+    Accepts,
+    /// Attempts to settle.
+    Settles,
+    /// Everything else.
+    Upkeep,
+}
+
 /// What goes into one batch.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cut<Accept, Settle, Upkeep> {
@@ -184,6 +195,47 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         Some(Cut { accepts, settles, upkeep })
     }
 
+    /// Cuts the next batch of one lane alone, for stores whose lanes are transactions of their own.
+    pub fn cut_lane(&mut self, lane: Which, now: Timestamp) -> Option<Cut<Accept, Settle, Upkeep>> {
+        let whole = self.limits.batch;
+        let mut cut = Cut { accepts: Vec::new(), settles: Vec::new(), upkeep: Vec::new() };
+        match lane {
+            Which::Accepts => {
+                for (rows, (application, item)) in self.accepts.take(whole) {
+                    self.give_back(application, rows);
+                    cut.accepts.push(item);
+                }
+            }
+            Which::Settles => {
+                cut.settles.extend(self.settles.take(whole).into_iter().map(|(_, item)| item));
+            }
+            Which::Upkeep => cut.upkeep = self.take_upkeep(now),
+        }
+        let empty = cut.accepts.is_empty() && cut.settles.is_empty() && cut.upkeep.is_empty();
+        (!empty).then_some(cut)
+    }
+
+    /// Takes in a settle whatever waits: for a caller that keeps within limits of its own.
+    pub fn append_settle(&mut self, weight: Weight, item: Settle) {
+        self.settles.push(weight, item);
+    }
+
+    /// Takes in a step of upkeep whatever waits: for a caller that keeps within limits of its own.
+    pub fn append_upkeep(&mut self, rows: u32, item: Upkeep) {
+        self.upkeep.push_back((rows, item));
+    }
+
+    /// Takes a settle back whose batch failed, ahead of all others: it was here before. There is
+    /// always room for it, because there was when it came.
+    pub fn restore_settle(&mut self, weight: Weight, item: Settle) {
+        self.settles.push_front(weight, item);
+    }
+
+    /// Takes a step of upkeep back whose batch failed.
+    pub fn restore_upkeep(&mut self, rows: u32, item: Upkeep) {
+        self.upkeep.push_front((rows, item));
+    }
+
     fn take_upkeep(&mut self, now: Timestamp) -> Vec<Upkeep> {
         let (mut steps, mut rows) = (Vec::new(), 0_u32);
         while let Some((weight, _)) = self.upkeep.front() {
@@ -232,6 +284,12 @@ impl<T> Lane<T> {
         self.held.rows = self.held.rows.saturating_add(weight.rows);
         self.held.bytes = self.held.bytes.saturating_add(weight.bytes);
         self.queue.push_back((weight, item));
+    }
+
+    fn push_front(&mut self, weight: Weight, item: T) {
+        self.held.rows = self.held.rows.saturating_add(weight.rows);
+        self.held.bytes = self.held.bytes.saturating_add(weight.bytes);
+        self.queue.push_front((weight, item));
     }
 
     /// Takes the oldest items that fit, and at least one.

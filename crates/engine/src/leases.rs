@@ -10,6 +10,8 @@ use domain::partition::{PARTITIONS, Partition};
 use store::keys::{Epoch, Lease};
 use store::queue::Renewal;
 
+use crate::planted::{self, Bug};
+
 /// The most renewals that may be on their way at once; a slow store gets no more of them.
 const RENEWALS: u32 = 4;
 
@@ -20,6 +22,9 @@ pub(crate) struct Held {
     pub(crate) epoch: Epoch,
     /// Since when, on the clock that never jumps.
     pub(crate) since: Duration,
+    /// When the question was asked that brought it. Between it and its answer the lease may have
+    /// run out already, so a renewal that was asked for later and does not know it counts.
+    pub(crate) asked: Duration,
     /// Whether a walk that began after the take-over has answered.
     pub(crate) surveyed: bool,
     /// Whether it is being given back: nothing is started any more.
@@ -34,7 +39,9 @@ pub(crate) struct Held {
 /// The partitions of this node.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    held: BTreeMap<Partition, Held>,
+    /// By the number of the partition; empty until the first one is held.
+    held: Vec<Option<Held>>,
+    leaving: bool,
     /// The last epoch under which each partition was given back.
     given_back: BTreeMap<Partition, Epoch>,
     /// When the newest renewal that was answered had been asked for.
@@ -42,7 +49,8 @@ pub(crate) struct Leases {
     others: u32,
     renewing: u32,
     next_renewal: Duration,
-    pub(crate) taking: bool,
+    /// When partitions were asked for, while there is no answer.
+    pub(crate) taking: Option<Duration>,
     /// Leases on their way back; one question at a time.
     pub(crate) releasing: Vec<Lease>,
 }
@@ -89,6 +97,11 @@ impl Leases {
         self.renewed.map(|asked| asked.saturating_add(trusted))
     }
 
+    /// Tells whether a renewal was answered that had been asked for after a moment.
+    pub(crate) fn was_renewed_since(&self, moment: Duration) -> bool {
+        self.renewed.is_some_and(|asked| asked > moment)
+    }
+
     /// Takes in a renewal. One that was asked for before another that has answered says nothing.
     pub(crate) fn renewed(&mut self, asked_at: Duration, renewal: &Renewal) -> Changes {
         if self.renewed.is_some_and(|newest| asked_at < newest) {
@@ -99,17 +112,17 @@ impl Leases {
         let owned: BTreeMap<Partition, Epoch> =
             renewal.owned.iter().map(|lease| (lease.partition, lease.epoch)).collect();
         let mut changes = Changes::default();
-        for (partition, held) in &self.held {
-            let current = owned.get(partition);
+        for (partition, held) in self.all() {
+            let current = owned.get(&partition);
             // A question from before the take-over could not know of it.
             let silent = current.is_none_or(|epoch| *epoch < held.epoch);
-            if current != Some(&held.epoch) && !(silent && asked_at <= held.since) {
-                changes.lost.push(*partition);
+            if current != Some(&held.epoch) && !(silent && asked_at <= held.asked) {
+                changes.lost.push(partition);
             }
         }
         for (partition, epoch) in owned {
             let lease = Lease { partition, epoch };
-            if self.held.get(&partition).is_some_and(|held| held.epoch >= epoch) {
+            if self.get(partition).is_some_and(|held| held.epoch >= epoch) {
                 continue;
             }
             if self.given_back.get(&partition).is_some_and(|last| *last >= epoch) {
@@ -122,59 +135,62 @@ impl Leases {
     }
 
     /// Takes a partition in. An epoch that is not newer than what is known changes nothing.
-    pub(crate) fn hold(&mut self, lease: Lease, now: Duration) -> bool {
+    pub(crate) fn hold(&mut self, lease: Lease, asked: Duration, now: Duration) -> bool {
         let Lease { partition, epoch } = lease;
-        let known = self.held.get(&partition).map(|held| held.epoch);
+        let known = self.get(partition).map(|held| held.epoch);
         let given_back = self.given_back.get(&partition).copied();
         if known.max(given_back).is_some_and(|newest| newest >= epoch) {
             return false;
         }
-        let held =
-            Held { epoch, since: now, surveyed: false, leaving: false, busy: 0, answered: now };
-        self.held.insert(partition, held);
+        let (since, answered) = (now, now);
+        let held = Held { epoch, since, asked, surveyed: false, leaving: false, busy: 0, answered };
+        self.held.resize(usize::from(PARTITIONS), None);
+        if let Some(place) = self.held.get_mut(usize::from(partition.number())) {
+            *place = Some(held);
+        }
         true
     }
 
     /// Lets a partition go that another node has.
     pub(crate) fn lose(&mut self, partition: Partition) -> bool {
-        self.held.remove(&partition).is_some()
+        self.remove(partition).is_some()
     }
 
     /// Lets a partition go that is given back; its epoch is never believed in again.
     pub(crate) fn give_back(&mut self, partition: Partition) -> Option<Lease> {
-        let held = self.held.remove(&partition)?;
+        let held = self.remove(partition)?;
         self.given_back.insert(partition, held.epoch);
         Some(Lease { partition, epoch: held.epoch })
     }
 
     /// Returns what is known about a partition that is held.
     pub(crate) fn get(&self, partition: Partition) -> Option<&Held> {
-        self.held.get(&partition)
+        self.held.get(usize::from(partition.number()))?.as_ref()
     }
 
     /// The same, to be changed.
     pub(crate) fn get_mut(&mut self, partition: Partition) -> Option<&mut Held> {
-        self.held.get_mut(&partition)
+        self.held.get_mut(usize::from(partition.number()))?.as_mut()
     }
 
     /// Returns the lease on a partition.
     pub(crate) fn lease(&self, partition: Partition) -> Option<Lease> {
-        self.held.get(&partition).map(|held| Lease { partition, epoch: held.epoch })
+        self.get(partition).map(|held| Lease { partition, epoch: held.epoch })
     }
 
     /// Returns the partitions that are held and not on their way out.
     pub(crate) fn staying(&self) -> Vec<Partition> {
-        self.held.iter().filter(|(_, held)| !held.leaving).map(|(key, _)| *key).collect()
+        self.all().filter(|(_, held)| !held.leaving).map(|(partition, _)| partition).collect()
     }
 
     /// Tells whether no partition is held.
     pub(crate) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.all().next().is_none()
     }
 
     /// Tells whether a partition is on its way out.
     pub(crate) fn any_leaving(&self) -> bool {
-        self.held.values().any(|held| held.leaving)
+        self.leaving
     }
 
     /// Returns how many partitions each node should have, as far as this one knows.
@@ -186,30 +202,44 @@ impl Leases {
 
     /// Returns how many partitions to take, if there are too few.
     pub(crate) fn wanted(&self, most: u8) -> Option<u8> {
-        let missing = self.share(most).saturating_sub(self.held.len());
+        let missing = self.share(most).saturating_sub(self.all().count());
         u8::try_from(missing).ok().filter(|missing| *missing > 0)
     }
 
     /// Marks partitions beyond this node's share, if there is more than one of them.
     pub(crate) fn mark_leaving(&mut self, most: u8) {
         let share = self.share(most);
-        let staying = self.held.values().filter(|held| !held.leaving).count();
+        let staying = self.all().filter(|(_, held)| !held.leaving).count();
         if staying <= share.saturating_add(1) {
             return;
         }
-        let staying_ones = self.held.values_mut().rev().filter(|held| !held.leaving);
+        self.leaving = true;
+        let staying_ones = self.held.iter_mut().rev().flatten().filter(|held| !held.leaving);
         staying_ones.take(staying - share).for_each(|held| held.leaving = true);
     }
 
     /// Marks everything.
     pub(crate) fn mark_all_leaving(&mut self) {
-        self.held.values_mut().for_each(|held| held.leaving = true);
+        self.leaving = true;
+        self.held.iter_mut().flatten().for_each(|held| held.leaving = true);
     }
 
     /// Returns the partitions that can be given back now.
     pub(crate) fn drained(&self) -> Vec<Partition> {
-        let drained = self.held.iter().filter(|(_, held)| held.leaving && held.busy == 0);
-        drained.map(|(partition, _)| *partition).collect()
+        let drained = self.all().filter(|(_, held)| {
+            held.leaving && (held.busy == 0 || planted::has(Bug::ReleaseUndrained))
+        });
+        drained.map(|(partition, _)| partition).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = (Partition, &Held)> {
+        Partition::all().zip(&self.held).filter_map(|(key, held)| Some((key, held.as_ref()?)))
+    }
+
+    fn remove(&mut self, partition: Partition) -> Option<Held> {
+        let held = self.held.get_mut(usize::from(partition.number()))?.take();
+        self.leaving = self.held.iter().flatten().any(|held| held.leaving);
+        held
     }
 }
 

@@ -9,6 +9,11 @@
 //! - [`moment`], [`settings`]: the time, and the limits
 //! - [`roster`]: an application's endpoints, read once and shared; fanning a message out
 //! - [`lanes`]: group commit, what goes into the next batch
+//! - [`Engine`]: the machine. What it keeps: `leases`, `endpoint`, `endpoints`, `window`, `horizon`,
+//!   `attempts`, `turns`, `rosters`, `documents`, `timers`. What it does, a verb each: `owning`,
+//!   `walking`, `looking`, `loading`, `starting`, `ending`, `settling`, `burying`, `requests`,
+//!   `stopping`
+//! - [`planted`]: mistakes for the simulator to find
 
 pub mod announcement;
 mod attempts;
@@ -17,6 +22,7 @@ mod documents;
 pub mod effect;
 mod ending;
 mod endpoint;
+mod endpoints;
 mod engine;
 pub mod event;
 mod horizon;
@@ -26,6 +32,7 @@ mod loading;
 mod looking;
 pub mod moment;
 mod owning;
+pub mod planted;
 mod requests;
 pub mod roster;
 mod rosters;

@@ -135,9 +135,12 @@ impl Engine {
     ) {
         for delivery in deliveries {
             let Some(held) = self.leases.get(delivery.partition) else { continue };
+            if self.requests.was_cancelled(&delivery.key) {
+                continue;
+            }
             let surveyed = held.surveyed;
             let at = (delivery.key.application, delivery.key.endpoint);
-            if !self.endpoints.contains_key(&at) {
+            if !self.endpoints.contains(&at) {
                 // Before the first walk the store may hold more than this node was handed.
                 let horizon = (!surveyed).then(|| Horizon::unknown(delivery.pending.due));
                 self.remember(at, delivery.partition, horizon, act);

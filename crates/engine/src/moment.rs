@@ -16,6 +16,12 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// Returns the clock that never jumps as a timestamp, for limits that count on it.
+    #[must_use]
+    pub fn steady(self) -> Timestamp {
+        Timestamp::EPOCH.after(self.elapsed)
+    }
+
     /// Returns when, on the clock that never jumps, a moment of the rows' timeline is reached; now
     /// if it has passed.
     #[must_use]

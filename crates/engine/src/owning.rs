@@ -11,6 +11,7 @@ use crate::effect::Effect;
 use crate::endpoint::At;
 use crate::engine::{Act, Engine};
 use crate::event::Unanswered;
+use crate::planted::{self, Bug};
 
 impl Engine {
     /// Notices when the lease has not been renewed for too long: whatever is in flight is stopped,
@@ -45,24 +46,30 @@ impl Engine {
             self.release([changes.found, changes.stuck].concat(), act);
             return;
         }
-        self.take_over(changes.found, act);
+        self.take_over(changes.found, asked_at, act);
         self.release(changes.stuck, act);
         self.leases.mark_leaving(self.settings.partitions);
         let wanted = self.leases.wanted(self.settings.partitions);
-        if let Some(most) = wanted.filter(|_| self.trusted && !self.leases.taking) {
-            self.leases.taking = true;
+        if let Some(most) = wanted.filter(|_| self.trusted && self.leases.taking.is_none()) {
+            self.leases.taking = Some(act.now.elapsed);
             act.effects.push(Effect::Take { most });
         }
     }
 
     pub(crate) fn taken(&mut self, answer: Result<Vec<Lease>, Unanswered>, act: &mut Act<'_>) {
-        self.leases.taking = false;
+        let asked_at = self.leases.taking.take().unwrap_or_default();
         // What an unanswered question took shows in the next renewal.
         let Ok(leases) = answer else { return };
         if self.stopping.is_some() {
-            self.release(leases, act);
+            // One that a renewal brought before may be busy; it goes when it has drained.
+            let is_held = |lease: &Lease| self.leases.lease(lease.partition) == Some(*lease);
+            let unknown = leases.into_iter().filter(|lease| !is_held(lease)).collect();
+            self.release(unknown, act);
+        } else if self.leases.was_renewed_since(asked_at) {
+            // The answer is older than what is known: the next renewal tells what is ours.
+            self.leases.renew_at(act.now.elapsed);
         } else {
-            self.take_over(leases, act);
+            self.take_over(leases, asked_at, act);
         }
     }
 
@@ -76,14 +83,14 @@ impl Engine {
         // Otherwise what is still ours shows in the next renewal and is given back again.
     }
 
-    fn take_over(&mut self, leases: Vec<Lease>, act: &mut Act<'_>) {
+    fn take_over(&mut self, leases: Vec<Lease>, asked_at: Duration, act: &mut Act<'_>) {
         let mut took = Vec::new();
         for lease in leases {
             let known = self.leases.lease(lease.partition);
             if known.is_some_and(|known| known.epoch < lease.epoch) {
                 self.lose(&[lease.partition], act);
             }
-            if self.leases.hold(lease, act.now.elapsed) {
+            if self.leases.hold(lease, asked_at, act.now.elapsed) {
                 took.push(lease.partition);
             }
         }
@@ -126,12 +133,15 @@ impl Engine {
                 act.effects.push(Effect::Abort(number));
             }
         }
-        let theirs = self.endpoints.iter().filter(|(_, one)| partitions.contains(&one.partition));
-        let theirs: Vec<At> = theirs.map(|(at, _)| *at).collect();
-        theirs.into_iter().for_each(|at| self.forget(at));
+        let partition = |at: &At| self.endpoints.get(at).map(|one| one.partition);
+        let is_theirs = |at: &At| partition(at).is_some_and(|one| partitions.contains(&one));
+        let theirs: Vec<At> = self.endpoints.keys().filter(is_theirs).collect();
+        if !planted::has(Bug::KeepLostWindows) {
+            theirs.into_iter().for_each(|at| self.forget(at));
+        }
         let endpoints = &self.endpoints;
-        self.turns.retain(|at| endpoints.contains_key(at));
-        self.load_queue.retain(|at| endpoints.contains_key(at));
+        self.turns.retain(|at| endpoints.contains(at));
+        self.load_queue.retain(|at| endpoints.contains(at));
         act.announce(Announcement::Lost(partitions));
     }
 

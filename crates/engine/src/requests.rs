@@ -18,8 +18,8 @@ use crate::horizon::Horizon;
 
 /// The most requests that are acted on in one step; the others come with the next reading.
 const AT_ONCE: usize = 1_024;
-/// The most deliveries that are remembered as hurried.
-const HURRIED: usize = 4_096;
+/// The most deliveries that are remembered as hurried, and as cancelled.
+const REMEMBERED: usize = 4_096;
 
 /// What was asked for, and what has been done about it.
 #[derive(Debug, Default)]
@@ -30,12 +30,19 @@ pub(crate) struct Requests {
     acted: BTreeMap<i64, Option<Duration>>,
     /// Deliveries whose next attempt a person asked for.
     hurried: BTreeSet<DeliveryKey>,
+    /// Deliveries that were cancelled: their hand-over may still be on its way.
+    cancelled: BTreeSet<DeliveryKey>,
 }
 
 impl Requests {
     /// Returns when they are read next, unless that is on its way.
     pub(crate) fn next(&self) -> Option<Duration> {
         self.reading.is_none().then_some(self.next)
+    }
+
+    /// Has them read as soon as a reading that is on its way has answered.
+    pub(crate) fn read_soon(&mut self) {
+        self.next = Duration::ZERO;
     }
 
     /// Takes in that requests are removed from the store.
@@ -53,10 +60,22 @@ impl Requests {
     }
 
     fn hurry(&mut self, key: DeliveryKey) {
-        if self.hurried.len() >= HURRIED {
+        if self.hurried.len() >= REMEMBERED {
             self.hurried.pop_first();
         }
         self.hurried.insert(key);
+    }
+
+    /// Tells whether a delivery was cancelled before it was handed over.
+    pub(crate) fn was_cancelled(&self, key: &DeliveryKey) -> bool {
+        !self.cancelled.is_empty() && self.cancelled.contains(key)
+    }
+
+    fn cancel(&mut self, key: DeliveryKey) {
+        if self.cancelled.len() >= REMEMBERED {
+            self.cancelled.pop_first();
+        }
+        self.cancelled.insert(key);
     }
 }
 
@@ -105,7 +124,7 @@ impl Engine {
         let (application, endpoint) = at;
         match request.kind {
             RequestKind::ResetBreaker => {
-                if !self.endpoints.contains_key(&at) {
+                if !self.endpoints.contains(&at) {
                     self.remember(at, request.partition, None, act);
                 }
                 self.reset_breaker(at, act);
@@ -127,6 +146,7 @@ impl Engine {
                 }
             }
             RequestKind::Cancel(message) => {
+                self.requests.cancel(DeliveryKey { application, endpoint, message });
                 if let Some(record) = self.endpoints.get_mut(&at) {
                     record.window.cancel(message);
                     // It may have been the head of a sequence, or what the horizon was set to.

@@ -135,17 +135,19 @@ impl Roster {
             let filter = member.filter.as_ref();
             filter.is_some_and(|filter| filter.matches(facts.event_type, facts.channels))
         };
-        let deliver = |member: &Arc<Member>| {
-            let state = match member.view.endpoint.state.reception() {
-                Reception::None => return None,
-                Reception::Dead(cause) => FirstState::Dead(cause),
-                Reception::Pending => FirstState::Pending(self.first(member, facts, policies)),
-            };
-            let endpoint = &member.view.endpoint;
-            let (partition, order) = (endpoint.partition, endpoint.order);
-            Some(NewDelivery { endpoint: endpoint.key, partition, order, state })
-        };
+        let deliver = |member: &Arc<Member>| self.delivery(member, facts, policies);
         self.members.iter().filter(fits).filter_map(deliver).collect()
+    }
+
+    /// Makes a delivery for one endpoint, whatever its filter says; none if it is not there.
+    #[must_use]
+    pub fn fan_out_to(
+        &self,
+        only: EndpointKey,
+        facts: &Facts<'_>,
+        policies: &Policies,
+    ) -> Option<NewDelivery> {
+        self.member(only).and_then(|member| self.delivery(member, facts, policies))
     }
 
     /// Returns the policy that applies to a delivery: the nearest one, from the message outwards.
@@ -162,6 +164,22 @@ impl Roster {
             .or_else(|| policies.event_types.get(event_type))
             .or(self.policy.as_ref())
             .unwrap_or(&policies.server.policy)
+    }
+
+    fn delivery(
+        &self,
+        member: &Member,
+        facts: &Facts<'_>,
+        policies: &Policies,
+    ) -> Option<NewDelivery> {
+        let state = match member.view.endpoint.state.reception() {
+            Reception::None => return None,
+            Reception::Dead(cause) => FirstState::Dead(cause),
+            Reception::Pending => FirstState::Pending(self.first(member, facts, policies)),
+        };
+        let endpoint = &member.view.endpoint;
+        let (partition, order) = (endpoint.partition, endpoint.order);
+        Some(NewDelivery { endpoint: endpoint.key, partition, order, state })
     }
 
     fn first(&self, member: &Member, facts: &Facts<'_>, policies: &Policies) -> Pending {

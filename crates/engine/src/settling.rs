@@ -7,6 +7,7 @@ use crate::attempts::Stage;
 use crate::engine::{Act, Engine};
 use crate::event::Number;
 use crate::horizon::{Horizon, is_fifo};
+use crate::planted::{self, Bug};
 
 impl Engine {
     pub(crate) fn settled(&mut self, number: Number, answer: Settled, act: &mut Act<'_>) {
@@ -43,6 +44,9 @@ impl Engine {
                     window.wait_again(delivery, room);
                 }
             }
+            (Settled::LeftAlone, _) if planted::has(Bug::SendCancelledAgain) => {
+                window.wait_again(delivery, room);
+            }
             (Settled::Applied { turn: Some(_) }, NextState::Delivered | NextState::Dead(_))
             | (Settled::LeftAlone, _) => {
                 // It may be pending again: replayed since, or settled by somebody else.
@@ -51,6 +55,11 @@ impl Engine {
             }
             (Settled::Applied { turn: None } | Settled::Missing | Settled::Fenced, _) => {
                 window.settled(key.message);
+            }
+            (Settled::Refused, _) => {
+                // It was sent and cannot be recorded; sending it again would go on for ever.
+                window.wait_again(delivery, room);
+                self.bury_poison(key, act);
             }
         }
         self.look(at, act);

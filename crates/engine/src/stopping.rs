@@ -55,7 +55,7 @@ impl Engine {
 
     pub(crate) fn finish_stopping(&mut self, act: &mut Act<'_>) {
         let over = self.leases.is_empty()
-            && !self.leases.taking
+            && self.leases.taking.is_none()
             && self.leases.releasing.is_empty()
             && self.attempts.is_empty()
             && self.steps.is_empty();

@@ -131,19 +131,21 @@ impl Engine {
     ) {
         let answered = self.leases.get(partition).map_or(act.now.elapsed, |held| held.answered);
         let window = Window::new(horizon, answered);
-        self.endpoints.insert(at, Box::new(Endpoint::new(partition, window, act.now)));
+        self.endpoints.insert(at, Endpoint::new(partition, window, act.now));
     }
 
     /// Forgets endpoints that have had nothing to do for a while, and rosters nobody needs.
     fn sweep(&mut self, now: Duration) {
         let mut idle: Vec<At> = Vec::new();
-        for (at, endpoint) in &mut self.endpoints {
+        let all: Vec<At> = self.endpoints.keys().collect();
+        for at in all {
+            let Some(endpoint) = self.endpoints.get_mut(&at) else { continue };
             if now >= endpoint.window.answered().saturating_add(LATE) {
                 endpoint.window.forget_what_came();
             }
             let last = endpoint.ended.unwrap_or(endpoint.created);
             if endpoint.is_idle() && now >= last.saturating_add(IDLE_KEPT) {
-                idle.push(*at);
+                idle.push(at);
             }
         }
         for at in idle {
@@ -158,7 +160,7 @@ impl Engine {
         let endpoints = &self.endpoints;
         self.rosters.prune(self.settings.rosters, |application| {
             let from = (application, EndpointKey(i64::MIN));
-            endpoints.range(from..).next().is_some_and(|(at, _)| at.0 == application)
+            endpoints.range(from..).next().is_some_and(|at| at.0 == application)
         });
     }
 }

@@ -1,26 +1,73 @@
 //! The committer: carries waiting work to the store, batch by batch.
 //!
-//! Whoever wants something written hands it in and waits for its own answer. One task cuts what
-//! has gathered into a batch, commits it, and answers everybody in it; meanwhile the next batch
-//! gathers. What belongs into a batch is decided by [`engine::lanes`].
+//! Whoever wants something written hands it in and waits for its own answer. A task cuts what has
+//! gathered into a batch, commits it, and answers everybody in it; meanwhile the next batch
+//! gathers. What belongs into a batch is decided by [`engine::lanes`]. A store whose lanes are
+//! transactions of their own gets one such task for each.
 //!
-//! An answer means "on disk". If the store fails, everybody in the batch gets its error: whether to
-//! try again is theirs to say, and trying again is safe.
+//! An answer means "on disk". If the store fails, callers get its error and may try again. What
+//! the node's core handed in is repeated until it is answered: the core has nobody to give an error
+//! to, and a settle that were dropped would be an attempt made twice.
+
+mod run;
+mod weight;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::time::Timestamp;
-use engine::lanes::{Crowded, Cut, Lanes, Limits, Weight};
+use engine::Number;
+use engine::lanes::{Crowded, Lanes, Limits, Which};
 use store::keys::ApplicationKey;
-use store::queue::{Accept, Accepted, Batch, Committed, Done, Queue, Settle, Settled, Upkeep};
+use store::queue::{Accept, Accepted, Done, Queue, Settle, Settled, Upkeep};
 use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
 
+use self::weight::{rows_of_upkeep, weight_of_accept, weight_of_settle};
 use crate::clock::Clock;
 
 /// A handle on the committer. Clones share it.
 #[derive(Clone)]
 pub struct Committer {
     shared: Arc<Shared>,
+}
+
+/// How a committer is started.
+pub struct Settings {
+    /// Where to.
+    pub queue: Arc<dyn Queue>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The limits of lanes and batches.
+    pub limits: Limits,
+    /// Whether the store writes the lanes in one transaction.
+    pub transactions: Transactions,
+    /// Who is told what was committed.
+    pub listener: Arc<dyn Listener>,
+}
+
+/// How a store writes the lanes of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transactions {
+    /// All in one, as SQLite does: one fsync for everything that waits.
+    Together,
+    /// Each in its own, as PostgreSQL does: none waits for another.
+    Apart,
+}
+
+/// Hears of what was committed, before the callers do.
+pub trait Listener: Send + Sync {
+    /// These messages are on disk, or were refused; their commit was issued at that moment.
+    fn accepted(&self, issued_at: Timestamp, accepts: Vec<Accept>, answers: &[Accepted]);
+    /// These settles and steps of upkeep of the node's core were answered.
+    fn answered(&self, settles: Vec<(Number, Settled)>, upkeep: Vec<(Number, Done)>);
+}
+
+/// Nobody listens.
+pub struct Nobody;
+
+impl Listener for Nobody {
+    fn accepted(&self, _: Timestamp, _: Vec<Accept>, _: &[Accepted]) {}
+    fn answered(&self, _: Vec<(Number, Settled)>, _: Vec<(Number, Done)>) {}
 }
 
 /// Why something was not written.
@@ -37,10 +84,17 @@ pub enum Rejected {
     Closed,
 }
 
-/// An item on its way, with the caller who waits for its answer.
+/// An item on its way, and who gets its answer.
 struct Ticket<Item, Answer> {
     item: Item,
-    reply: oneshot::Sender<Result<Answer, Rejected>>,
+    reply: Reply<Answer>,
+}
+
+enum Reply<Answer> {
+    /// Somebody who waits.
+    Caller(oneshot::Sender<Result<Answer, Rejected>>),
+    /// The node's core, under a number.
+    Core(Number),
 }
 
 type AcceptTicket = Ticket<Accept, Accepted>;
@@ -50,8 +104,9 @@ type Waiting = Lanes<ApplicationKey, AcceptTicket, SettleTicket, UpkeepTicket>;
 
 struct Shared {
     state: Mutex<State>,
-    wake: Notify,
-    clock: Arc<dyn Clock>,
+    /// One for each lane; with all lanes in one transaction only the first is used.
+    wakes: [Notify; 3],
+    settings: Settings,
 }
 
 struct State {
@@ -71,15 +126,12 @@ pub struct Counts {
 impl Committer {
     /// Starts a committer on a store. The returned task ends when the committer is closed and
     /// everything that was waiting has been answered, and tells what it did.
-    pub fn start(
-        queue: Arc<dyn Queue>,
-        clock: Arc<dyn Clock>,
-        limits: Limits,
-    ) -> (Self, tokio::task::JoinHandle<Counts>) {
-        let lanes = Lanes::new(limits, clock.now());
+    #[must_use]
+    pub fn start(settings: Settings) -> (Self, JoinHandle<Counts>) {
+        let lanes = Lanes::new(settings.limits, settings.clock.now());
         let state = Mutex::new(State { lanes, closed: false });
-        let shared = Arc::new(Shared { state, wake: Notify::new(), clock });
-        let task = tokio::spawn(run(Arc::clone(&shared), queue));
+        let shared = Arc::new(Shared { state, wakes: Default::default(), settings });
+        let task = tokio::spawn(run::all(Arc::clone(&shared)));
         (Self { shared }, task)
     }
 
@@ -92,7 +144,7 @@ impl Committer {
         let offer = |lanes: &mut Waiting, ticket| {
             lanes.offer_accept(application, weight, ticket).map_err(|full| full.what)
         };
-        self.hand_in(accept, offer).await
+        self.hand_in(Which::Accepts, accept, offer).await
     }
 
     /// Settles an attempt: returns when it is on disk.
@@ -104,7 +156,7 @@ impl Committer {
         let offer = |lanes: &mut Waiting, ticket| {
             lanes.offer_settle(weight, ticket).map_err(|full| full.what)
         };
-        self.hand_in(settle, offer).await
+        self.hand_in(Which::Settles, settle, offer).await
     }
 
     /// Does a step of upkeep: returns when it is on disk.
@@ -116,17 +168,40 @@ impl Committer {
         let offer = |lanes: &mut Waiting, ticket| {
             lanes.offer_upkeep(rows, ticket).map_err(|full| full.what)
         };
-        self.hand_in(upkeep, offer).await
+        self.hand_in(Which::Upkeep, upkeep, offer).await
     }
 
-    /// Takes in nothing more. What waits is still committed.
+    /// Takes in what the node's core wants written; the listener hears the answers. The core keeps
+    /// within limits of its own, far below the lanes', so that there is always room.
+    pub fn take_in(
+        &self,
+        settles: impl IntoIterator<Item = (Number, Settle)>,
+        upkeep: impl IntoIterator<Item = (Number, Upkeep)>,
+    ) {
+        let mut state = self.shared.lock();
+        for (number, item) in settles {
+            let weight = weight_of_settle(&item);
+            let ticket = Ticket { item, reply: Reply::Core(number) };
+            state.lanes.append_settle(weight, ticket);
+        }
+        for (number, item) in upkeep {
+            let rows = rows_of_upkeep(&item);
+            state.lanes.append_upkeep(rows, Ticket { item, reply: Reply::Core(number) });
+        }
+        drop(state);
+        self.shared.wake(Which::Settles);
+        self.shared.wake(Which::Upkeep);
+    }
+
+    /// Takes in nothing more from callers. What waits is still committed.
     pub fn close(&self) {
         self.shared.lock().closed = true;
-        self.shared.wake.notify_one();
+        self.shared.wakes.iter().for_each(Notify::notify_one);
     }
 
     async fn hand_in<Item, Answer>(
         &self,
+        lane: Which,
         item: Item,
         offer: impl FnOnce(&mut Waiting, Ticket<Item, Answer>) -> Result<(), Crowded>,
     ) -> Result<Answer, Rejected> {
@@ -136,9 +211,10 @@ impl Committer {
             if state.closed {
                 return Err(Rejected::Closed);
             }
-            offer(&mut state.lanes, Ticket { item, reply }).map_err(Rejected::Crowded)?;
+            let ticket = Ticket { item, reply: Reply::Caller(reply) };
+            offer(&mut state.lanes, ticket).map_err(Rejected::Crowded)?;
         }
-        self.shared.wake.notify_one();
+        self.shared.wake(lane);
         // The task drops a reply unanswered only if it was torn down with the runtime.
         answer.await.unwrap_or(Err(Rejected::Closed))
     }
@@ -151,98 +227,18 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn cut(&self, now: Timestamp) -> Next {
-        let mut state = self.lock();
-        match state.lanes.cut(now) {
-            Some(cut) => Next::Batch(cut),
-            None if state.closed => Next::End,
-            None => Next::Wait,
+    fn wake(&self, lane: Which) {
+        self.notify_of(lane).notify_one();
+    }
+
+    fn notify_of(&self, lane: Which) -> &Notify {
+        let [first, settles, upkeep] = &self.wakes;
+        match (self.settings.transactions, lane) {
+            (Transactions::Together, _) | (Transactions::Apart, Which::Accepts) => first,
+            (Transactions::Apart, Which::Settles) => settles,
+            (Transactions::Apart, Which::Upkeep) => upkeep,
         }
     }
-}
-
-enum Next {
-    Batch(Cut<AcceptTicket, SettleTicket, UpkeepTicket>),
-    Wait,
-    End,
-}
-
-async fn run(shared: Arc<Shared>, queue: Arc<dyn Queue>) -> Counts {
-    let mut counts = Counts::default();
-    loop {
-        match shared.cut(shared.clock.now()) {
-            Next::End => return counts,
-            Next::Wait => shared.wake.notified().await,
-            Next::Batch(cut) => {
-                let items = cut.accepts.len() + cut.settles.len() + cut.upkeep.len();
-                counts.batches += 1;
-                counts.items += u64::try_from(items).unwrap_or(u64::MAX);
-                commit(queue.as_ref(), cut).await;
-            }
-        }
-    }
-}
-
-async fn commit(queue: &dyn Queue, cut: Cut<AcceptTicket, SettleTicket, UpkeepTicket>) {
-    let (accepts, accept_replies) = parted(cut.accepts);
-    let (settles, settle_replies) = parted(cut.settles);
-    let (upkeep, upkeep_replies) = parted(cut.upkeep);
-    match queue.commit(Batch { accepts, settles, upkeep }).await {
-        Ok(Committed { accepts, settles, upkeep }) => {
-            answer(accept_replies, accepts);
-            answer(settle_replies, settles);
-            answer(upkeep_replies, upkeep);
-        }
-        Err(error) => {
-            let error = Arc::new(error);
-            refuse(accept_replies, &error);
-            refuse(settle_replies, &error);
-            refuse(upkeep_replies, &error);
-        }
-    }
-}
-
-type Reply<Answer> = oneshot::Sender<Result<Answer, Rejected>>;
-
-fn parted<Item, Answer>(tickets: Vec<Ticket<Item, Answer>>) -> (Vec<Item>, Vec<Reply<Answer>>) {
-    tickets.into_iter().map(|ticket| (ticket.item, ticket.reply)).unzip()
-}
-
-fn answer<Answer>(replies: Vec<Reply<Answer>>, answers: Vec<Answer>) {
-    for (reply, answer) in replies.into_iter().zip(answers) {
-        // A caller that stopped waiting has lost its answer, not its item.
-        let _ = reply.send(Ok(answer));
-    }
-}
-
-fn refuse<Answer>(replies: Vec<Reply<Answer>>, error: &Arc<store::Error>) {
-    for reply in replies {
-        let _ = reply.send(Err(Rejected::Store(Arc::clone(error))));
-    }
-}
-
-fn weight_of_accept(accept: &Accept) -> Weight {
-    let deliveries = u32::try_from(accept.deliveries.len()).unwrap_or(u32::MAX);
-    let own = 2 + u32::from(accept.idempotency.is_some());
-    let bytes = u64::try_from(accept.message.payload.len()).unwrap_or(u64::MAX);
-    Weight { rows: deliveries.saturating_mul(2).saturating_add(own), bytes: bytes + 256 }
-}
-
-fn weight_of_settle(settle: &Settle) -> Weight {
-    let kept = u64::try_from(settle.attempt.response_body.len()).unwrap_or(u64::MAX);
-    Weight { rows: 3, bytes: kept + 512 }
-}
-
-fn rows_of_upkeep(upkeep: &Upkeep) -> u32 {
-    let rows = match upkeep {
-        Upkeep::Bury(bury) => bury.messages.len(),
-        Upkeep::Replay(replay) => replay.deliveries.len(),
-        Upkeep::Consume { requests, .. } => requests.len(),
-        Upkeep::RollUp(rollups) => rollups.len(),
-        Upkeep::Run { .. } | Upkeep::Ask(_) => 1,
-        Upkeep::Prune { most, .. } => return *most,
-    };
-    u32::try_from(rows).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

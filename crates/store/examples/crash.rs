@@ -3,9 +3,13 @@
 //!
 //! ```text
 //! cargo run --release -p redial-store --example crash -- --cycles 200
+//! scripts/with-postgres cargo run --release -p redial-store --example crash -- \
+//!     --store postgres --cycles 100
 //! ```
 //!
-//! `--seed 7` decides when each child is killed; `--place DIRECTORY` keeps the store. The summary
+//! `--seed 7` decides when each child is killed; `--place DIRECTORY` keeps the store. With
+//! PostgreSQL the place is a URL, by default that of the script's server, and every second cycle
+//! restarts that server at once (`pg_ctl restart -m immediate`). The summary
 //! goes to stdout; the exit code is 1 if anything was lost or is not as it can be, 2 for a command
 //! line that cannot be understood.
 
@@ -21,11 +25,11 @@ use domain::time::Timestamp;
 use store::conformance::Handle;
 use store::sqlite::{Settings, Sqlite};
 use store::{Answer, Error};
-use work::{Backend, Cycles, work_until_killed};
+use work::{Backend, Cycles, POSTGRES, work_until_killed};
 
 /// The stores that can be killed, by the word for `--store`.
-const BACKENDS: [(&str, Backend); 1] =
-    [("sqlite", Backend { open: open_sqlite, inspect: inspect_sqlite })];
+const BACKENDS: [(&str, Backend); 2] =
+    [("sqlite", Backend { open: open_sqlite, inspect: inspect_sqlite }), ("postgres", POSTGRES)];
 
 /// What the command line says.
 struct Arguments {
@@ -42,7 +46,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(text) => {
             say(&format!(
-                "{text}\nusage: crash [--store sqlite] [--cycles N] [--seed N] [--place DIRECTORY]"
+                "{text}\nusage: crash [--store sqlite|postgres] [--cycles N] [--seed N] [--place DIRECTORY]"
             ));
             return ExitCode::from(2);
         }
@@ -63,9 +67,11 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
     let runtime = runtime.map_err(|error| Error::unavailable("no runtime", error))?;
     let backend = arguments.backend.1;
     let directory = tempfile::tempdir().map_err(|error| Error::unavailable("no place", error))?;
-    let place = match &arguments.place {
-        Some(place) => place.clone(),
-        None => directory.path().display().to_string(),
+    let served = (arguments.backend.0 == "postgres").then(|| variable("REDIAL_TEST_POSTGRES"));
+    let place = match (&arguments.place, served.flatten()) {
+        (Some(place), _) => place.clone(),
+        (None, Some(place)) => place,
+        (None, None) => directory.path().display().to_string(),
     };
     if let Some(session) = arguments.session {
         runtime.block_on(work_until_killed(backend, &place, session))?;
@@ -80,13 +86,34 @@ fn run(arguments: &Arguments) -> Result<bool, Error> {
         command
     };
     let (count, seed) = (arguments.cycles, arguments.seed);
-    let cycles = Cycles { backend, place: &place, count, seed, child: &child };
+    let program = variable("REDIAL_TEST_POSTGRES_RESTART").unwrap_or_default();
+    let restart = || restart(&program);
+    let restart: Option<&dyn Fn() -> std::io::Result<()>> =
+        if arguments.backend.0 == "postgres" && !program.is_empty() {
+            Some(&restart)
+        } else {
+            None
+        };
+    let cycles = Cycles { backend, place: &place, count, seed, restart, child: &child };
     let summary = runtime.block_on(cycles.run())?;
     say(&format!(
         "store           {} in {place}\nseed            {seed}\n{summary}",
         arguments.backend.0
     ));
     Ok(summary.is_good())
+}
+
+/// Restarts the server as after a crash.
+fn restart(program: &str) -> std::io::Result<()> {
+    match Command::new(program).status()? {
+        status if status.success() => Ok(()),
+        status => Err(std::io::Error::other(status.to_string())),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the script that starts the server says so")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {

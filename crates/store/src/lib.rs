@@ -8,7 +8,7 @@
 //! - [`catalog`]: what people set up. Applications, endpoints, secrets, event types, tokens
 //! - [`ledger`]: what people look at. Messages, deliveries, attempts, rollups, replay tasks
 //! - [`vault`]: what is kept encrypted
-//! - [`keys`], [`page`], [`error`], [`limits`]: what all of them share
+//! - [`keys`], [`page`], [`error`], [`damage`], [`limits`]: what all of them share
 //! - [`postgres`]: everything in PostgreSQL, for any number of nodes
 //! - [`memory`]: the reference, for tests and the simulator
 //! - `conformance`: what every implementation must do, as tests
@@ -20,6 +20,7 @@
 pub mod catalog;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod damage;
 pub mod error;
 pub mod keys;
 pub mod ledger;

@@ -8,6 +8,19 @@ pub const LEASE: Duration = Duration::from_secs(10);
 /// How long an idempotency key counts, from the receipt of its message on.
 pub const IDEMPOTENCY: Duration = Duration::from_secs(12 * 60 * 60);
 
+/// How long a step of upkeep is recognised when it comes again.
+pub const REMEMBERED: Duration = Duration::from_secs(60 * 60);
+
+/// How long sums are kept, from their minute on.
+pub const ROLLUPS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+/// How long a node is remembered after its lease has ended.
+pub const NODES: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The longest that a message may be on its way into the store after its receipt. Whoever looks for
+/// messages by time looks so much further in both directions.
+pub const UNDER_WAY: Duration = Duration::from_secs(60 * 60);
+
 /// How long dead letters are kept, unless the operator says otherwise.
 pub const DEAD_LETTERS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 

@@ -1,1 +1,10 @@
+//! Scenes: an engine over the store in memory, with the test as its shell.
 
+mod attempts;
+mod burying;
+mod chance;
+mod leases;
+mod limits;
+mod requests;
+mod scene;
+mod windows;

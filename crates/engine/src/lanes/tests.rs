@@ -147,3 +147,28 @@ proptest! {
         prop_assert_eq!(lanes.accepts.held, Weight::default());
     }
 }
+
+#[test]
+fn a_lane_can_be_cut_alone() {
+    let mut lanes = lanes();
+    lanes.offer_accept(1, rows(1), 10).unwrap();
+    lanes.offer_settle(rows(1), 20).unwrap();
+    lanes.offer_upkeep(1, 30).unwrap();
+    let cut = lanes.cut_lane(Which::Settles, NOW).unwrap();
+    assert_eq!((cut.accepts.len(), cut.settles, cut.upkeep.len()), (0, vec![20], 0));
+    assert!(lanes.cut_lane(Which::Settles, NOW).is_none());
+    assert_eq!(lanes.cut_lane(Which::Upkeep, NOW).unwrap().upkeep, [30]);
+    assert_eq!(lanes.cut_lane(Which::Accepts, NOW).unwrap().accepts, [10]);
+    assert!(lanes.is_empty());
+}
+
+#[test]
+fn what_comes_back_from_a_failed_batch_goes_first() {
+    let mut lanes = lanes();
+    lanes.offer_settle(rows(1), 2).unwrap();
+    lanes.offer_upkeep(1, 4).unwrap();
+    lanes.restore_settle(rows(1), 1);
+    lanes.restore_upkeep(1, 3);
+    let cut = lanes.cut(NOW).unwrap();
+    assert_eq!((cut.settles, cut.upkeep), (vec![1, 2], vec![3, 4]));
+}

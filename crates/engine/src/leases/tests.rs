@@ -19,7 +19,7 @@ fn renewal(owned: Vec<Lease>, others: u32) -> Renewal {
 #[test]
 fn a_renewal_asked_before_a_take_over_does_not_miss_it() {
     let mut leases = Leases::default();
-    assert!(leases.hold(lease(1, 5), 3 * SECOND));
+    assert!(leases.hold(lease(1, 5), 3 * SECOND, 3 * SECOND));
     assert_eq!(leases.renewed(2 * SECOND, &renewal(vec![], 0)), Changes::default());
     let changes = leases.renewed(4 * SECOND, &renewal(vec![], 0));
     assert_eq!(changes.lost, [partition(1)]);
@@ -28,7 +28,7 @@ fn a_renewal_asked_before_a_take_over_does_not_miss_it() {
 #[test]
 fn another_epoch_means_that_memory_is_worth_nothing() {
     let mut leases = Leases::default();
-    leases.hold(lease(1, 5), SECOND);
+    leases.hold(lease(1, 5), SECOND, SECOND);
     let changes = leases.renewed(2 * SECOND, &renewal(vec![lease(1, 7)], 0));
     assert_eq!((changes.lost, changes.found), (vec![partition(1)], vec![lease(1, 7)]));
 }
@@ -43,18 +43,18 @@ fn what_a_take_without_an_answer_took_is_found_by_the_next_renewal() {
 #[test]
 fn a_lease_that_was_given_back_is_never_believed_in_again() {
     let mut leases = Leases::default();
-    leases.hold(lease(3, 1), SECOND);
+    leases.hold(lease(3, 1), SECOND, SECOND);
     assert_eq!(leases.give_back(partition(3)), Some(lease(3, 1)));
     let changes = leases.renewed(2 * SECOND, &renewal(vec![lease(3, 1)], 0));
     assert_eq!((changes.found, changes.stuck), (vec![], vec![lease(3, 1)]));
-    assert!(!leases.hold(lease(3, 1), 3 * SECOND));
-    assert!(leases.hold(lease(3, 2), 3 * SECOND));
+    assert!(!leases.hold(lease(3, 1), 3 * SECOND, 3 * SECOND));
+    assert!(leases.hold(lease(3, 2), 3 * SECOND, 3 * SECOND));
 }
 
 #[test]
 fn an_older_renewal_says_nothing() {
     let mut leases = Leases::default();
-    leases.hold(lease(1, 5), SECOND);
+    leases.hold(lease(1, 5), SECOND, SECOND);
     leases.renewed(5 * SECOND, &renewal(vec![lease(1, 5)], 1));
     assert_eq!(leases.renewed(3 * SECOND, &renewal(vec![], 1)), Changes::default());
     assert_eq!(leases.trusted_until(7 * SECOND), Some(12 * SECOND));
@@ -65,7 +65,7 @@ fn partitions_are_shared_evenly_and_one_too_many_is_kept() {
     let mut leases = Leases::default();
     assert_eq!(leases.wanted(64), Some(64));
     for number in 0..34 {
-        leases.hold(lease(number, 1), SECOND);
+        leases.hold(lease(number, 1), SECOND, SECOND);
     }
     let owned: Vec<Lease> = (0..34).map(|number| lease(number, 1)).collect();
     leases.renewed(2 * SECOND, &renewal(owned, 1));
@@ -76,4 +76,16 @@ fn partitions_are_shared_evenly_and_one_too_many_is_kept() {
     leases.get_mut(partition(32)).unwrap().leaving = false;
     leases.mark_leaving(64);
     assert_eq!(leases.staying().len(), 33);
+}
+
+#[test]
+fn a_lease_that_ran_out_before_its_answer_came_is_not_believed_in() {
+    let mut leases = Leases::default();
+    leases.renewed(Duration::ZERO, &renewal(vec![], 0));
+    // Asked for at once, answered after twenty seconds: somebody else may have taken it since.
+    leases.hold(lease(1, 5), Duration::ZERO, 20 * SECOND);
+    let changes = leases.renewed(20 * SECOND, &renewal(vec![], 0));
+    assert_eq!(changes.lost, [lease(1, 5).partition]);
+    assert!(leases.was_renewed_since(19 * SECOND));
+    assert!(!leases.was_renewed_since(20 * SECOND));
 }

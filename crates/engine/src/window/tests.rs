@@ -1,1 +1,273 @@
+//! The window against a model of the store: whatever is handed over, loaded and settled in whatever
+//! order, nothing is taken out twice and nothing is forgotten.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use domain::delivery::{Budget, Pending};
+use domain::ids::MessageId;
+use domain::partition::Partition;
+use proptest::prelude::*;
+use store::keys::{ApplicationKey, DeliveryKey, EndpointKey};
+
+use super::*;
+
+const NOW: i64 = 1_000_000;
+
+fn row(message: i64, due: i64) -> PendingDelivery {
+    let budget = Budget { attempts: 0, ambiguous: 0, last_wait: Duration::ZERO, expires_at: None };
+    PendingDelivery {
+        key: DeliveryKey {
+            application: ApplicationKey(1),
+            endpoint: EndpointKey(1),
+            message: MessageKey(message),
+        },
+        partition: Partition::from_number(0).unwrap(),
+        turn: due,
+        pending: Pending { due: Timestamp::from_micros(due), budget },
+        recorded: 0,
+        last_attempt_at: None,
+        message: MessageId::from_bytes([0; 20]),
+        event_type: String::new(),
+        received_at: Timestamp::EPOCH,
+        policy: None,
+        content_type: None,
+        payload: Some(Bytes::from_static(b"xy")),
+    }
+}
+
+fn room(rows: usize) -> Room {
+    Room { rows, bytes: 1_000, until: Timestamp::from_micros(NOW) }
+}
+
+fn clock(tick: u64) -> Duration {
+    Duration::from_micros(tick)
+}
+
+#[test]
+fn rows_with_the_turn_of_the_last_one_may_be_missing() {
+    let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
+    window.begin_load(Number(1));
+    let deliveries = vec![row(1, 10), row(2, 20)];
+    window.loaded(Loaded { deliveries, complete: false }, clock(5), room(8));
+    assert_eq!(window.horizon().unwrap().turn, 20);
+    window.offer(row(3, 20), clock(6), room(8));
+    assert_eq!(window.known(), 2, "it is at the horizon, so a load will bring it");
+    window.offer(row(4, 15), clock(6), room(8));
+    assert_eq!(window.known(), 3);
+}
+
+#[test]
+fn what_was_left_out_while_a_load_ran_is_not_made_up_for_by_its_answer() {
+    let mut window = Window::new(None, clock(0));
+    window.begin_load(Number(1));
+    window.offer(row(9, 50), clock(1), room(0));
+    window.loaded(Loaded { deliveries: vec![], complete: true }, clock(5), room(8));
+    assert_eq!(window.horizon().unwrap().turn, 50);
+}
+
+#[test]
+fn a_hand_over_from_before_the_answer_is_told_apart_by_what_the_load_brought() {
+    let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
+    window.begin_load(Number(1));
+    let deliveries = vec![row(1, 10)];
+    window.loaded(Loaded { deliveries, complete: true }, clock(5), room(8));
+    let taken = window.take_head().unwrap();
+    window.settled(taken.key.message);
+    window.offer(row(1, 10), clock(3), room(8));
+    assert!(window.is_idle(), "the load brought it, and it is done");
+    window.offer(row(2, 11), clock(3), room(8));
+    assert_eq!((window.waiting(), window.horizon()), (1, None));
+    window.forget_what_came();
+    window.offer(row(3, 12), clock(3), room(8));
+    assert_eq!(window.horizon().unwrap().turn, 12, "nobody can tell any more");
+}
+
+#[test]
+fn unloading_leaves_everything_to_the_next_load() {
+    let mut window = Window::new(None, clock(0));
+    window.offer(row(1, 10), clock(1), room(8));
+    window.offer(row(2, 5), clock(1), room(8));
+    window.unload();
+    assert_eq!((window.known(), window.bytes()), (0, 0));
+    assert_eq!(window.horizon().unwrap().turn, 5);
+}
+
+#[test]
+fn what_is_unloaded_while_a_load_runs_is_not_brought_back_as_it_was() {
+    let mut window = Window::new(None, clock(0));
+    window.offer(row(1, 10), clock(1), room(8));
+    let taken = window.take_head().unwrap();
+    window.begin_load(Number(1));
+    // Settled after the load has read it, to wait again, and then unloaded.
+    let again = PendingDelivery { recorded: 1, turn: 30, ..*taken };
+    window.wait_again(Box::new(again), room(8));
+    window.unload();
+    let deliveries = vec![row(1, 10)];
+    window.loaded(Loaded { deliveries, complete: true }, clock(5), room(8));
+    assert_eq!((window.waiting(), window.known(), window.bytes()), (0, 0, 0));
+    assert_eq!(window.horizon().unwrap().turn, 30, "the next load brings it as it is");
+}
+
+#[test]
+fn a_payload_that_did_not_come_along_lowers_the_horizon() {
+    let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
+    window.begin_load(Number(1));
+    let bare = PendingDelivery { payload: None, ..row(2, 20) };
+    let deliveries = vec![row(1, 10), bare, row(3, 30)];
+    let entered = window.loaded(Loaded { deliveries, complete: true }, clock(5), room(8));
+    assert_eq!((entered, window.horizon().unwrap().turn), (1, 20));
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Move {
+    Accept { due: u8, lost: bool, late: bool },
+    HandOverLate,
+    Issue,
+    Read,
+    Answer,
+    Take,
+    Settle { retry: Option<u8> },
+    Commit,
+    Unload,
+    Lower,
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    prop_oneof![
+        4 => (0..40_u8, proptest::bool::weighted(0.2), proptest::bool::weighted(0.3))
+            .prop_map(|(due, lost, late)| Move::Accept { due, lost, late }),
+        2 => Just(Move::HandOverLate),
+        2 => Just(Move::Issue),
+        2 => Just(Move::Read),
+        2 => Just(Move::Answer),
+        4 => Just(Move::Take),
+        3 => proptest::option::weighted(0.3, 0..40_u8).prop_map(|retry| Move::Settle { retry }),
+        3 => Just(Move::Commit),
+        1 => Just(Move::Unload),
+        1 => Just(Move::Lower),
+    ]
+}
+
+/// The store, and what is on its way between it and the window.
+#[derive(Default)]
+struct Model {
+    tick: u64,
+    next: i64,
+    pending: BTreeMap<MessageKey, PendingDelivery>,
+    done: BTreeSet<MessageKey>,
+    late: Vec<(Duration, PendingDelivery)>,
+    load: Option<(Number, usize)>,
+    read: Option<(Number, Loaded)>,
+    out: Vec<PendingDelivery>,
+    settling: Vec<(PendingDelivery, Option<u8>)>,
+}
+
+impl Model {
+    fn answer(&self, most: usize) -> Loaded {
+        let mut rows: Vec<_> = self.pending.values().cloned().collect();
+        rows.sort_by_key(|row| (row.turn, row.key.message));
+        let complete = rows.len() <= most;
+        rows.truncate(most);
+        Loaded { deliveries: rows, complete }
+    }
+
+    fn play(&mut self, window: &mut Window, step: Move, rows: usize) {
+        self.tick += 1;
+        let now = clock(self.tick);
+        match step {
+            Move::Accept { due, lost, late } => {
+                self.next += 1;
+                let new = row(self.next, due.into());
+                self.pending.insert(new.key.message, new.clone());
+                match (lost, late) {
+                    (true, _) => window.lower(Horizon::unknown(new.pending.due)),
+                    (false, true) => self.late.push((now, new)),
+                    (false, false) => window.offer(new, now, room(rows)),
+                }
+            }
+            Move::HandOverLate => {
+                if let Some((issued_at, new)) = self.late.pop() {
+                    window.offer(new, issued_at, room(rows));
+                }
+            }
+            Move::Issue => {
+                let wanted = window.horizon().is_some() && window.waiting() <= rows / 2;
+                if wanted && !window.is_loading() {
+                    let number = Number(self.tick);
+                    let most = window.known() + rows - window.waiting();
+                    window.begin_load(number);
+                    self.load = Some((number, most));
+                }
+            }
+            Move::Read => {
+                if let Some((number, most)) = self.load.take() {
+                    self.read = Some((number, self.answer(most)));
+                }
+            }
+            Move::Answer => {
+                if let Some((number, answer)) = self.read.take() {
+                    assert!(window.awaits(number));
+                    window.loaded(answer, now, room(rows));
+                }
+            }
+            Move::Take => self.out.extend(window.take_head().map(|row| *row)),
+            Move::Settle { retry } => {
+                if let Some(delivery) = self.out.pop() {
+                    self.settling.push((delivery, retry));
+                }
+            }
+            Move::Commit => self.commit(window, rows),
+            Move::Unload => window.unload(),
+            Move::Lower => window.lower(Horizon::unknown(Timestamp::EPOCH)),
+        }
+    }
+
+    fn commit(&mut self, window: &mut Window, rows: usize) {
+        let Some((mut delivery, retry)) = self.settling.pop() else { return };
+        let message = delivery.key.message;
+        let stored = self.pending.get_mut(&message).expect("taken out twice");
+        assert_eq!(stored.recorded, delivery.recorded, "taken out twice");
+        let Some(retry) = retry else {
+            self.pending.remove(&message);
+            self.done.insert(message);
+            return window.settled(message);
+        };
+        for one in [stored, &mut delivery] {
+            one.turn = retry.into();
+            one.pending.due = Timestamp::from_micros(one.turn);
+            one.recorded += 1;
+        }
+        window.wait_again(Box::new(delivery), room(rows));
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_taken_out_twice_and_nothing_is_forgotten(
+        steps in proptest::collection::vec(moves(), 1..300), rows in 1_usize..8,
+    ) {
+        let mut window = Window::new(None, clock(0));
+        let mut model = Model::default();
+        for step in steps {
+            model.play(&mut window, step, rows);
+            prop_assert!(window.waiting() <= rows + model.out.len() + model.settling.len() + rows);
+            let mut out: Vec<_> = model.out.iter().map(|one| one.key.message).collect();
+            out.extend(model.settling.iter().map(|(one, _)| one.key.message));
+            let all = out.len();
+            out.sort_unstable();
+            out.dedup();
+            prop_assert_eq!(out.len(), all, "one delivery is out twice");
+            prop_assert!(out.iter().all(|message| !model.done.contains(message)));
+        }
+        // What never arrives does not matter: the horizon covers it or memory knows it.
+        model.late.drain(..).for_each(|(issued_at, new)| window.offer(new, issued_at, room(rows)));
+        let drain = [Move::Read, Move::Answer, Move::Issue, Move::Take, Move::Commit];
+        for step in drain.into_iter().chain([Move::Settle { retry: None }]).cycle().take(6_000) {
+            model.play(&mut window, step, rows);
+        }
+        prop_assert!(model.pending.is_empty(), "{} are forgotten", model.pending.len());
+        prop_assert!(window.is_idle());
+        prop_assert_eq!(window.bytes(), 0);
+    }
+}

@@ -20,7 +20,7 @@ use store::{Catalog, Queue};
 use super::lifecycle::{self, Target};
 use super::pairs::{Pair, median};
 use crate::clock::{Clock, SystemClock};
-use crate::committer::Committer;
+use crate::committer::{self, Committer, Nobody, Transactions};
 use crate::dice;
 
 /// What is measured.
@@ -108,7 +108,13 @@ async fn measure(place: &Path, clock: &Arc<dyn Clock>, plan: Plan) -> anyhow::Re
     let store = Arc::new(Sqlite::open(settings)?);
     let target = set_up(store.as_ref(), clock.as_ref()).await?;
     let queue = Arc::clone(&store) as Arc<dyn Queue>;
-    let (committer, task) = Committer::start(queue, Arc::clone(clock), Limits::default());
+    let (committer, task) = Committer::start(committer::Settings {
+        queue,
+        clock: Arc::clone(clock),
+        limits: Limits::default(),
+        transactions: Transactions::Together,
+        listener: Arc::new(Nobody),
+    });
     let began = clock.now();
     lifecycle::run(&committer, clock, target, plan.callers, plan.lifecycles).await?;
     let elapsed = clock.now().since(began);

@@ -4,8 +4,13 @@
 //! what would.
 
 mod bench;
+mod client;
+mod doctor;
+mod migrate;
 mod policy;
+pub mod serve;
 mod table;
+mod token;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -32,9 +37,18 @@ pub struct Arguments {
 enum Command {
     /// Measure what this machine makes of it
     Bench(bench::Arguments),
+    /// Look at what a server needs, and change nothing
+    Doctor(doctor::Arguments),
+    /// Bring the store's schema up to date
+    Migrate(migrate::Arguments),
     /// Look at retry policies and try them out
     #[command(subcommand)]
     Policy(policy::Command),
+    /// Start the server
+    Serve(serve::Arguments),
+    /// Make, list and revoke API tokens of a running server
+    #[command(subcommand)]
+    Token(token::Command),
 }
 
 /// Why a command did not do what it was asked.
@@ -64,11 +78,16 @@ impl Arguments {
     /// Does what the command line says.
     pub fn run(self) -> ExitCode {
         let mut out = io::BufWriter::new(io::stdout().lock());
-        let mut err = io::stderr().lock();
+        // Not locked: a server logs there from many threads for as long as it runs.
+        let mut err = io::stderr();
         let mut streams = Streams { out: &mut out, err: &mut err };
         let done = match self.command {
             Command::Bench(arguments) => arguments.run(&mut streams),
+            Command::Doctor(arguments) => doctor::run(&arguments, &mut streams),
+            Command::Migrate(arguments) => migrate::run(&arguments, &mut streams),
             Command::Policy(command) => command.run(&mut streams),
+            Command::Serve(arguments) => serve::run_command(&arguments, &mut streams),
+            Command::Token(command) => command.run(&mut streams),
         };
         let flushed = done.and_then(|()| out.flush().map_err(Failure::from));
         flushed.map_or_else(|failure| report(&failure, &mut err), |()| ExitCode::SUCCESS)

@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::ids::MessageId;
 use domain::partition::Partition;
+use engine::lanes::Weight;
 use store::Answer;
 use store::keys::{Lease, MessageKey, Node};
-use store::queue::{Load, Loaded, NewMessage, Renewal, Request};
+use store::queue::{Batch, Committed, Load, Loaded, NewMessage, Renewal, Request};
 
 use super::*;
 
@@ -22,19 +23,31 @@ impl Clock for Still {
     }
 }
 
+fn start(store: &Arc<Slow>, limits: Limits) -> (Committer, JoinHandle<Counts>) {
+    Committer::start(Settings {
+        queue: Arc::clone(store) as _,
+        clock: Arc::new(Still),
+        limits,
+        transactions: Transactions::Together,
+        listener: Arc::new(Nobody),
+    })
+}
+
 /// A store whose commits take a moment, or fail.
 #[derive(Default)]
 struct Slow {
     commits: AtomicUsize,
-    fails: bool,
+    /// So many commits fail before one works.
+    failures: AtomicUsize,
 }
 
 impl Queue for Slow {
-    fn commit(&self, batch: Batch) -> Answer<'_, Committed> {
+    fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(20)).await;
             self.commits.fetch_add(1, Ordering::Relaxed);
-            if self.fails {
+            let fails = |left: usize| left.checked_sub(1);
+            if self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fails).is_ok() {
                 return Err(store::Error::Unavailable { text: "full".into(), source: None });
             }
             let number = |accept: &Accept| MessageKey(accept.revision);
@@ -42,7 +55,12 @@ impl Queue for Slow {
                 .accepts
                 .iter()
                 .map(|accept| Accepted::New { message: number(accept), turns: vec![] });
-            Ok(Committed { accepts: accepts.collect(), ..Committed::default() })
+            let changed = |_: &Upkeep| Done::Changed(1);
+            Ok(Committed {
+                accepts: accepts.collect(),
+                settles: Vec::new(),
+                upkeep: batch.upkeep.iter().map(changed).collect(),
+            })
         })
     }
     fn load(&self, _: Load) -> Answer<'_, Loaded> {
@@ -109,7 +127,7 @@ async fn hand_in_all(committer: &Committer, count: i64) -> Vec<Result<Accepted, 
 async fn callers_share_commits_and_each_gets_its_own_answer() {
     let store = Arc::new(Slow::default());
     let limits = Limits::default();
-    let (committer, task) = Committer::start(Arc::clone(&store) as _, Arc::new(Still), limits);
+    let (committer, task) = start(&store, limits);
     let answers = hand_in_all(&committer, 100).await;
     let keys: BTreeSet<i64> = answers
         .into_iter()
@@ -127,9 +145,8 @@ async fn callers_share_commits_and_each_gets_its_own_answer() {
 
 #[tokio::test]
 async fn a_failed_batch_is_told_to_everybody_in_it() {
-    let store = Arc::new(Slow { fails: true, ..Slow::default() });
-    let (committer, _task) =
-        Committer::start(Arc::clone(&store) as _, Arc::new(Still), Limits::default());
+    let store = Arc::new(Slow { failures: AtomicUsize::new(usize::MAX), ..Slow::default() });
+    let (committer, _task) = start(&store, Limits::default());
     for answer in hand_in_all(&committer, 10).await {
         assert!(matches!(answer, Err(Rejected::Store(error)) if error.is_retryable()));
     }
@@ -139,7 +156,7 @@ async fn a_failed_batch_is_told_to_everybody_in_it() {
 async fn a_full_lane_turns_callers_away_at_once() {
     let store = Arc::new(Slow::default());
     let limits = Limits { lane: Weight { rows: 8, bytes: 1 << 20 }, ..Limits::default() };
-    let (committer, _task) = Committer::start(store as _, Arc::new(Still), limits);
+    let (committer, _task) = start(&store, limits);
     let answers = hand_in_all(&committer, 50).await;
     let turned_away = answers.iter().filter(|it| matches!(it, Err(Rejected::Crowded(_)))).count();
     assert!(turned_away > 0 && turned_away < 50, "{turned_away}");
@@ -148,8 +165,7 @@ async fn a_full_lane_turns_callers_away_at_once() {
 #[tokio::test]
 async fn closing_commits_what_waits_and_takes_nothing_more() {
     let store = Arc::new(Slow::default());
-    let (committer, task) =
-        Committer::start(Arc::clone(&store) as _, Arc::new(Still), Limits::default());
+    let (committer, task) = start(&store, Limits::default());
     let waiting = {
         let committer = committer.clone();
         tokio::spawn(async move { committer.accept(accept(1, 1)).await })
@@ -159,4 +175,36 @@ async fn closing_commits_what_waits_and_takes_nothing_more() {
     assert!(matches!(committer.accept(accept(2, 2)).await, Err(Rejected::Closed)));
     assert!(waiting.await.unwrap().is_ok());
     assert_eq!(task.await.unwrap().items, 1);
+}
+
+/// Remembers what the core would have been told.
+#[derive(Default)]
+struct Core(Mutex<Vec<Number>>);
+
+impl Listener for Core {
+    fn accepted(&self, _: Timestamp, _: Vec<Accept>, _: &[Accepted]) {}
+    fn answered(&self, _: Vec<(Number, Settled)>, upkeep: Vec<(Number, Done)>) {
+        self.0.lock().unwrap().extend(upkeep.into_iter().map(|(number, _)| number));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_core_hands_in_is_repeated_until_it_is_answered() {
+    for transactions in [Transactions::Together, Transactions::Apart] {
+        let store = Arc::new(Slow { failures: AtomicUsize::new(3), ..Slow::default() });
+        let core = Arc::new(Core::default());
+        let (committer, task) = Committer::start(Settings {
+            queue: Arc::clone(&store) as _,
+            clock: Arc::new(Still),
+            limits: Limits::default(),
+            transactions,
+            listener: Arc::clone(&core) as _,
+        });
+        let step = || Upkeep::Prune { now: Still.now(), most: 1 };
+        committer.take_in([], [(Number(1), step()), (Number(2), step())]);
+        committer.close();
+        task.await.unwrap();
+        assert_eq!(*core.0.lock().unwrap(), [Number(1), Number(2)], "{transactions:?}");
+        assert_eq!(store.commits.load(Ordering::Relaxed), 4);
+    }
 }

@@ -83,34 +83,39 @@ pub(super) async fn read(
         if room == 0 || answer.body.len() == answer.most && unread.is_some_and(|it| it > room) {
             return false;
         }
-        let Some(Ok(frame)) = next_frame(wire, &mut body, reading).await else {
-            return body.is_end_stream();
+        let frame = match next_frame(wire, &mut body, reading).await {
+            Some(Ok(frame)) => frame,
+            Some(Err(Cut)) => return false,
+            None => return true,
         };
         if let Some(piece) = frame.data_ref() {
             let before = answer.body.len();
             answer.take(piece);
-            drained += piece.len() - (answer.body.len() - before);
-            drained = drained.min(DRAINED_BYTES);
+            let passed = piece.len() - (answer.body.len() - before);
+            drained = DRAINED_BYTES.min(drained + passed);
         }
     }
 }
+
+/// A body that broke off, or whose time ran out.
+struct Cut;
 
 async fn next_frame(
     wire: &mut Wire,
     body: &mut Incoming,
     reading: &mut Reading,
-) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+) -> Option<Result<Frame<Bytes>, Cut>> {
     poll_fn(|context| {
         if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(context) {
-            return Poll::Ready(frame);
+            return Poll::Ready(frame.map(|frame| frame.map_err(|_| Cut)));
         }
         // Asking for the piece has told the connection to read it.
         wire.drive(context);
         if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(context) {
-            return Poll::Ready(frame);
+            return Poll::Ready(frame.map(|frame| frame.map_err(|_| Cut)));
         }
         match reading.poll_passed(context, || true) {
-            true => Poll::Ready(None),
+            true => Poll::Ready(Some(Err(Cut))),
             false => Poll::Pending,
         }
     })

@@ -116,12 +116,9 @@ impl Wire {
     }
 
     /// Tells, after an answer was read to its end, whether another request may follow.
-    async fn is_reusable(&mut self) -> bool {
-        poll_fn(|context| {
-            self.drive(context);
-            Poll::Ready(())
-        })
-        .await;
+    fn is_reusable(&mut self) -> bool {
+        // Nobody is to be woken by a waiting connection: the next request looks at it anyway.
+        self.drive(&mut Context::from_waker(Waker::noop()));
         self.connection.is_some() && self.sender.is_ready()
     }
 }
@@ -145,7 +142,7 @@ pub(super) async fn exchange(
     let whole = answer::read(&mut wire, body, answer, &mut reading).await;
     // An answer to a request that is still being written is final, and its connection is not fit
     // for another one.
-    let reusable = whole && wire.traffic.flushed_since(mark) && wire.is_reusable().await;
+    let reusable = whole && wire.traffic.flushed_since(mark) && wire.is_reusable();
     Ended::Answered(reusable.then_some(wire))
 }
 

@@ -109,7 +109,7 @@ impl TransportSettings {
             applications,
             brand: "Redial".parse().expect("a word is a brand"),
             pool: PoolLimits::default(),
-            prepared: 8_192,
+            prepared: 4_096,
             extra_roots: Vec::new(),
         }
     }
@@ -151,7 +151,7 @@ impl Transport {
         };
         let mut progress = Progress::default();
         let limit = sending.policy.timeouts.whole();
-        let attempt = self.attempt(sending, clock, (&mut record, &mut progress));
+        let attempt = self.attempt(sending, (clock, wall), (&mut record, &mut progress));
         let ended = match tokio::time::timeout(limit, attempt).await {
             Ok(ended) => ended,
             Err(_) => Err(Failure::timed_out(progress.stage)),
@@ -203,14 +203,14 @@ impl Transport {
     async fn attempt(
         &self,
         sending: &Sending,
-        clock: &dyn Clock,
+        (clock, wall): (&dyn Clock, Timestamp),
         (record, progress): (&mut AttemptRecord, &mut Progress),
     ) -> Result<(), Failure> {
         let payload = sending.delivery.payload.clone();
         let payload = payload.ok_or_else(|| Failure::interrupted("the payload was not loaded"))?;
         let guard = self.guard();
         let prepared = self.prepared(&sending.member, &guard, record.began_at)?;
-        let (mut request, recorded) = prepared.request(sending, payload, clock.wall())?;
+        let (mut request, recorded) = prepared.request(sending, payload, wall)?;
         record.request_headers = recorded;
         let timeouts = &sending.policy.timeouts;
         let kept = &sending.member.defaults.response_kept;

@@ -5,7 +5,8 @@
 //! Nothing here runs by itself: [`Pool::sweep`] has to be called now and then.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,6 +49,8 @@ pub(super) struct Pool {
 /// The connections that wait for one receiver.
 pub(super) struct Site {
     idle: Mutex<Vec<Idle>>,
+    /// Nothing waits here any more: the guard has changed since it was opened.
+    closed: AtomicBool,
     overall: Arc<AtomicUsize>,
 }
 
@@ -66,7 +69,7 @@ impl Pool {
     pub(super) fn site(&self, key: PoolKey) -> Arc<Site> {
         let open = || {
             let overall = Arc::clone(&self.overall);
-            Arc::new(Site { idle: Mutex::default(), overall })
+            Arc::new(Site { idle: Mutex::default(), closed: AtomicBool::new(false), overall })
         };
         Arc::clone(locked(&self.sites).entry(key).or_insert_with(open))
     }
@@ -93,7 +96,7 @@ impl Pool {
             self.make_room();
         }
         let mut idle = locked(&site.idle);
-        if idle.len() < self.limits.idle_per_site {
+        if idle.len() < self.limits.idle_per_site && !site.closed.load(Ordering::Relaxed) {
             idle.push(Idle { wire, since: now });
             self.overall.fetch_add(1, Ordering::Relaxed);
         }
@@ -106,9 +109,15 @@ impl Pool {
             .retain(|_, site| Arc::strong_count(site) > 1 || !locked(&site.idle).is_empty());
     }
 
-    /// Forgets all sites; what waits there is closed.
+    /// Closes all sites, what waits there, and what attempts under way would let wait there.
     pub(super) fn clear(&self) {
-        locked(&self.sites).clear();
+        for site in mem::take(&mut *locked(&self.sites)).into_values() {
+            let mut idle = locked(&site.idle);
+            // Marked under the lock, so that nobody comes in afterwards.
+            site.closed.store(true, Ordering::Relaxed);
+            self.overall.fetch_sub(idle.len(), Ordering::Relaxed);
+            idle.clear();
+        }
     }
 
     /// Returns how many connections wait.

@@ -53,6 +53,8 @@ pub(super) struct Prepared {
     signer: Signer,
     /// The names of what the signer returns, in its order.
     signed: Vec<HeaderName>,
+    /// Whether one of them carries the delivery's id, which is not written in vain.
+    names_delivery: bool,
 }
 
 /// What preparing takes besides the endpoint.
@@ -83,7 +85,8 @@ impl Prepared {
         let unusable = |_| Failure::blocked_url();
         let uri = Uri::try_from(url.expose_path_and_query()).map_err(unusable)?;
         let authority = HeaderValue::try_from(url.authority()).map_err(unusable_value)?;
-        let signer = signer(member, with)?;
+        let profiles = profiles(member, with.brand)?;
+        let signer = signer(member, &profiles, with.now)?;
         let signed = signed_names(&signer)?;
         let mut head = Head::begin(authority);
         head.add_own(endpoint, &signed);
@@ -103,6 +106,7 @@ impl Prepared {
             uri,
             headers: head.headers,
             recorded: head.recorded,
+            names_delivery: profiles.iter().any(names_delivery),
             signer,
             signed,
         })
@@ -124,11 +128,13 @@ impl Prepared {
     ) -> Result<(Outgoing, Vec<(String, String)>), Failure> {
         let delivery = &sending.delivery;
         let message = IdText::of(&delivery.message);
-        let row = u64::try_from(delivery.key.endpoint.0).unwrap_or_default();
-        let derived = IdText::of(&DeliveryId::derive(&delivery.message, row));
+        let derived = self.names_delivery.then(|| {
+            let row = u64::try_from(delivery.key.endpoint.0).unwrap_or_default();
+            IdText::of(&DeliveryId::derive(&delivery.message, row))
+        });
         let attempt = Attempt {
             message_id: message.as_str(),
-            delivery_id: derived.as_str(),
+            delivery_id: derived.as_ref().map_or("", IdText::as_str),
             event_type: &delivery.event_type,
             timestamp: wall.as_seconds(),
             body: &payload,
@@ -220,11 +226,17 @@ impl Head {
     }
 }
 
-fn signer(member: &Member, with: &Preparing<'_>) -> Result<Signer, Failure> {
+fn signer(member: &Member, profiles: &[Profile], now: Timestamp) -> Result<Signer, Failure> {
     let read = |secret: &Secret| secret.text.parse::<SigningSecret>();
-    let secrets: Result<Vec<_>, _> = live(&member.view.secrets, with.now).map(read).collect();
-    let profiles = profiles(member, with.brand)?;
-    Signer::new(&secrets.map_err(unsigned)?, &profiles).map_err(unsigned)
+    let secrets: Result<Vec<_>, _> = live(&member.view.secrets, now).map(read).collect();
+    Signer::new(&secrets.map_err(unsigned)?, profiles).map_err(unsigned)
+}
+
+fn names_delivery(profile: &Profile) -> bool {
+    match profile {
+        Profile::Branded(_) | Profile::WebhookDigest => true,
+        Profile::StandardWebhooks | Profile::Svix | Profile::Digest(_) | Profile::EventId => false,
+    }
 }
 
 fn live(secrets: &[Secret], now: Timestamp) -> impl Iterator<Item = &Secret> {

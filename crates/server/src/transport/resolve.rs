@@ -5,14 +5,16 @@
 
 use std::fmt;
 use std::future::Future;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::address::{HostName, POOL_MAX_AGE};
 use domain::outcome::Unreachable;
-use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{NameServerConfig, ResolverConfig};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::{ResolverBuilder, TokioResolver};
 
 use super::outcome::Failure;
 
@@ -58,8 +60,29 @@ impl Resolver {
     /// # Errors
     /// If they cannot be read.
     pub fn system() -> Result<Self, NoNameServers> {
-        let unread = |error: hickory_resolver::net::NetError| NoNameServers(error.to_string());
-        let mut builder = TokioResolver::builder_tokio().map_err(unread)?;
+        let builder = TokioResolver::builder_tokio();
+        Self::built(builder.map_err(|error| NoNameServers(error.to_string()))?)
+    }
+
+    /// Looks names up with these name servers.
+    ///
+    /// # Errors
+    /// If they cannot be used.
+    pub fn asking(servers: &[SocketAddr]) -> Result<Self, NoNameServers> {
+        let server = |address: &SocketAddr| {
+            let mut server = NameServerConfig::udp_and_tcp(address.ip());
+            for connection in &mut server.connections {
+                connection.port = address.port();
+            }
+            server
+        };
+        let servers = servers.iter().map(server).collect();
+        let config = ResolverConfig::from_parts(None, Vec::new(), servers);
+        let provider = TokioRuntimeProvider::default();
+        Self::built(TokioResolver::builder_with_config(config, provider))
+    }
+
+    fn built(mut builder: ResolverBuilder<TokioRuntimeProvider>) -> Result<Self, NoNameServers> {
         let options = builder.options_mut();
         options.timeout = QUESTION_TIMEOUT;
         options.attempts = 2;
@@ -68,7 +91,7 @@ impl Resolver {
         options.positive_max_ttl = Some(POOL_MAX_AGE);
         options.negative_max_ttl = Some(ABSENCE_REMEMBERED);
         options.max_active_requests = QUESTIONS_UNDER_WAY;
-        let resolver = builder.build().map_err(unread)?;
+        let resolver = builder.build().map_err(|error| NoNameServers(error.to_string()))?;
         Ok(Self::from_fn(move |name| {
             let resolver = resolver.clone();
             Box::pin(async move { ask(&resolver, &name).await })

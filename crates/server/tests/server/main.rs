@@ -4,10 +4,20 @@
 //! linked anew.
 
 #[cfg(test)]
+mod api;
+#[cfg(test)]
 mod bench;
 #[cfg(test)]
 mod binary;
 #[cfg(test)]
+mod config;
+#[cfg(test)]
+mod node;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
+mod sdk;
+#[cfg(test)]
 mod tidy;
+#[cfg(test)]
+mod transport;

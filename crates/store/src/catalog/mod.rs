@@ -9,6 +9,7 @@ mod endpoint;
 mod event_type;
 mod token;
 
+use domain::endpoint::Reason;
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
 
@@ -64,6 +65,15 @@ pub trait Catalog: Send + Sync {
     /// Replaces an endpoint's uid, state, settings and confidential part. Switching between FIFO
     /// and due order is refused while something is pending.
     fn update_endpoint(&self, endpoint: Endpoint) -> Answer<'_, Endpoint>;
+    /// Disables an endpoint, whatever else is changed about it at the same time. One that is
+    /// disabled already stays as it is, with its first reason.
+    fn disable_endpoint(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        reason: Reason,
+        at: Timestamp,
+    ) -> Answer<'_, Endpoint>;
     /// Deletes an endpoint: a tombstone at once, its uid free, its pending deliveries buried by
     /// upkeep.
     fn delete_endpoint(
@@ -116,6 +126,8 @@ pub trait Catalog: Send + Sync {
     fn token(&self, id: String) -> Answer<'_, Token>;
     /// Revokes a token.
     fn revoke_token(&self, id: String, at: Timestamp) -> Answer<'_, ()>;
+    /// Revokes all tokens of an application that are not revoked yet, and tells how many these were.
+    fn expire_tokens(&self, application: ApplicationId, at: Timestamp) -> Answer<'_, u32>;
     /// Lists tokens by id, ascending.
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>>;
 }

@@ -33,6 +33,17 @@ macro_rules! conformance {
                 a_batch_that_comes_again_is_known_although_its_revision_is_old
                 one_bad_item_of_each_kind_harms_none_of_the_good_ones
             ;
+            answers:
+                an_answer_is_remembered_as_it_was_given
+                the_first_answer_stays
+                of_two_answers_at_once_both_callers_get_the_same
+                an_answer_is_forgotten_after_twelve_hours
+                answers_are_pruned_when_their_time_is_over
+                sums_that_come_again_are_added_once
+                a_request_that_comes_again_is_left_once
+                a_step_is_known_for_an_hour
+                sums_go_after_ninety_days
+            ;
             catalog:
                 an_application_is_found_as_it_was_created
                 an_application_is_changed_and_its_revision_raised
@@ -50,6 +61,24 @@ macro_rules! conformance {
                 a_fan_out_shows_living_endpoints_by_row
                 an_event_type_is_kept_replaced_and_removed
                 a_token_is_kept_and_revoked
+            ;
+            counting:
+                deliveries_are_counted_by_state
+                deliveries_are_counted_from_a_moment_up_to_another
+                a_count_that_would_walk_too_far_says_so
+                dead_letters_are_counted_by_application
+                the_backlog_counts_endpoints_and_knows_the_oldest
+                purged_dead_letters_are_gone_with_their_attempts
+                dead_letters_are_purged_as_they_are_filtered_page_by_page
+                a_message_whose_dead_letters_were_purged_goes_in_its_time
+            ;
+            disabling:
+                a_disabled_endpoint_says_why_and_is_otherwise_as_it_was
+                the_first_reason_for_disabling_stays
+                a_paused_endpoint_is_disabled_too
+                disabling_loses_no_change_that_somebody_else_made
+                what_is_deleted_is_not_disabled
+                the_tokens_of_an_application_are_revoked_together
             ;
             fencing:
                 a_settle_under_an_old_epoch_writes_nothing
@@ -135,6 +164,9 @@ macro_rules! conformance {
                 an_empty_payload_is_not_a_missing_one
                 a_cancelled_delivery_is_forgotten_by_its_owner
                 only_a_pending_delivery_is_cancelled
+                a_delivery_retried_now_is_due_and_its_owner_is_asked
+                a_delivery_retried_now_does_not_overtake_in_a_line
+                only_a_pending_delivery_is_retried_now
             ;
             replays:
                 a_task_begins_with_all_that_was_accepted_before_it
@@ -169,6 +201,7 @@ macro_rules! conformance {
                 a_settle_of_a_delivery_that_is_gone_says_so
                 a_settle_brings_the_running_state_along
                 a_settle_that_is_left_alone_brings_the_running_state_along
+                a_settle_that_comes_again_brings_no_old_running_state_back
                 a_message_to_two_endpoints_is_settled_for_each
             ;
             upkeep:

@@ -99,6 +99,13 @@ pub async fn a_deleted_application_is_gone_at_once(harness: Harness) {
     assert!(catalog.endpoint(key, Name::Id(endpoint.id)).await.is_err());
     let new = catalog.create_endpoint(scene.new_endpoint(Order::Due)).await;
     assert_missing(new, "application");
+    // That it is gone counts for more than that somebody else has the name.
+    let other = scene.another_application().await;
+    let (uid, settings) = (Some("theirs".to_owned()), other.settings);
+    let named = catalog.update_application(other.key, uid.clone(), settings.clone(), NOW).await;
+    assert!(named.is_ok(), "{named:?}");
+    let late = catalog.update_application(key, uid, settings, NOW).await;
+    assert_missing(late, "application");
 }
 
 pub async fn an_endpoint_is_found_as_it_was_created(harness: Harness) {

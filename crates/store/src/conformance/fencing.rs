@@ -82,7 +82,7 @@ pub async fn steps_of_an_old_owner_write_nothing(harness: Harness) {
         kind: RequestKind::ResetBreaker,
         at: NOW,
     };
-    scene.keep_up(Upkeep::Ask(ask)).await;
+    scene.ask(ask).await;
     let asked = scene.store().queue.requests(vec![endpoint.partition]).await.unwrap();
     take_over(&scene).await;
     let bury = Bury {
@@ -111,7 +111,7 @@ pub async fn the_other_handle_is_fenced_too(harness: Harness) {
     let settle = scene.settling(key, 0, NextState::Delivered).await;
     take_over(&scene).await;
     let batch = crate::queue::Batch { settles: vec![settle], ..Default::default() };
-    let done = scene.harness.other.queue.commit(batch).await.unwrap();
+    let done = scene.harness.other.queue.commit(batch.into()).await.unwrap();
     assert_eq!(done.settles, [Settled::Fenced]);
 }
 

@@ -14,7 +14,8 @@
 //! - [`Harness`]: what a case gets
 //! - [`Scene`]: what a case arranges with
 //! - `accepting`, `settling`, `fencing`, `loading`, `leases`, `upkeep`, `replays`, `pruning`,
-//!   `catalog`, `secrets`, `listing`, `filters`, `records`: the cases, by theme
+//!   `catalog`, `disabling`, `secrets`, `listing`, `filters`, `records`, `counting`, `answers`: the
+//!   cases, by theme
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
@@ -24,7 +25,10 @@ mod harness;
 mod scene;
 
 pub mod accepting;
+pub mod answers;
 pub mod catalog;
+pub mod counting;
+pub mod disabling;
 pub mod fencing;
 pub mod filters;
 pub mod leases;
@@ -41,9 +45,12 @@ pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 13] = [
+const THEMES: [(&str, &str); 16] = [
     ("accepting", include_str!("accepting.rs")),
+    ("answers", include_str!("answers.rs")),
     ("catalog", include_str!("catalog.rs")),
+    ("counting", include_str!("counting.rs")),
+    ("disabling", include_str!("disabling.rs")),
     ("fencing", include_str!("fencing.rs")),
     ("filters", include_str!("filters.rs")),
     ("leases", include_str!("leases.rs")),

@@ -271,3 +271,53 @@ pub async fn only_a_pending_delivery_is_cancelled(harness: Harness) {
     let requests = scene.store().queue.requests(vec![endpoint.partition]).await.unwrap();
     assert_eq!(requests, []);
 }
+
+pub async fn a_delivery_retried_now_is_due_and_its_owner_is_asked(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let first = scene.pending_due(&endpoint, later(100)).await;
+    let key = scene.pending_due(&endpoint, later(500)).await;
+    let entry = scene.store().ledger.retry_now(key, later(20)).await.unwrap();
+    assert_eq!(entry, scene.look(key).await);
+    let loaded = scene.load(&endpoint).await.deliveries;
+    assert_eq!((loaded[0].key, loaded[1].key), (key, first));
+    assert_eq!(entry.state, Delivery::Pending(loaded[0].pending));
+    assert_eq!((loaded[0].pending.due, loaded[0].turn), (later(20), later(20).as_micros()));
+    let requests = scene.store().queue.requests(vec![endpoint.partition]).await.unwrap();
+    let [request] = &requests[..] else { panic!("{requests:?}") };
+    assert_eq!(request.kind, RequestKind::RetryNow(key.message));
+    assert_eq!((request.application, request.endpoint), (key.application, key.endpoint));
+    assert_eq!((request.partition, request.at), (endpoint.partition, later(20)));
+    // What is due earlier stays so.
+    let entry = scene.store().ledger.retry_now(key, later(30)).await.unwrap();
+    assert_eq!(entry, scene.look(key).await);
+    assert_eq!(scene.load(&endpoint).await.deliveries[0].pending.due, later(20));
+}
+
+pub async fn a_delivery_retried_now_does_not_overtake_in_a_line(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.fifo_endpoint().await;
+    let first = scene.pending_due(&endpoint, later(100)).await;
+    let key = scene.pending_due(&endpoint, later(500)).await;
+    scene.store().ledger.retry_now(key, later(20)).await.unwrap();
+    let loaded = scene.load(&endpoint).await.deliveries;
+    assert_eq!((loaded[0].key, loaded[1].key), (first, key));
+    assert_eq!(loaded[1].pending.due, later(20));
+}
+
+pub async fn only_a_pending_delivery_is_retried_now(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.settled(&endpoint, NextState::Delivered).await;
+    let before = scene.look(key).await;
+    let ledger = &scene.store().ledger;
+    let answer = ledger.retry_now(key, later(4)).await;
+    let Err(Error::Refused(text)) = answer else { panic!("{answer:?}") };
+    assert!(text.contains("delivered"), "{text}");
+    assert_eq!(scene.look(key).await, before);
+    let unknown = DeliveryKey { message: MessageKey(i64::MAX), ..key };
+    let answer = ledger.retry_now(unknown, later(4)).await;
+    assert!(matches!(answer, Err(Error::Missing("delivery"))), "{answer:?}");
+    let requests = scene.store().queue.requests(vec![endpoint.partition]).await.unwrap();
+    assert_eq!(requests, []);
+}

@@ -1,6 +1,7 @@
 //! What a case arranges with: an application, endpoints, messages, leases, and the verbs of their
 //! life in one line each.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::keys::{DeliveryKey, Lease, MessageKey, Node};
 use crate::ledger::DeliveryEntry;
 use crate::queue::{
     Accept, Accepted, AttemptRecord, Batch, Committed, Done, FirstState, Load, Loaded, NewDelivery,
-    NewMessage, NextState, Order, Phases, Settle, Settled, Trigger, Upkeep,
+    NewMessage, NextState, Once, Order, Phases, Request, Rollup, Settle, Settled, Trigger, Upkeep,
 };
 
 /// The moment at which every case begins.
@@ -228,9 +229,26 @@ impl Scene {
         self.commit(batch).await.upkeep.remove(0)
     }
 
+    /// Leaves a request, as if for the first time.
+    pub async fn ask(&self, request: Request) -> Done {
+        self.keep_up(Upkeep::Ask { once: self.once(), request }).await
+    }
+
+    /// Adds to sums, as if for the first time.
+    pub async fn roll_up(&self, rollups: Vec<Rollup>) -> Done {
+        self.keep_up(Upkeep::RollUp { once: self.once(), rollups }).await
+    }
+
+    fn once(&self) -> Once {
+        let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut id = [9; 16];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        Once { at: NOW, id }
+    }
+
     /// Commits a batch.
     pub async fn commit(&self, batch: Batch) -> Committed {
-        self.store().queue.commit(batch).await.unwrap()
+        self.store().queue.commit(Arc::new(batch)).await.unwrap()
     }
 
     /// Loads all pending deliveries of an endpoint.

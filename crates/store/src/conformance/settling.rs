@@ -192,6 +192,20 @@ pub async fn a_settle_that_is_left_alone_brings_the_running_state_along(harness:
     assert_eq!(kept, running());
 }
 
+pub async fn a_settle_that_comes_again_brings_no_old_running_state_back(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.pending(&endpoint).await;
+    let first = scene.settling(key, 0, NextState::Pending { due: later(60) }).await;
+    let first = Settle { running: Some(Running::default()), ..first };
+    scene.settle_one(first.clone()).await;
+    let second = scene.settling(key, 1, NextState::Delivered).await;
+    scene.settle_one(Settle { running: Some(running()), ..second }).await;
+    scene.settle_one(first).await;
+    let kept = scene.store().catalog.running(endpoint.application, endpoint.key).await.unwrap();
+    assert_eq!(kept, running());
+}
+
 pub async fn a_message_to_two_endpoints_is_settled_for_each(harness: Harness) {
     let scene = Scene::new(harness).await;
     let (one, two) = (scene.endpoint().await, scene.endpoint().await);

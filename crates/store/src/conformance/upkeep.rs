@@ -82,8 +82,7 @@ pub async fn requests_are_numbered_and_kept_in_order_until_consumed(harness: Har
         RequestKind::RetryNow(MessageKey(78)),
     ];
     for kind in kinds {
-        let step = Upkeep::Ask(request(&endpoint, kind));
-        assert!(matches!(scene.keep_up(step).await, Done::Changed(_)));
+        assert!(matches!(scene.ask(request(&endpoint, kind)).await, Done::Changed(_)));
     }
     let asked = requests(&scene, &endpoint).await;
     let told: Vec<_> = asked.iter().map(|request| request.kind).collect();
@@ -103,7 +102,7 @@ pub async fn requests_are_numbered_and_kept_in_order_until_consumed(harness: Har
 pub async fn requests_are_told_to_the_owner_of_their_partition(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
-    scene.keep_up(Upkeep::Ask(request(&endpoint, RequestKind::Refresh))).await;
+    scene.ask(request(&endpoint, RequestKind::Refresh)).await;
     let others = Partition::all().filter(|other| *other != endpoint.partition).collect();
     assert_eq!(scene.store().queue.requests(others).await.unwrap(), []);
     assert_eq!(requests(&scene, &endpoint).await.len(), 1);
@@ -115,7 +114,7 @@ pub async fn a_retry_asked_for_is_due_at_once(harness: Harness) {
     let first = scene.pending_due(&endpoint, later(100)).await;
     let asked = scene.pending_due(&endpoint, later(500)).await;
     let ask = Request { at: later(20), ..request(&endpoint, RequestKind::RetryNow(asked.message)) };
-    scene.keep_up(Upkeep::Ask(ask)).await;
+    scene.ask(ask).await;
     let loaded = scene.load(&endpoint).await.deliveries;
     assert_eq!((loaded[0].key, loaded[1].key), (asked, first));
     assert_eq!(loaded[0].turn, later(20).as_micros());
@@ -128,7 +127,7 @@ pub async fn a_retry_asked_for_is_never_later_than_it_was(harness: Harness) {
     let endpoint = scene.endpoint().await;
     let key = scene.pending_due(&endpoint, later(5)).await;
     let ask = Request { at: later(20), ..request(&endpoint, RequestKind::RetryNow(key.message)) };
-    scene.keep_up(Upkeep::Ask(ask)).await;
+    scene.ask(ask).await;
     let loaded = scene.load(&endpoint).await.deliveries.remove(0);
     assert_eq!((loaded.pending.due, loaded.turn), (later(5), later(5).as_micros()));
 }
@@ -140,7 +139,7 @@ pub async fn a_retry_asked_for_does_not_overtake_in_a_line(harness: Harness) {
     let asked = scene.pending_due(&endpoint, later(500)).await;
     let turn = scene.load(&endpoint).await.deliveries[1].turn;
     let ask = Request { at: later(20), ..request(&endpoint, RequestKind::RetryNow(asked.message)) };
-    scene.keep_up(Upkeep::Ask(ask)).await;
+    scene.ask(ask).await;
     let loaded = scene.load(&endpoint).await.deliveries;
     assert_eq!((loaded[0].key, loaded[1].key), (first, asked));
     assert_eq!((loaded[1].turn, loaded[1].pending.due), (turn, later(20)));
@@ -151,7 +150,7 @@ pub async fn a_retry_asked_for_wakes_nothing_that_is_settled(harness: Harness) {
     let endpoint = scene.endpoint().await;
     let key = scene.settled(&endpoint, NextState::Delivered).await;
     let before = scene.look(key).await;
-    scene.keep_up(Upkeep::Ask(request(&endpoint, RequestKind::RetryNow(key.message)))).await;
+    scene.ask(request(&endpoint, RequestKind::RetryNow(key.message))).await;
     assert_eq!(scene.look(key).await, before);
     assert!(scene.loaded(&endpoint).await.is_empty());
 }
@@ -163,8 +162,8 @@ pub async fn sums_add_up(harness: Harness) {
     let one = rollup(endpoint, 10, &[1, 2]);
     let two = rollup(endpoint, 10, &[0, 1, 5]);
     let rest = [rollup(endpoint, 11, &[]), rollup(application, 10, &[3])];
-    scene.keep_up(Upkeep::RollUp([vec![one], rest.to_vec()].concat())).await;
-    scene.keep_up(Upkeep::RollUp(vec![two, rollup(Subject::Whole, 10, &[])])).await;
+    scene.roll_up([vec![one], rest.to_vec()].concat()).await;
+    scene.roll_up(vec![two, rollup(Subject::Whole, 10, &[])]).await;
     let both = Rollup {
         succeeded: 4,
         failed: 6,
@@ -182,7 +181,7 @@ pub async fn sums_add_up(harness: Harness) {
 pub async fn sums_of_one_batch_add_up_too(harness: Harness) {
     let scene = Scene::new(harness).await;
     let twice = vec![rollup(Subject::Whole, 10, &[1]), rollup(Subject::Whole, 10, &[0, 2])];
-    scene.keep_up(Upkeep::RollUp(twice)).await;
+    scene.roll_up(twice).await;
     let read = sums(&scene, Subject::Whole, 0, 100).await;
     assert_eq!((read[0].succeeded, &read[0].latencies[..]), (4, &[1, 2][..]));
 }
@@ -191,7 +190,7 @@ pub async fn sums_are_told_from_a_minute_up_to_another(harness: Harness) {
     let scene = Scene::new(harness).await;
     let minutes = [12, 9, 10, 11];
     let rollups = minutes.map(|minute| rollup(Subject::Whole, minute, &[])).to_vec();
-    scene.keep_up(Upkeep::RollUp(rollups)).await;
+    scene.roll_up(rollups).await;
     let read = sums(&scene, Subject::Whole, 10, 12).await;
     let read: Vec<_> = read.iter().map(|rollup| rollup.minute).collect();
     assert_eq!(read, [Minute(10), Minute(11)]);

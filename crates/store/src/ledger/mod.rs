@@ -3,7 +3,9 @@
 //! Each list walks one index. Whatever else it is filtered by is looked at while walking, up to
 //! [`MOST_WALKED`] rows a page; a page may therefore be short and say that it is not the last.
 
+mod answer;
 mod buckets;
+mod counts;
 mod delivery;
 mod message;
 mod task;
@@ -11,18 +13,24 @@ mod task;
 use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
 use domain::time::Timestamp;
 
+pub use answer::StoredAnswer;
 pub use buckets::{BUCKETS, bucket, bucket_ends_at};
+pub use counts::{Counts, Tally};
 pub use delivery::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
 pub use message::{MessageEntry, MessageFilter, Payload};
 pub use task::{NewTask, Task, TaskKind, TaskState};
 
 use crate::Answer;
+use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::page::{Listed, Page};
 use crate::queue::{Minute, Rollup, Subject};
 
-/// The most rows that one page looks at.
+/// The most rows that one page, or one count by time, looks at.
 pub const MOST_WALKED: u32 = 20_000;
+
+/// The most dead letters that are counted.
+pub const MOST_COUNTED: u32 = 100_000;
 
 /// What the API and the dashboard read, and the few things they change there.
 pub trait Ledger: Send + Sync {
@@ -67,6 +75,28 @@ pub trait Ledger: Send + Sync {
     ) -> Answer<'_, Listed<DeliveryEntry, (MessageKey, EndpointKey)>>;
     /// Cancels a pending delivery, and leaves a request for its owner to forget it.
     fn cancel(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry>;
+    /// Makes a pending delivery due at a moment, unless it is due earlier, and leaves a request for
+    /// its owner to send it. In a line it does not overtake.
+    fn retry_now(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry>;
+    /// Counts an endpoint's deliveries by state: those whose message was received at `since` or
+    /// later, and before `until`.
+    fn delivery_counts(
+        &self,
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Answer<'_, Counts>;
+    /// Counts an application's dead letters, up to [`MOST_COUNTED`].
+    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally>;
+    /// Removes dead letters and their attempts for good. It walks like [`Ledger::dead_letters`] and
+    /// removes what that would list: whoever wants all of them asks on until it is done.
+    fn purge_dead_letters(
+        &self,
+        application: ApplicationKey,
+        filter: DeliveryFilter,
+        page: Page<(MessageKey, EndpointKey)>,
+    ) -> Answer<'_, Listed<DeliveryKey, (MessageKey, EndpointKey)>>;
 
     /// Returns the attempts of a delivery, newest first.
     fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>>;
@@ -81,6 +111,21 @@ pub trait Ledger: Send + Sync {
 
     /// Returns a subject's sums from one minute up to, but without, another.
     fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>>;
+
+    /// Remembers, encrypted, what a call with an idempotency key was answered, and returns it. If
+    /// another answer is remembered under the hash, that one stays and is returned.
+    fn remember_answer(
+        &self,
+        hash: [u8; 32],
+        answer: StoredAnswer,
+        at: Timestamp,
+    ) -> Answer<'_, StoredAnswer>;
+    /// Returns what is remembered under a hash, for [`crate::limits::IDEMPOTENCY`].
+    fn answer(&self, hash: [u8; 32], now: Timestamp) -> Answer<'_, Option<StoredAnswer>>;
+
+    /// Returns the rows that were passed over since the store was opened because they do not read
+    /// as what they should be; each once, the last [`crate::damage::MOST_NOTED`] of them.
+    fn damage(&self) -> Vec<Damage>;
 
     /// Starts a replay task.
     fn start_task(&self, task: NewTask) -> Answer<'_, Task>;

@@ -107,6 +107,20 @@ impl State {
         self.entry(key).ok_or(Error::Missing("delivery"))
     }
 
+    /// Makes a pending delivery due, and leaves a request for its owner to send it.
+    ///
+    /// # Errors
+    /// If it is not there, or not pending.
+    pub fn retry_now(&mut self, key: DeliveryKey, at: Timestamp) -> Result<DeliveryEntry, Error> {
+        let row = self.delivery_row(key).ok_or(Error::Missing("delivery"))?;
+        let partition = row.partition;
+        row.state.retry_now(at).map_err(|refusal| Error::Refused(refusal.to_string()))?;
+        let DeliveryKey { application, endpoint, message } = key;
+        let kind = RequestKind::RetryNow(message);
+        self.ask(Request { number: 0, application, endpoint, partition, kind, at });
+        self.entry(key).ok_or(Error::Missing("delivery"))
+    }
+
     /// Returns the attempts of a delivery, newest first.
     #[must_use]
     pub fn attempts_of(&self, key: DeliveryKey) -> Vec<AttemptEntry> {
@@ -137,7 +151,7 @@ impl State {
         })
     }
 
-    fn entry(&self, key: DeliveryKey) -> Option<DeliveryEntry> {
+    pub(super) fn entry(&self, key: DeliveryKey) -> Option<DeliveryEntry> {
         let row = self.delivery_row(key)?;
         let message = &self.messages.get(&key.message)?.message;
         let endpoint_row = u64::try_from(key.endpoint.0).ok()?;

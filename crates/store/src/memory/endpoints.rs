@@ -1,6 +1,6 @@
 //! Endpoints and their secrets.
 
-use domain::endpoint::State as EndpointState;
+use domain::endpoint::{Reason, State as EndpointState};
 use domain::ids::EndpointId;
 use domain::partition::Partition;
 use domain::time::Timestamp;
@@ -104,6 +104,29 @@ impl State {
             updated_at,
         };
         let answer = stored.clone();
+        self.raise_revision(application);
+        Ok(answer)
+    }
+
+    /// Disables an endpoint that is not disabled yet.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn disable_endpoint(
+        &mut self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        reason: Reason,
+        at: Timestamp,
+    ) -> Result<Endpoint, Error> {
+        let endpoint = &mut self.living_endpoint_mut(application, key)?.endpoint;
+        let disabled = endpoint.state.disable(reason).map_err(|_| Error::Missing("endpoint"))?;
+        if disabled == endpoint.state {
+            return Ok(endpoint.clone());
+        }
+        endpoint.state = disabled;
+        endpoint.updated_at = at;
+        let answer = endpoint.clone();
         self.raise_revision(application);
         Ok(answer)
     }

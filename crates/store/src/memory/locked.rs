@@ -1,7 +1,8 @@
 //! The three traits: a state behind a lock, with a clock.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use domain::endpoint::Reason;
 use domain::ids::{ApplicationId, AttemptId, DeliveryId, EndpointId, MessageId, TaskId};
 use domain::partition::Partition;
 use domain::time::Timestamp;
@@ -11,10 +12,11 @@ use crate::catalog::{
     Application, ApplicationSettings, Endpoint, EventType, FanOut, Name, NewApplication,
     NewEndpoint, Secret, Token,
 };
+use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey, Node};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter, MessageEntry, MessageFilter,
-    NewTask, Task,
+    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, MessageEntry,
+    MessageFilter, NewTask, StoredAnswer, Tally, Task,
 };
 use crate::page::{Listed, Page};
 use crate::queue::{
@@ -59,8 +61,8 @@ impl Memory {
 }
 
 impl Queue for Memory {
-    fn commit(&self, batch: Batch) -> Answer<'_, Committed> {
-        self.answer(move |state| Ok(state.commit(batch)))
+    fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed> {
+        self.answer(move |state| Ok(state.commit(Arc::unwrap_or_clone(batch))))
     }
 
     fn load(&self, load: Load) -> Answer<'_, Loaded> {
@@ -142,6 +144,16 @@ impl Catalog for Memory {
         self.answer(move |state| state.update_endpoint(endpoint))
     }
 
+    fn disable_endpoint(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        reason: Reason,
+        at: Timestamp,
+    ) -> Answer<'_, Endpoint> {
+        self.answer(move |state| state.disable_endpoint(application, key, reason, at))
+    }
+
     fn delete_endpoint(
         &self,
         application: ApplicationKey,
@@ -217,6 +229,10 @@ impl Catalog for Memory {
         self.answer(move |state| state.revoke_token(&id, at))
     }
 
+    fn expire_tokens(&self, application: ApplicationId, at: Timestamp) -> Answer<'_, u32> {
+        self.answer(move |state| Ok(state.expire_tokens(application, at)))
+    }
+
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>> {
         self.answer(move |state| Ok(state.tokens(&page)))
     }
@@ -279,6 +295,34 @@ impl Ledger for Memory {
         self.answer(move |state| state.cancel(key, at))
     }
 
+    fn retry_now(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry> {
+        self.answer(move |state| state.retry_now(key, at))
+    }
+
+    fn delivery_counts(
+        &self,
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Answer<'_, Counts> {
+        let range = since..until;
+        self.answer(move |state| Ok(state.delivery_counts(application, endpoint, &range)))
+    }
+
+    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally> {
+        self.answer(move |state| Ok(state.dead_letter_count(application)))
+    }
+
+    fn purge_dead_letters(
+        &self,
+        application: ApplicationKey,
+        filter: DeliveryFilter,
+        page: Page<(MessageKey, EndpointKey)>,
+    ) -> Answer<'_, Listed<DeliveryKey, (MessageKey, EndpointKey)>> {
+        self.answer(move |state| Ok(state.purge_dead_letters(application, &filter, &page)))
+    }
+
     fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
         self.answer(move |state| Ok(state.attempts_of(key)))
     }
@@ -295,6 +339,24 @@ impl Ledger for Memory {
 
     fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
         self.answer(move |state| Ok(state.rollups(subject, from, to)))
+    }
+
+    fn remember_answer(
+        &self,
+        hash: [u8; 32],
+        answer: StoredAnswer,
+        at: Timestamp,
+    ) -> Answer<'_, StoredAnswer> {
+        self.answer(move |state| Ok(state.remember_answer(hash, answer, at)))
+    }
+
+    fn answer(&self, hash: [u8; 32], now: Timestamp) -> Answer<'_, Option<StoredAnswer>> {
+        Memory::answer(self, move |state| Ok(state.answer(hash, now)))
+    }
+
+    /// Values in memory are what they are.
+    fn damage(&self) -> Vec<Damage> {
+        Vec::new()
     }
 
     fn start_task(&self, task: NewTask) -> Answer<'_, Task> {

@@ -9,13 +9,14 @@
 //! - `accept`, `settle`, `upkeep`, `prune`: a batch, item by item
 //! - `load`, `lease`: what the engine reads, and who owns what
 //! - `applications`, `endpoints`, `names`: the catalog
-//! - `messages`, `deliveries`, `tasks`: the ledger; `walk`: its pages
+//! - `messages`, `deliveries`, `counts`, `tasks`: the ledger; `walk`: its pages
 //! - `check`: what must hold between any two calls
 //! - `locked`: the three traits, over a state behind a lock
 
 mod accept;
 mod applications;
 mod check;
+mod counts;
 mod deliveries;
 mod endpoints;
 mod lease;

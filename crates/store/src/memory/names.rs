@@ -1,11 +1,12 @@
 //! Event types and tokens.
 
+use domain::ids::ApplicationId;
 use domain::time::Timestamp;
 
 use super::State;
 use super::walk::{self, Direction};
 use crate::Error;
-use crate::catalog::{EventType, Token};
+use crate::catalog::{EventType, Scope, Token};
 use crate::page::{Listed, Page};
 
 impl State {
@@ -65,6 +66,18 @@ impl State {
         let token = self.tokens.get_mut(id).ok_or(Error::Missing("token"))?;
         token.revoked_at.get_or_insert(at);
         Ok(())
+    }
+
+    /// Revokes all tokens of an application, and tells how many were not revoked before.
+    pub fn expire_tokens(&mut self, application: ApplicationId, at: Timestamp) -> u32 {
+        let mut revoked = 0;
+        for token in self.tokens.values_mut() {
+            if token.scope == Scope::Application(application) && token.revoked_at.is_none() {
+                token.revoked_at = Some(at);
+                revoked += 1;
+            }
+        }
+        revoked
     }
 
     /// Lists tokens by id, ascending.

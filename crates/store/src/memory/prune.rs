@@ -11,7 +11,7 @@ use super::State;
 use super::rows::MessageRow;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::limits;
-use crate::queue::Subject;
+use crate::queue::{Minute, Subject};
 
 /// How many rows a step may still change.
 struct Allowance {
@@ -43,7 +43,21 @@ impl State {
         self.prune_secrets(now, &mut allowance);
         self.prune_messages(now, &mut allowance);
         self.prune_endpoints(&mut allowance);
+        self.prune_memories(now, &mut allowance);
         u32::try_from(allowance.used).unwrap_or(u32::MAX)
+    }
+
+    /// Removes sums, answers and steps that have been remembered for long enough.
+    fn prune_memories(&mut self, now: Timestamp, allowance: &mut Allowance) {
+        let oldest = Minute::of(now.before(limits::ROLLUPS));
+        let mut goes = |over: bool| {
+            let goes = over && !allowance.is_used_up();
+            allowance.used += usize::from(goes);
+            goes
+        };
+        self.rollups.retain(|(_, minute), _| !goes(*minute < oldest));
+        self.answers.retain(|_, (_, at)| !goes(now.since(*at) >= limits::IDEMPOTENCY));
+        self.done_once.retain(|once| !goes(now.since(once.at) >= limits::REMEMBERED));
     }
 
     /// Removes what belongs to deleted applications, their own rows last.
@@ -196,7 +210,7 @@ impl State {
         true
     }
 
-    fn remove_delivery(&mut self, endpoint: EndpointKey, message: MessageKey) {
+    pub(super) fn remove_delivery(&mut self, endpoint: EndpointKey, message: MessageKey) {
         let Some(row) = self.deliveries.remove(&(endpoint, message)) else {
             return;
         };

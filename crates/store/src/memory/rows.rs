@@ -11,9 +11,11 @@ use domain::time::Timestamp;
 
 use crate::catalog::{Application, Endpoint, EventType, Secret, Token};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Epoch, Lease, MessageKey, Node};
-use crate::ledger::Task;
+use crate::ledger::{StoredAnswer, Task};
 use crate::limits;
-use crate::queue::{AttemptRecord, Minute, NewMessage, Order, Request, Rollup, Running, Subject};
+use crate::queue::{
+    AttemptRecord, Minute, NewMessage, Once, Order, Request, Rollup, Running, Subject,
+};
 
 /// A whole store as a value.
 #[derive(Debug, Clone)]
@@ -38,6 +40,9 @@ pub struct State {
     pub(super) tasks: BTreeMap<TaskId, Task>,
     pub(super) requests: BTreeMap<i64, Request>,
     pub(super) rollups: BTreeMap<(Subject, Minute), Rollup>,
+    /// Steps that are recognised when they come again.
+    pub(super) done_once: BTreeSet<Once>,
+    pub(super) answers: BTreeMap<[u8; 32], (StoredAnswer, Timestamp)>,
     pub(super) nodes: BTreeMap<Node, Timestamp>,
     pub(super) partitions: BTreeMap<Partition, PartitionRow>,
     /// Where the walk of pruning goes on.
@@ -127,6 +132,8 @@ impl Default for State {
             tasks: BTreeMap::new(),
             requests: BTreeMap::new(),
             rollups: BTreeMap::new(),
+            done_once: BTreeSet::new(),
+            answers: BTreeMap::new(),
             nodes: BTreeMap::new(),
             partitions: Partition::all().map(|number| (number, partition.clone())).collect(),
             pruned_up_to: MessageKey(0),

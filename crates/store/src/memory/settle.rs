@@ -14,16 +14,18 @@ impl State {
         if !self.is_current(settle.lease) {
             return Settled::Fenced;
         }
-        if let Some(running) = settle.running {
+        let attempt = (settle.key.endpoint, settle.attempt.id);
+        let known = self.attempts.get(&attempt).map(|known| known.applied);
+        // A settle that is known wrote its running state then; there may be a newer one since.
+        if let Some(running) = settle.running.filter(|_| known.is_none()) {
             self.run(settle.key.application, settle.key.endpoint, running);
         }
         let Some(row) = self.delivery_row(settle.key) else {
             return Settled::Missing;
         };
-        let attempt = (settle.key.endpoint, settle.attempt.id);
-        if let Some(known) = self.attempts.get(&attempt) {
+        if let Some(known) = known {
             // Not the verdict but what it did then: a cancel in between must look the same again.
-            return if known.applied { applied(row) } else { Settled::LeftAlone };
+            return if known { applied(row) } else { Settled::LeftAlone };
         }
         self.record(settle)
     }

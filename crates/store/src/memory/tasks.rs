@@ -1,12 +1,14 @@
-//! Sums and replay tasks.
+//! Sums, remembered answers and replay tasks.
 
 use domain::ids::TaskId;
+use domain::time::Timestamp;
 
 use super::State;
 use super::walk::{self, Direction};
 use crate::Error;
 use crate::keys::{ApplicationKey, MessageKey};
-use crate::ledger::{NewTask, Task, TaskState};
+use crate::ledger::{NewTask, StoredAnswer, Task, TaskState};
+use crate::limits;
 use crate::page::{Listed, Page};
 use crate::queue::{Minute, Rollup, Subject};
 
@@ -18,6 +20,27 @@ impl State {
         let theirs = rows
             .filter(|((whose, minute), _)| *whose == subject && *minute >= from && *minute < to);
         theirs.map(|(_, rollup)| rollup.clone()).collect()
+    }
+
+    /// Remembers an answer, unless another one is remembered; returns the one that is.
+    pub fn remember_answer(
+        &mut self,
+        hash: [u8; 32],
+        answer: StoredAnswer,
+        at: Timestamp,
+    ) -> StoredAnswer {
+        if let Some(known) = self.answer(hash, at) {
+            return known;
+        }
+        self.answers.insert(hash, (answer.clone(), at));
+        answer
+    }
+
+    /// Returns the answer that is remembered under a hash.
+    #[must_use]
+    pub fn answer(&self, hash: [u8; 32], now: Timestamp) -> Option<StoredAnswer> {
+        let (answer, at) = self.answers.get(&hash)?;
+        (now.since(*at) < limits::IDEMPOTENCY).then(|| answer.clone())
     }
 
     /// Starts a replay task, which means everything accepted so far.

@@ -18,7 +18,12 @@ impl State {
                 }
                 Done::Changed(u32::from(self.run(application, endpoint, running)))
             }
-            Upkeep::Ask(request) => self.ask(request),
+            Upkeep::Ask { once, request } => {
+                if self.done_once.insert(once) {
+                    self.ask(request);
+                }
+                Done::Changed(1)
+            }
             Upkeep::Consume { lease, requests } => {
                 if !self.is_current(lease) {
                     return Done::Fenced;
@@ -27,9 +32,11 @@ impl State {
                 self.requests.retain(|number, _| !requests.contains(number));
                 changed(before - self.requests.len())
             }
-            Upkeep::RollUp(rollups) => {
+            Upkeep::RollUp { once, rollups } => {
                 let rows = rollups.len();
-                rollups.into_iter().for_each(|rollup| self.add(rollup));
+                if self.done_once.insert(once) {
+                    rollups.into_iter().for_each(|rollup| self.add(rollup));
+                }
                 changed(rows)
             }
             Upkeep::Prune { now, most } => Done::Changed(self.prune(now, most)),
@@ -97,7 +104,7 @@ impl State {
         Done::Changed(u32::try_from(replayed).unwrap_or(u32::MAX))
     }
 
-    pub(super) fn ask(&mut self, request: Request) -> Done {
+    pub(super) fn ask(&mut self, request: Request) {
         let number = self.next_row();
         match request.kind {
             RequestKind::RetryNow(message) => {
@@ -116,7 +123,6 @@ impl State {
             RequestKind::ResetBreaker | RequestKind::Refresh | RequestKind::Cancel(_) => {}
         }
         self.requests.insert(number, Request { number, ..request });
-        Done::Changed(1)
     }
 
     fn add(&mut self, rollup: Rollup) {

@@ -9,15 +9,16 @@ use super::codes;
 use super::failure::Failure;
 use super::link::{Access, Pool};
 use super::queue::number;
-use super::row::{count, field, id, moment, optional_moment, partition, pending};
+use super::row::{at_row, count, field, id, moment, optional_moment, partition, pending};
 use crate::Error;
+use crate::damage::Notes;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting};
 
 /// Returns an endpoint's earliest pending deliveries.
 ///
 /// Indexes: deliveries_pending, by way of the endpoint's partition; the primary key of messages.
-pub(super) async fn load(pool: &Pool, load: Load) -> Result<Loaded, Failure> {
+pub(super) async fn load(pool: &Pool, notes: &Notes, load: Load) -> Result<Loaded, Failure> {
     // One row more than asked for tells whether there are more. Sizes are known without reading the
     // payloads themselves; the first row always gets its own.
     let statement = "\
@@ -49,8 +50,13 @@ pub(super) async fn load(pool: &Pool, load: Load) -> Result<Loaded, Failure> {
     let rows = transaction.end(result).await?;
     let most = usize::try_from(load.most).unwrap_or(usize::MAX);
     let complete = rows.len() <= most;
-    let deliveries: Result<_, Error> = rows.iter().take(most).map(pending_delivery).collect();
-    Ok(Loaded { deliveries: deliveries?, complete })
+    let mut deliveries = Vec::with_capacity(rows.len());
+    for row in rows.iter().take(most) {
+        // A damaged one is passed over: it must not stop those behind it.
+        let read = pending_delivery(row).map_err(|error| at_row(row, error));
+        deliveries.extend(notes.readable(read)?);
+    }
+    Ok(Loaded { deliveries, complete })
 }
 
 fn pending_delivery(row: &Row) -> Result<PendingDelivery, Error> {

@@ -22,11 +22,18 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "first",
-    statements: include_str!("../../migrations/postgres/0001_first.sql"),
-}];
+const MIGRATIONS: [Migration; 2] = [
+    Migration {
+        version: 1,
+        name: "first",
+        statements: include_str!("../../migrations/postgres/0001_first.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "memories",
+        statements: include_str!("../../migrations/postgres/0002_memories.sql"),
+    },
+];
 
 /// Checks the server, runs what is missing, and checks the key.
 pub(super) async fn migrate(pool: &Pool, vault: &Vault) -> Result<(), Error> {
@@ -198,9 +205,9 @@ mod tests {
     #[test]
     fn the_next_schema_version_is_accepted_and_the_one_after_refused_by_name() {
         assert!(refuse_strangers(&[]).is_ok());
-        assert!(refuse_strangers(&applied(2)).is_ok());
-        let refusal = refuse_strangers(&applied(3)).unwrap_err().to_string();
-        assert!(refusal.contains("schema version 3 (`later`)"), "{refusal}");
+        assert!(refuse_strangers(&applied(3)).is_ok());
+        let refusal = refuse_strangers(&applied(4)).unwrap_err().to_string();
+        assert!(refusal.contains("schema version 4 (`later`)"), "{refusal}");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - `catalog`, `ledger`: what people set up and look at
 //! - `link`, `tls`, `failure`, `migrate`: connections, and what goes wrong with them
 //! - `codes`, `columns`, `row`, `page`: how values become columns and back
+//! - [`Bare`]: the yardstick for benchmarks
 //!
 //! # Poolers
 //! Everything but LISTEN works through a pooler that hands out connections by transaction: no
@@ -20,6 +21,7 @@
 //! `FOR UPDATE`. So nothing commits under an epoch that is not current at the commit.
 
 mod accept;
+mod bare;
 mod catalog;
 mod codes;
 mod columns;
@@ -37,13 +39,16 @@ mod tls;
 mod upkeep;
 mod wake;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::bare::Bare;
 use self::failure::Failure;
 use self::link::{Access, Pool, Transaction};
 use self::tls::Connector;
 use self::wake::Wake;
+use crate::damage::Notes;
 use crate::{Answer, Error, Vault, limits};
 
 /// How a store in PostgreSQL is opened.
@@ -53,6 +58,8 @@ pub struct Settings {
     pub url: String,
     /// Where to listen for other nodes, if not at the same place.
     pub listen_url: Option<String>,
+    /// A PEM file with the authorities whose certificates are trusted, instead of the system's.
+    pub authorities: Option<PathBuf>,
     /// What seals secrets. It is configured, never generated: all nodes need the same.
     pub vault: Vault,
     /// The most connections for reading and for the catalog, besides those of the lanes.
@@ -71,6 +78,7 @@ impl Settings {
         Self {
             url: url.into(),
             listen_url: None,
+            authorities: None,
             vault,
             connections: 8,
             patience: Duration::from_secs(10),
@@ -89,6 +97,7 @@ pub struct Postgres {
     pool: Arc<Pool>,
     wake: Wake,
     vault: Vault,
+    notes: Notes,
     patience: Duration,
     dead_letter_retention: Duration,
 }
@@ -100,11 +109,18 @@ impl Postgres {
     /// If the server cannot be reached, is too old or unsafe, has a schema that this version does
     /// not know, or was encrypted with another key.
     pub async fn connect(settings: Settings) -> Result<Self, Error> {
-        let Settings { url, listen_url, vault, connections, patience, dead_letter_retention } =
-            settings;
-        let connector = Connector::new(&url)?;
+        let Settings {
+            url,
+            listen_url,
+            authorities,
+            vault,
+            connections,
+            patience,
+            dead_letter_retention,
+        } = settings;
+        let connector = Connector::new(&url, authorities.as_deref())?;
         let listener = match listen_url {
-            Some(url) => Connector::new(&url)?,
+            Some(url) => Connector::new(&url, authorities.as_deref())?,
             None => connector.clone(),
         };
         let lane = || Pool::new(connector.clone(), 1, patience);
@@ -119,6 +135,7 @@ impl Postgres {
             pool,
             wake,
             vault,
+            notes: Notes::default(),
             patience,
             dead_letter_retention,
         })

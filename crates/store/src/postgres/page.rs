@@ -3,6 +3,11 @@
 //! What is not wanted is passed over while walking, so that one statement serves every filter; the
 //! walk ends with the page, with the list, or when it has looked at [`MOST_WALKED`] rows.
 
+use tokio_postgres::Row;
+
+use super::row;
+use crate::Error;
+use crate::damage::Notes;
 use crate::ledger::MOST_WALKED;
 use crate::page::{From, Listed, Page};
 
@@ -19,7 +24,8 @@ pub(super) enum Order {
 }
 
 /// A page in the making.
-pub(super) struct Walk<Entry, Id> {
+pub(super) struct Walk<'a, Entry, Id> {
+    notes: &'a Notes,
     upwards: bool,
     backwards: bool,
     limit: usize,
@@ -31,14 +37,15 @@ pub(super) struct Walk<Entry, Id> {
     listed: Listed<Entry, Id>,
 }
 
-impl<Entry, Id: Clone> Walk<Entry, Id> {
-    pub(super) fn new(page: Page<Id>, order: Order) -> Self {
+impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
+    pub(super) fn new(notes: &'a Notes, page: Page<Id>, order: Order) -> Self {
         let (place, backwards) = match page.from {
             From::Start => (None, false),
             From::After(id) => (Some(id), false),
             From::Before(id) => (Some(id), true),
         };
         Self {
+            notes,
             upwards: (order == Order::Ascending) != backwards,
             backwards,
             limit: usize::try_from(page.limit).unwrap_or(usize::MAX),
@@ -75,19 +82,36 @@ impl<Entry, Id: Clone> Walk<Entry, Id> {
         Some((self.place.clone(), i64::try_from(rows).unwrap_or(i64::MAX)))
     }
 
-    /// Takes the rows that were fetched; those that are not wanted come without an entry.
-    pub(super) fn take(&mut self, rows: Vec<(Id, Option<Entry>)>) {
+    /// Takes the rows that were fetched. A row that does not read as what it should be is passed
+    /// over and noted.
+    pub(super) fn take(
+        &mut self,
+        rows: &[Row],
+        read: impl Fn(&Row) -> Result<(Id, Option<Entry>), Error>,
+    ) -> Result<(), Error> {
+        let named = |row| read(row).map_err(|error| row::at_row(row, error));
+        let read: Result<Vec<_>, _> =
+            rows.iter().map(|row| self.notes.readable(named(row))).collect();
+        self.take_read(read?);
+        Ok(())
+    }
+
+    /// Takes what was read; what is not wanted comes without an entry, what is damaged not at all.
+    fn take_read(&mut self, rows: Vec<Option<(Id, Option<Entry>)>>) {
         let most = usize::try_from(MOST_WALKED).unwrap_or(usize::MAX);
         if rows.len() < self.asked {
             self.ended = true;
         }
-        for (id, entry) in rows {
+        for row in rows {
             if self.listed.entries.len() >= self.limit || self.walked >= most {
                 self.listed.done = false;
                 self.ended = true;
                 return;
             }
             self.walked += 1;
+            let Some((id, entry)) = row else {
+                continue;
+            };
             self.listed.entries.extend(entry);
             self.listed.reached = Some(id.clone());
             self.place = Some(id);
@@ -109,12 +133,13 @@ mod tests {
 
     /// Walks the numbers from 1 to 3,000, of which the multiples of `wanted` are wanted.
     fn page(from: From<i64>, limit: u32, wanted: i64) -> (Listed<i64, i64>, usize) {
-        let mut walk = Walk::new(Page { from, limit }, Order::Ascending);
+        let notes = Notes::default();
+        let mut walk = Walk::new(&notes, Page { from, limit }, Order::Ascending);
         let mut fetches = 0;
         while let Some((place, rows)) = walk.next() {
             fetches += 1;
             let rows = usize::try_from(rows).unwrap();
-            let entry = |id: i64| (id, (id % wanted == 0).then_some(id));
+            let entry = |id: i64| Some((id, (id % wanted == 0).then_some(id)));
             let fetched = if walk.upwards {
                 (1..=3_000)
                     .filter(|id| place.is_none_or(|place| *id > place))
@@ -129,7 +154,7 @@ mod tests {
                     .map(entry)
                     .collect()
             };
-            walk.take(fetched);
+            walk.take_read(fetched);
         }
         (walk.finish(), fetches)
     }

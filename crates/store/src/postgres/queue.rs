@@ -1,5 +1,7 @@
 //! The hot path's trait: a batch is split into its lanes, which run side by side.
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::partition::Partition;
@@ -11,9 +13,9 @@ use crate::keys::{Lease, Node};
 use crate::queue::{Batch, Committed, Load, Loaded, Queue, Renewal, Request, Waiting};
 
 impl Queue for Postgres {
-    fn commit(&self, batch: Batch) -> Answer<'_, Committed> {
+    fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed> {
         self.answer(async move {
-            let Batch { accepts, settles, upkeep } = batch;
+            let Batch { accepts, settles, upkeep } = &*batch;
             // An error in one lane leaves the others their commit; repeating the batch is safe.
             let (accepts, settles, upkeep) = tokio::join!(
                 accept::commit(&self.accepts, accepts),
@@ -29,7 +31,7 @@ impl Queue for Postgres {
     }
 
     fn load(&self, load: Load) -> Answer<'_, Loaded> {
-        self.answer(load::load(&self.pool, load))
+        self.answer(load::load(&self.pool, &self.notes, load))
     }
 
     fn waiting(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Waiting>> {
@@ -98,6 +100,33 @@ pub(super) fn number(partition: Partition) -> i16 {
     partition.number().into()
 }
 
+/// A batch on its way through the database, in parts. If one item is bad, halves are tried until it
+/// is alone, and the others go on.
+pub(super) struct Parts(Vec<Range<usize>>);
+
+impl Parts {
+    /// Begins with the whole, unless there is nothing.
+    pub(super) fn of(items: usize) -> Self {
+        Self(std::iter::once(0..items).filter(|whole| !whole.is_empty()).collect())
+    }
+
+    /// Returns what is to be tried next; nothing if all was.
+    pub(super) fn next(&mut self) -> Option<Range<usize>> {
+        self.0.pop()
+    }
+
+    /// Takes back a part that the database refused, or returns the one item that it consists of.
+    pub(super) fn split(&mut self, part: Range<usize>) -> Option<usize> {
+        if part.len() == 1 {
+            return Some(part.start);
+        }
+        let middle = part.start + part.len() / 2;
+        self.0.push(middle..part.end);
+        self.0.push(part.start..middle);
+        None
+    }
+}
+
 /// How often a lane repeats a batch that met a conflict or lost its connection.
 const REPEATS: u32 = 5;
 /// The first wait before a repetition; each is twice as long as the one before.
@@ -132,6 +161,20 @@ impl Again {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bad_item_is_found_and_the_others_are_tried_in_their_order() {
+        let (mut parts, mut good, mut bad) = (Parts::of(9), Vec::new(), Vec::new());
+        while let Some(part) = parts.next() {
+            if part.contains(&3) || part.contains(&8) {
+                bad.extend(parts.split(part));
+            } else {
+                good.extend(part);
+            }
+        }
+        assert_eq!((bad, good), (vec![3, 8], vec![0, 1, 2, 4, 5, 6, 7]));
+        assert_eq!(Parts::of(0).next(), None);
+    }
 
     #[test]
     fn partitions_are_listed_as_they_were_inserted_and_ascending() {

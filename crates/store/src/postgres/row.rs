@@ -9,6 +9,7 @@ use tokio_postgres::types::FromSql;
 
 use super::codes;
 use crate::Error;
+use crate::damage::Notes;
 
 /// Reads a column.
 pub(super) fn field<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, Error> {
@@ -87,6 +88,35 @@ pub(super) fn delivery(row: &Row) -> Result<Delivery, Error> {
 /// Writes a document.
 pub(super) fn write<T: serde::Serialize>(what: &str, document: &T) -> Result<String, Error> {
     serde_json::to_string(document).map_err(|error| damaged(what, error))
+}
+
+/// Reads rows; those that do not read as what they should be are passed over and noted.
+pub(super) fn readable<T>(
+    notes: &Notes,
+    rows: &[Row],
+    read: impl Fn(&Row) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let read = rows.iter().map(|row| notes.readable(read(row).map_err(|error| at_row(row, error))));
+    read.filter_map(Result::transpose).collect()
+}
+
+/// Says of a damaged row which one it is, as far as its columns tell.
+pub(super) fn at_row(row: &Row, error: Error) -> Error {
+    let Error::Damaged { what, text } = error else {
+        return error;
+    };
+    let numbers = ["application", "endpoint", "message", "key", "minute"];
+    let mut told: Vec<String> = numbers
+        .iter()
+        .filter_map(|name| Some(format!("{name} {}", row.try_get::<_, i64>(*name).ok()?)))
+        .collect();
+    if let Ok(id) = row.try_get::<_, &[u8]>("id") {
+        told.push(format!(
+            "id {}",
+            id.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        ));
+    }
+    Error::Damaged { what: format!("{what} of the row of {}", told.join(", ")), text }
 }
 
 /// Reports a column that does not read as it should.

@@ -1,11 +1,14 @@
 //! How a connection is made: where to, with which limits, and encrypted unless the URL says not.
 //!
-//! Certificates are always verified against the system's roots. A server with a certificate that
-//! nobody signed needs `sslmode=disable`, or its authority among those roots.
+//! Certificates are always verified, against the system's roots or a file of authorities. A server
+//! with a certificate that none of them signed is refused; `sslmode=disable` does without.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::{Client, Config, Connection, NoTls, Socket};
@@ -32,7 +35,7 @@ pub(super) struct Connector {
 
 impl Connector {
     /// Reads a URL.
-    pub(super) fn new(url: &str) -> Result<Self, Error> {
+    pub(super) fn new(url: &str, authorities: Option<&Path>) -> Result<Self, Error> {
         // The error of a bad URL may quote it, and with it a password.
         let mut config: Config = url.parse().map_err(|_| {
             let text = "the database URL cannot be read; \
@@ -51,7 +54,7 @@ impl Connector {
             config.application_name("redial");
         }
         let plain = config.get_ssl_mode() == SslMode::Disable;
-        let tls = if plain { None } else { Some(tls()?) };
+        let tls = if plain { None } else { Some(tls(authorities)?) };
         Ok(Self { config, tls })
     }
 
@@ -123,9 +126,19 @@ where
     });
 }
 
-fn tls() -> Result<MakeRustlsConnect, Error> {
+fn tls(authorities: Option<&Path>) -> Result<MakeRustlsConnect, Error> {
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    match authorities {
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        Some(file) => {
+            let (added, _) = roots.add_parsable_certificates(certificates(file)?);
+            if added == 0 {
+                return Err(cannot_use(file, "it holds no certificate of an authority"));
+            }
+        }
+    }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -133,6 +146,16 @@ fn tls() -> Result<MakeRustlsConnect, Error> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))
+}
+
+/// Reads the certificates of a PEM file.
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    read.map_err(|error| cannot_use(file, error))
+}
+
+fn cannot_use(file: &Path, why: impl std::fmt::Display) -> Error {
+    Error::CannotOpen(format!("{} cannot be used for TLS: {why}", file.display()))
 }
 
 fn unreachable(error: tokio_postgres::Error) -> Failure {

@@ -71,3 +71,23 @@ pub struct Waiting {
     /// The due time of the delivery whose turn is first.
     pub due: Timestamp,
 }
+
+/// How much waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Backlog {
+    /// Endpoints with something pending.
+    pub endpoints: u32,
+    /// The earliest due time of a delivery whose turn is first.
+    pub oldest_due: Option<Timestamp>,
+}
+
+impl Backlog {
+    /// Sums up the endpoints that wait.
+    #[must_use]
+    pub fn of(waiting: &[Waiting]) -> Self {
+        Self {
+            endpoints: u32::try_from(waiting.len()).unwrap_or(u32::MAX),
+            oldest_due: waiting.iter().map(|one| one.due).min(),
+        }
+    }
+}

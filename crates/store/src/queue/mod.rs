@@ -8,13 +8,15 @@ mod load;
 mod settle;
 mod upkeep;
 
+use std::sync::Arc;
+
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
 pub use accept::{Accept, Accepted, FirstState, NewDelivery, NewMessage, Order};
-pub use load::{Load, Loaded, PendingDelivery, Waiting};
+pub use load::{Backlog, Load, Loaded, PendingDelivery, Waiting};
 pub use settle::{AttemptRecord, NextState, Phases, Running, Settle, Settled, Trigger};
-pub use upkeep::{Bury, Done, Minute, Replay, Request, RequestKind, Rollup, Subject, Upkeep};
+pub use upkeep::{Bury, Done, Minute, Once, Replay, Request, RequestKind, Rollup, Subject, Upkeep};
 
 use crate::Answer;
 use crate::keys::{Lease, Node};
@@ -24,8 +26,9 @@ pub trait Queue: Send + Sync {
     /// Writes a batch durably and answers each of its items, in their order.
     ///
     /// After a retryable error the same batch may be given again: items that had taken effect are
-    /// recognised by their ids and answered as if for the first time.
-    fn commit(&self, batch: Batch) -> Answer<'_, Committed>;
+    /// recognised by their ids and answered as if for the first time, or change nothing more.
+    /// That is why it is shared: whoever may have to repeat a batch keeps it without a copy.
+    fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed>;
 
     /// Returns an endpoint's pending deliveries, earliest turn first.
     fn load(&self, load: Load) -> Answer<'_, Loaded>;
@@ -33,6 +36,12 @@ pub trait Queue: Send + Sync {
     /// Returns every endpoint of these partitions that has pending deliveries, with the first of
     /// their due times. One loose walk over the index, whatever the backlog behind an endpoint.
     fn waiting(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Waiting>>;
+
+    /// Tells how much waits in these partitions, for metrics. It is as quick as
+    /// [`Queue::waiting`], and says nothing about how many deliveries wait behind an endpoint.
+    fn backlog(&self, partitions: Vec<Partition>) -> Answer<'_, Backlog> {
+        Box::pin(async move { Ok(Backlog::of(&self.waiting(partitions).await?)) })
+    }
 
     /// Returns the requests for these partitions that nobody has consumed yet, oldest first.
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>>;

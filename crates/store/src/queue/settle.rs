@@ -119,4 +119,7 @@ pub enum Settled {
     Fenced,
     /// The delivery's row is gone.
     Missing,
+    /// The database refused it, whatever was left out of the attempt's record: nothing is written.
+    /// The others are unharmed.
+    Refused,
 }

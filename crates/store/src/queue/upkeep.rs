@@ -27,7 +27,12 @@ pub enum Upkeep {
         running: Running,
     },
     /// Leaves a request for whoever owns the endpoint's partition.
-    Ask(Request),
+    Ask {
+        /// By what a repetition is recognised.
+        once: Once,
+        /// The request.
+        request: Request,
+    },
     /// Removes requests that their owner has consumed.
     Consume {
         /// The right to do so.
@@ -36,7 +41,12 @@ pub enum Upkeep {
         requests: Vec<i64>,
     },
     /// Adds to per-minute sums.
-    RollUp(Vec<Rollup>),
+    RollUp {
+        /// By what a repetition is recognised.
+        once: Once,
+        /// What is added.
+        rollups: Vec<Rollup>,
+    },
     /// Removes what has outlived its time: at most so many rows.
     Prune {
         /// The time.
@@ -44,6 +54,16 @@ pub enum Upkeep {
         /// The most rows to remove.
         most: u32,
     },
+}
+
+/// What makes a step harmless that would do more if it were done again: a store remembers it for
+/// [`crate::limits::REMEMBERED`] and answers a repetition as it answered the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Once {
+    /// When the step was made.
+    pub at: Timestamp,
+    /// What no other step of that moment has: random bytes.
+    pub id: [u8; 16],
 }
 
 /// Deliveries of one endpoint to be buried.
@@ -117,6 +137,8 @@ pub enum Done {
     Changed(u32),
     /// The lease is not current, or a task has moved on: nothing is written.
     Fenced,
+    /// The database refused this step; the others are unharmed. The text is for the operator.
+    Refused(String),
 }
 
 /// A minute's sums for one subject.

@@ -46,12 +46,16 @@ pub(super) struct Change {
 
 pub(super) fn update(writing: &mut Writing<'_>, change: &Change) -> Result<Application, Error> {
     let connection = writing.connection;
+    let missing = Error::Missing("application");
+    if by_key(connection, change.key)?.is_none() {
+        return Err(missing);
+    }
     if let Some(uid) = &change.uid {
         free_uid(connection, uid, Some(change.key))?;
     }
     writing.memo.forget(change.key);
     rewrite(connection, change)?;
-    by_key(connection, change.key)?.ok_or(Error::Missing("application"))
+    by_key(connection, change.key)?.ok_or(missing)
 }
 
 pub(super) fn delete(
@@ -81,7 +85,7 @@ pub(super) fn list(
         at: walk::at_id,
         page,
     };
-    walk::page(reading.connection, list, |row| {
+    walk::page(reading.connection, reading.notes, list, |row| {
         let application = of(row)?;
         Ok((application.id, Some(application)))
     })

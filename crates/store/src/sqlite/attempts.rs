@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::reader::Reading;
 use super::walk::{self, List};
-use super::{codec, record};
+use super::{codec, failure, record};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
@@ -26,11 +26,15 @@ pub(super) fn of_delivery(
         let mut next = last(reading.connection, key)?;
         let mut found = Vec::new();
         while let Some(id) = next {
-            next = None;
-            if let Some((entry, previous)) = entry(reading.connection, key.endpoint, id)? {
-                found.push(entry);
-                next = previous;
-            }
+            let read = entry(reading.connection, key.endpoint, id);
+            next = match reading.notes.readable(read)?.flatten() {
+                Some((entry, previous)) => {
+                    found.push(entry);
+                    previous
+                }
+                // A damaged one does not hide those before it.
+                None => previous(reading.connection, key.endpoint, id)?,
+            };
         }
         Ok(found)
     })
@@ -53,7 +57,7 @@ pub(super) fn of_endpoint(
         at: walk::at_id,
         page,
     };
-    walk::page(reading.connection, list, |row| {
+    walk::page(reading.connection, reading.notes, list, |row| {
         let id = codec::id(row, "id")?;
         let its_own = ApplicationKey(row.get("application")?) == application;
         if !its_own || !wanted(row, filter)? {
@@ -85,6 +89,19 @@ fn last(connection: &Connection, key: DeliveryKey) -> Result<Option<AttemptId>, 
     Ok(found.optional()?.flatten())
 }
 
+/// Returns the attempt before one. Needs the primary key of `attempts`.
+fn previous(
+    connection: &Connection,
+    endpoint: EndpointKey,
+    id: AttemptId,
+) -> Result<Option<AttemptId>, Error> {
+    let sql = "SELECT previous FROM attempts WHERE endpoint = ?1 AND id = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement
+        .query_row(params![endpoint.0, id.as_bytes()], |row| codec::id_if_any(row, "previous"));
+    Ok(found.optional()?.flatten())
+}
+
 /// Returns an attempt and the one before it. Needs the primary keys of `attempts` and `messages`.
 fn entry(
     connection: &Connection,
@@ -98,7 +115,11 @@ fn entry(
         FROM attempts AS a CROSS JOIN messages AS m ON m.key = a.message
         WHERE a.endpoint = ?1 AND a.id = ?2";
     let mut statement = connection.prepare_cached(sql)?;
-    let found = statement.query_row(params![endpoint.0, id.as_bytes()], |row| {
+    let mut rows = statement.query(params![endpoint.0, id.as_bytes()])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    let read = || -> rusqlite::Result<_> {
         let key = DeliveryKey {
             application: ApplicationKey(row.get("application")?),
             endpoint,
@@ -112,7 +133,7 @@ fn entry(
             next_due: codec::time_if_any(row, "next_due")?,
             record: record::of(row)?,
         };
-        Ok((entry, codec::id_if_any(row, "previous")?))
-    });
-    Ok(found.optional()?)
+        Ok(Some((entry, codec::id_if_any(row, "previous")?)))
+    };
+    read().map_err(|error| failure::at_row(row, error.into()))
 }

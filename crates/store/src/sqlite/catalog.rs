@@ -1,5 +1,6 @@
 //! The catalog, handed to the threads that can do it.
 
+use domain::endpoint::Reason;
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
 
@@ -60,6 +61,16 @@ impl Catalog for Sqlite {
 
     fn update_endpoint(&self, endpoint: Endpoint) -> Answer<'_, Endpoint> {
         self.write(move |writing| endpoints::update(writing, &endpoint))
+    }
+
+    fn disable_endpoint(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        reason: Reason,
+        at: Timestamp,
+    ) -> Answer<'_, Endpoint> {
+        self.write(move |writing| endpoints::disable(writing, (application, key), reason, at))
     }
 
     fn delete_endpoint(
@@ -138,6 +149,10 @@ impl Catalog for Sqlite {
 
     fn revoke_token(&self, id: String, at: Timestamp) -> Answer<'_, ()> {
         self.write(move |writing| tokens::revoke(writing.connection, &id, at))
+    }
+
+    fn expire_tokens(&self, application: ApplicationId, at: Timestamp) -> Answer<'_, u32> {
+        self.write(move |writing| tokens::expire(writing.connection, application, at))
     }
 
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>> {

@@ -2,6 +2,7 @@
 
 use domain::delivery::Delivery;
 use domain::ids::{DeliveryId, MessageId};
+use domain::partition::Partition;
 use domain::replay::StatusClass;
 use domain::time::Timestamp;
 use rusqlite::types::Value;
@@ -13,6 +14,7 @@ use super::upkeep;
 use super::walk::{self, List};
 use super::writer::Writing;
 use crate::Error;
+use crate::damage::Notes;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter};
 use crate::page::{Listed, Page};
@@ -65,7 +67,8 @@ pub(super) fn of_message(
         let mut entries = Vec::with_capacity(endpoints.len());
         for endpoint in endpoints {
             let key = DeliveryKey { application, endpoint, message };
-            entries.extend(entry(reading.connection, key)?);
+            let found = entry(reading.connection, key).map_err(|error| damaged(key, error));
+            entries.extend(reading.notes.readable(found)?.flatten());
         }
         Ok(entries)
     })
@@ -90,7 +93,7 @@ pub(super) fn of_endpoint(
         at: |message: &MessageKey| vec![Value::Integer(message.0)],
         page,
     };
-    walk::page(reading.connection, list, |row| {
+    walk::page(reading.connection, reading.notes, list, |row| {
         let entry = of(row)?;
         let message = entry.key.message;
         let wanted = entry.key.application == application && wanted(&entry, filter);
@@ -98,13 +101,20 @@ pub(super) fn of_endpoint(
     })
 }
 
+/// Some dead letters of an application.
+pub(super) struct DeadLetters<'a> {
+    pub(super) application: ApplicationKey,
+    pub(super) filter: &'a DeliveryFilter,
+    pub(super) page: &'a Page<(MessageKey, EndpointKey)>,
+}
+
 /// Needs the index `deliveries_dead` and the primary keys of `deliveries` and `messages`.
 pub(super) fn dead_letters(
-    reading: &Reading<'_>,
-    application: ApplicationKey,
-    filter: &DeliveryFilter,
-    page: &Page<(MessageKey, EndpointKey)>,
+    connection: &Connection,
+    notes: &Notes,
+    wanted_ones: &DeadLetters<'_>,
 ) -> Result<Listed<DeliveryEntry, (MessageKey, EndpointKey)>, Error> {
+    let DeadLetters { application, filter, page } = *wanted_ones;
     let list = List {
         onwards: DEAD_LETTERS,
         backwards: "SELECT d.endpoint, d.message, d.application, d.state, d.cause, d.due,
@@ -119,7 +129,7 @@ pub(super) fn dead_letters(
         at: at_dead_letter,
         page,
     };
-    walk::page(reading.connection, list, |row| {
+    walk::page(connection, notes, list, |row| {
         let entry = of(row)?;
         let place = (entry.key.message, entry.key.endpoint);
         Ok((place, wanted(&entry, filter).then_some(entry)))
@@ -139,6 +149,27 @@ pub(super) fn cancel(
     let kind = RequestKind::Cancel(message);
     upkeep::ask(connection, &Request { number: 0, application, endpoint, partition, kind, at })?;
     entry(connection, key)?.ok_or(Error::Missing("delivery"))
+}
+
+pub(super) fn retry_now(
+    writing: &Writing<'_>,
+    key: DeliveryKey,
+    at: Timestamp,
+) -> Result<DeliveryEntry, Error> {
+    let connection = writing.connection;
+    let found = entry(connection, key)?.ok_or(Error::Missing("delivery"))?;
+    found.state.retry_now(at).map_err(|refusal| Error::Refused(refusal.to_string()))?;
+    let DeliveryKey { application, endpoint, message } = key;
+    let (partition, kind) = (partition(connection, key)?, RequestKind::RetryNow(message));
+    upkeep::ask(connection, &Request { number: 0, application, endpoint, partition, kind, at })?;
+    entry(connection, key)?.ok_or(Error::Missing("delivery"))
+}
+
+/// Needs the primary key of `deliveries`.
+fn partition(connection: &Connection, key: DeliveryKey) -> Result<Partition, Error> {
+    let sql = "SELECT partition FROM deliveries WHERE endpoint = ?1 AND message = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row([key.endpoint.0, key.message.0], codec::partition)?)
 }
 
 /// A start value at a dead letter.
@@ -189,12 +220,28 @@ fn entry(connection: &Connection, key: DeliveryKey) -> Result<Option<DeliveryEnt
     Ok(connection.prepare_cached(sql)?.query_row(parameters, of).optional()?)
 }
 
+/// Says of a damaged delivery which one it is.
+fn damaged(key: DeliveryKey, error: Error) -> Error {
+    let DeliveryKey { endpoint, message, .. } = key;
+    match error {
+        Error::Damaged { text, .. } => {
+            let what = format!("the delivery of message {} to endpoint {}", message.0, endpoint.0);
+            Error::Damaged { what, text }
+        }
+        Error::Unavailable { .. }
+        | Error::Taken { .. }
+        | Error::Missing(_)
+        | Error::Refused(_)
+        | Error::CannotOpen(_) => error,
+    }
+}
+
 /// Needs the primary key of `deliveries`; writes to it and `deliveries_pending`.
 fn mark_cancelled(
     connection: &Connection,
     key: DeliveryKey,
     at: Timestamp,
-) -> Result<domain::partition::Partition, Error> {
+) -> Result<Partition, Error> {
     let sql = "UPDATE deliveries SET state = 3, settled_at = ?1
         WHERE endpoint = ?2 AND message = ?3 AND application = ?4 RETURNING partition";
     let parameters = params![at.as_micros(), key.endpoint.0, key.message.0, key.application.0];

@@ -3,7 +3,7 @@
 //! An endpoint is found only while its application is there. What is confidential about it is
 //! sealed for its very row.
 
-use domain::endpoint::State;
+use domain::endpoint::{Reason, State};
 use domain::ids::EndpointId;
 use domain::partition::Partition;
 use domain::time::Timestamp;
@@ -75,6 +75,25 @@ pub(super) fn update(writing: &mut Writing<'_>, endpoint: &Endpoint) -> Result<E
     Ok(Endpoint { id, partition, created_at, ..endpoint.clone() })
 }
 
+pub(super) fn disable(
+    writing: &mut Writing<'_>,
+    (application, key): (ApplicationKey, EndpointKey),
+    reason: Reason,
+    at: Timestamp,
+) -> Result<Endpoint, Error> {
+    let (connection, vault) = (writing.connection, writing.vault);
+    let stored = by_key(connection, vault, application, key)?;
+    let stored = stored.ok_or(Error::Missing("endpoint"))?;
+    let state = stored.state.disable(reason).map_err(|_| Error::Missing("endpoint"))?;
+    if state == stored.state {
+        return Ok(stored);
+    }
+    let disabled = Endpoint { state, updated_at: at, ..stored };
+    rewrite(connection, &disabled)?;
+    applications::raise_revision(writing, application)?;
+    Ok(disabled)
+}
+
 pub(super) fn delete(
     writing: &mut Writing<'_>,
     application: ApplicationKey,
@@ -112,7 +131,7 @@ pub(super) fn list(
         at: walk::at_id,
         page,
     };
-    walk::page(reading.connection, list, |row| {
+    walk::page(reading.connection, reading.notes, list, |row| {
         let endpoint = of(row, reading.vault)?;
         Ok((endpoint.id, Some(endpoint)))
     })

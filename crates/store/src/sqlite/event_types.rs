@@ -56,7 +56,7 @@ pub(super) fn list(
         at: |name: &String| vec![Value::Text(name.clone())],
         page,
     };
-    walk::page(reading.connection, list, |row| {
+    walk::page(reading.connection, reading.notes, list, |row| {
         let event_type = of(row)?;
         Ok((event_type.name.clone(), Some(event_type)))
     })

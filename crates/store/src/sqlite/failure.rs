@@ -1,6 +1,7 @@
 //! SQLite's errors, by what the caller can do about them.
 
-use rusqlite::ErrorCode;
+use rusqlite::types::ValueRef;
+use rusqlite::{ErrorCode, Row};
 
 use crate::Error;
 
@@ -12,6 +13,30 @@ impl From<rusqlite::Error> for Error {
         // What remains are rows that do not read as they should, or calls that do not fit their
         // statement; neither goes away by waiting.
         Self::Damaged { what: "a row".to_owned(), text: error.to_string() }
+    }
+}
+
+/// Says of a damaged row which one it is, as far as its columns tell.
+pub(super) fn at_row(row: &Row<'_>, error: Error) -> Error {
+    let Error::Damaged { text, .. } = error else {
+        return error;
+    };
+    let statement: &rusqlite::Statement<'_> = row.as_ref();
+    let keys = ["key", "id", "application", "endpoint", "message", "name", "minute"];
+    let told = keys.iter().filter_map(|column| {
+        let value = row.get_ref(statement.column_index(column).ok()?).ok()?;
+        Some(format!("{column} {}", told(value)))
+    });
+    Error::Damaged { what: format!("the row of {}", told.collect::<Vec<_>>().join(", ")), text }
+}
+
+/// Tells a value that is part of a key.
+fn told(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        ValueRef::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        ValueRef::Null | ValueRef::Real(_) => "unknown".to_owned(),
     }
 }
 

@@ -3,13 +3,15 @@
 use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
 use domain::time::Timestamp;
 
-use super::{Sqlite, attempts, deliveries, messages, rollups, tasks};
+use super::deliveries::DeadLetters;
+use super::{Sqlite, attempts, counts, deliveries, messages, once, rollups, tasks};
 use crate::Answer;
 use crate::catalog::Name;
+use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter, Ledger, MessageEntry,
-    MessageFilter, NewTask, Task,
+    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Ledger, MessageEntry,
+    MessageFilter, NewTask, StoredAnswer, Tally, Task,
 };
 use crate::page::{Listed, Page};
 use crate::queue::{Minute, Rollup, Subject};
@@ -65,11 +67,42 @@ impl Ledger for Sqlite {
         filter: DeliveryFilter,
         page: Page<(MessageKey, EndpointKey)>,
     ) -> Answer<'_, Listed<DeliveryEntry, (MessageKey, EndpointKey)>> {
-        self.read(move |reading| deliveries::dead_letters(reading, application, &filter, &page))
+        self.read(move |reading| {
+            let wanted = DeadLetters { application, filter: &filter, page: &page };
+            deliveries::dead_letters(reading.connection, reading.notes, &wanted)
+        })
     }
 
     fn cancel(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry> {
         self.write(move |writing| deliveries::cancel(writing, key, at))
+    }
+
+    fn retry_now(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry> {
+        self.write(move |writing| deliveries::retry_now(writing, key, at))
+    }
+
+    fn delivery_counts(
+        &self,
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Answer<'_, Counts> {
+        let whose = (application, endpoint);
+        self.read(move |reading| counts::by_state(reading, whose, &(since..until)))
+    }
+
+    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally> {
+        self.read(move |reading| counts::dead_letters(reading, application))
+    }
+
+    fn purge_dead_letters(
+        &self,
+        application: ApplicationKey,
+        filter: DeliveryFilter,
+        page: Page<(MessageKey, EndpointKey)>,
+    ) -> Answer<'_, Listed<DeliveryKey, (MessageKey, EndpointKey)>> {
+        self.write(move |writing| counts::remove_dead_letters(writing, application, &filter, &page))
     }
 
     fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
@@ -89,6 +122,23 @@ impl Ledger for Sqlite {
 
     fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
         self.read(move |reading| rollups::between(reading, subject, from, to))
+    }
+
+    fn remember_answer(
+        &self,
+        hash: [u8; 32],
+        answer: StoredAnswer,
+        at: Timestamp,
+    ) -> Answer<'_, StoredAnswer> {
+        self.write(move |writing| once::remember(writing, &hash, &answer, at))
+    }
+
+    fn answer(&self, hash: [u8; 32], now: Timestamp) -> Answer<'_, Option<StoredAnswer>> {
+        self.read(move |reading| once::recall(reading, &hash, now))
+    }
+
+    fn damage(&self) -> Vec<Damage> {
+        self.notes.list()
     }
 
     fn start_task(&self, task: NewTask) -> Answer<'_, Task> {

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use domain::partition::Partition;
 use rusqlite::{Connection, Row, params};
 
-use super::codec;
 use super::reader::Reading;
+use super::{codec, walk};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::queue::{Load, Loaded, PendingDelivery, Waiting};
@@ -44,10 +44,7 @@ pub(super) const WAITING: &str = "WITH RECURSIVE walk (endpoint) AS (
 
 pub(super) fn load(reading: &Reading<'_>, load: Load) -> Result<Loaded, Error> {
     reading.at_once(|| {
-        let mut deliveries = pending(reading.connection, load)?;
-        let most = usize::try_from(load.most).unwrap_or(usize::MAX);
-        let complete = deliveries.len() <= most;
-        deliveries.truncate(most);
+        let (deliveries, complete) = pending(reading, load)?;
         let mut bytes = 0_u64;
         let mut loaded = Vec::with_capacity(deliveries.len());
         let mut full = false;
@@ -83,15 +80,24 @@ pub(super) fn waiting(
 
 /// Needs the index `deliveries_pending` and the primary keys of both tables. One more than asked
 /// for, to know whether these are all.
-fn pending(connection: &Connection, load: Load) -> Result<Vec<(PendingDelivery, u64)>, Error> {
+fn pending(
+    reading: &Reading<'_>,
+    load: Load,
+) -> Result<(Vec<(PendingDelivery, u64)>, bool), Error> {
     let Load { application, endpoint, most, .. } = load;
-    let mut statement = connection.prepare_cached(PENDING)?;
-    let parameters = params![endpoint.0, application.0, i64::from(most) + 1];
-    let rows = statement.query_map(parameters, |row| {
+    let mut statement = reading.connection.prepare_cached(PENDING)?;
+    let mut rows = statement.query(params![endpoint.0, application.0, i64::from(most) + 1])?;
+    let mut found = Vec::new();
+    for _ in 0..most {
+        let Some(row) = rows.next()? else {
+            return Ok((found, true));
+        };
         let key = DeliveryKey { application, endpoint, message: MessageKey(row.get("message")?) };
-        Ok((pending_of(row, key)?, row.get("payload_length")?))
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+        let read = || Ok::<_, Error>((pending_of(row, key)?, row.get("payload_length")?));
+        // A damaged one is passed over: it must not stop those behind it.
+        found.extend(walk::readable(reading.notes, row, read())?);
+    }
+    Ok((found, rows.next()?.is_none()))
 }
 
 fn pending_of(row: &Row<'_>, key: DeliveryKey) -> rusqlite::Result<PendingDelivery> {

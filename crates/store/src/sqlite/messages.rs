@@ -51,7 +51,7 @@ pub(super) fn list(
         at: walk::at_id,
         page,
     };
-    walk::page(reading.connection, list, |row| {
+    walk::page(reading.connection, reading.notes, list, |row| {
         let entry = of(row)?;
         let id = entry.id;
         if !wanted(&entry, filter) {

@@ -11,7 +11,8 @@
 //! - `accept`, `settle`, `upkeep`, `replay`, `prune`, `purge`: what a batch does
 //! - `load`, `lease`: what the engine reads, and who owns what
 //! - `applications`, `endpoints`, `secrets`, `fan_out`, `event_types`, `tokens`: the catalog
-//! - `messages`, `deliveries`, `attempts`, `rollups`, `tasks`: the ledger; `walk`: its pages
+//! - `messages`, `deliveries`, `counts`, `attempts`, `rollups`, `tasks`: the ledger; `walk`: its
+//!   pages; `once`: what comes again
 //! - `queue`, `catalog`, `ledger`: the three traits
 //! - `bare`: the yardstick for benchmarks
 //! - `codec`, `record`, `running`: values as they are stored; `failure`: errors
@@ -24,6 +25,7 @@ mod catalog;
 mod checkpoint;
 mod codec;
 mod connection;
+mod counts;
 mod deliveries;
 mod directory;
 mod endpoints;
@@ -35,6 +37,7 @@ mod ledger;
 mod load;
 mod memo;
 mod messages;
+mod once;
 mod prune;
 mod purge;
 mod queue;
@@ -61,6 +64,7 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 
+use crate::damage::Notes;
 use crate::vault::{Entropy, KEY_BYTES};
 use crate::{Answer, Error, limits};
 pub use bare::Bare;
@@ -104,6 +108,7 @@ impl Settings {
 pub struct Sqlite {
     // In the order in which they end. The lock is the last: then nobody has the file open.
     readers: Readers,
+    notes: Arc<Notes>,
     writer: WriterThread,
     _checkpointer: Checkpointer,
     _lock: directory::Lock,
@@ -123,17 +128,19 @@ impl Sqlite {
         let mut connection = place.create()?;
         schema::migrate(&mut connection)?;
         let vault = Arc::new(directory::vault(&directory, key, entropy, &connection)?);
+        let notes = Arc::new(Notes::default());
         let (checkpointer, wal) = Checkpointer::start(&place)?;
         let writer = Writer {
             place: place.clone(),
             clock: clock.clone(),
             vault: vault.clone(),
+            notes: notes.clone(),
             dead_letters_kept,
             wal,
         };
         let writer = WriterThread::start(writer, connection)?;
-        let readers = Readers::start(&place, &vault, &clock)?;
-        Ok(Self { readers, writer, _checkpointer: checkpointer, _lock: lock })
+        let readers = Readers::start(&place, &vault, &notes, &clock)?;
+        Ok(Self { readers, notes, writer, _checkpointer: checkpointer, _lock: lock })
     }
 
     /// Does something in a transaction of its own, on the thread that writes.

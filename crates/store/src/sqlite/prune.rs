@@ -10,10 +10,9 @@ use domain::ids::{AttemptId, MessageId};
 use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::codec;
-use super::purge;
 use super::writer::Writing;
-use crate::keys::{EndpointKey, MessageKey};
+use super::{codec, once, purge, rollups, walk};
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::{Error, limits};
 
 /// The most messages that a step looks at, whether they go or not.
@@ -59,6 +58,9 @@ pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Res
     let secrets = remove_secrets(writing.connection, now, allowance.left())?;
     allowance.used(secrets);
     prune_messages(writing, now, &mut allowance)?;
+    allowance.used(rollups::forget(writing.connection, now, allowance.left())?);
+    allowance.used(once::forget_answers(writing.connection, now, allowance.left())?);
+    allowance.used(once::forget_steps(writing.connection, now, allowance.left())?);
     give_back(writing.connection)?;
     Ok(allowance.used)
 }
@@ -71,14 +73,17 @@ fn prune_messages(
 ) -> Result<(), Error> {
     let connection = writing.connection;
     let start = pruned_up_to(connection)?;
-    let mut around = next_messages(connection, (start, i64::MAX), LOOKED_AT)?;
-    let looked_at = i64::try_from(around.len()).unwrap_or(LOOKED_AT);
-    if looked_at < LOOKED_AT && start > 0 {
-        around.extend(next_messages(connection, (0, start - 1), LOOKED_AT - looked_at)?);
+    let mut walk = next_messages(writing, (start, i64::MAX), LOOKED_AT)?;
+    if walk.rows < LOOKED_AT && start > 0 {
+        let rest = next_messages(writing, (0, start - 1), LOOKED_AT - walk.rows)?;
+        walk.rows += rest.rows;
+        walk.last = rest.last.or(walk.last);
+        walk.messages.extend(rest.messages);
     }
     // Whoever stops in the middle goes on there; whoever looked at everything begins anew.
-    let enough = i64::try_from(around.len()).is_ok_and(|rows| rows == LOOKED_AT);
-    let mut stopped_at = around.last().filter(|_| enough).map_or(0, |last| last.key.0 + 1);
+    let enough = walk.rows == LOOKED_AT;
+    let mut stopped_at = walk.last.filter(|_| enough).map_or(0, |last| last + 1);
+    let around = walk.messages;
     for message in &around {
         if allowance.is_used_up() {
             stopped_at = message.key.0;
@@ -171,11 +176,10 @@ pub(super) fn remove_message(
     if !allowance.take(rows) {
         return Ok(false);
     }
-    for (endpoint, mut attempt) in last_attempts {
-        while let Some(id) = attempt {
-            attempt = remove_attempt(connection, endpoint, id)?;
-        }
-        remove_delivery(connection, endpoint, message.key)?;
+    for (endpoint, last_attempt) in last_attempts {
+        let application = ApplicationKey(message.application);
+        let key = DeliveryKey { application, endpoint, message: message.key };
+        remove_with_attempts(connection, key, last_attempt)?;
     }
     remove_key(connection, message)?;
     remove_row(connection, message.key)?;
@@ -183,6 +187,19 @@ pub(super) fn remove_message(
         purge::retire(writing, endpoint)?;
     }
     Ok(true)
+}
+
+/// Removes a delivery and the chain of its attempts.
+pub(super) fn remove_with_attempts(
+    connection: &Connection,
+    key: DeliveryKey,
+    last_attempt: Option<AttemptId>,
+) -> Result<(), Error> {
+    let mut attempt = last_attempt;
+    while let Some(id) = attempt {
+        attempt = remove_attempt(connection, key.endpoint, id)?;
+    }
+    remove_delivery(connection, key.endpoint, key.message)
 }
 
 /// What pruning needs to know of a delivery.
@@ -210,15 +227,29 @@ fn set_pruned_up_to(connection: &Connection, key: i64) -> Result<(), Error> {
 
 /// Needs the primary key of `messages`.
 fn next_messages(
-    connection: &Connection,
+    writing: &Writing<'_>,
     (first, last): (i64, i64),
     most: i64,
-) -> Result<Vec<Candidate>, Error> {
+) -> Result<Walked, Error> {
     let sql = "SELECT key, application, id, idempotency, received_at, retained_until, fan_out
         FROM messages WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3";
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map([first, last, most], Candidate::of)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let mut statement = writing.connection.prepare_cached(sql)?;
+    let mut rows = statement.query([first, last, most])?;
+    let mut walked = Walked { messages: Vec::new(), rows: 0, last: None };
+    while let Some(row) = rows.next()? {
+        walked.rows += 1;
+        walked.last = Some(row.get("key")?);
+        let read = Candidate::of(row).map_err(Error::from);
+        walked.messages.extend(walk::readable(writing.notes, row, read)?);
+    }
+    Ok(walked)
+}
+
+/// Messages that were walked by; the damaged ones are counted and stay.
+struct Walked {
+    messages: Vec<Candidate>,
+    rows: i64,
+    last: Option<i64>,
 }
 
 /// Needs the primary key of `deliveries`.

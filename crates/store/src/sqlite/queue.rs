@@ -1,5 +1,7 @@
 //! The hot path, handed to the threads that can do it.
 
+use std::sync::Arc;
+
 use domain::partition::Partition;
 
 use super::{Sqlite, accept, lease, load, settle, upkeep};
@@ -8,7 +10,7 @@ use crate::queue::{Batch, Committed, Load, Loaded, Queue, Renewal, Request, Wait
 use crate::{Answer, Error};
 
 impl Queue for Sqlite {
-    fn commit(&self, batch: Batch) -> Answer<'_, Committed> {
+    fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed> {
         self.write(move |writing| {
             let mut committed = Committed::default();
             for item in &batch.accepts {

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::connection::Place;
 use super::{Clock, failure};
+use crate::damage::Notes;
 use crate::{Answer, Error, Vault};
 
 const THREADS: usize = 3;
@@ -30,6 +31,7 @@ type Errand = Box<dyn FnOnce(&mut Desk) + Send>;
 pub(super) struct Reading<'a> {
     pub(super) connection: &'a Connection,
     pub(super) vault: &'a Vault,
+    pub(super) notes: &'a Notes,
     watch: &'a Watch,
 }
 
@@ -43,6 +45,7 @@ pub(super) struct Readers {
 struct Desk {
     place: Place,
     vault: Arc<Vault>,
+    notes: Arc<Notes>,
     watch: Watch,
     connection: Option<Connection>,
 }
@@ -55,15 +58,20 @@ struct Watch {
 }
 
 impl Readers {
-    pub(super) fn start(place: &Place, vault: &Arc<Vault>, clock: &Clock) -> Result<Self, Error> {
+    pub(super) fn start(
+        place: &Place,
+        vault: &Arc<Vault>,
+        notes: &Arc<Notes>,
+        clock: &Clock,
+    ) -> Result<Self, Error> {
         let (errands, queue) = mpsc::channel::<Errand>(WAITING_ERRANDS);
         let queue = Arc::new(Mutex::new(queue));
         let mut threads = Vec::with_capacity(THREADS);
         for number in 0..THREADS {
             let watch = Watch { clock: clock.clone(), ends_at: Arc::default() };
             let connection = Some(watch.open(place)?);
-            let (place, vault) = (place.clone(), vault.clone());
-            let mut desk = Desk { place, vault, watch, connection };
+            let (place, vault, notes) = (place.clone(), vault.clone(), notes.clone());
+            let mut desk = Desk { place, vault, notes, watch, connection };
             let queue = queue.clone();
             let thread = Builder::new().name(format!("sqlite-reader-{number}"));
             let thread = thread.spawn(move || {
@@ -117,9 +125,9 @@ impl Desk {
             Some(connection) => connection,
             None => self.watch.open(&self.place)?,
         };
-        let (vault, watch) = (&*self.vault, &self.watch);
+        let (vault, notes, watch) = (&*self.vault, &*self.notes, &self.watch);
         watch.begin();
-        let result = work(&Reading { connection: &connection, vault, watch });
+        let result = work(&Reading { connection: &connection, vault, notes, watch });
         if !result.as_ref().is_err_and(failure::is_doubtful) {
             self.connection = Some(connection);
         }

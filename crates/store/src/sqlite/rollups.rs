@@ -1,11 +1,17 @@
 //! Sums per minute.
 
+use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::codec::odd;
 use super::reader::Reading;
-use crate::Error;
 use crate::queue::{Minute, Rollup, Subject};
+use crate::{Error, limits};
+
+/// How many subjects a step of pruning looks at.
+const SUBJECTS_PER_STEP: usize = 64;
+/// A place before all subjects.
+const FIRST_SUBJECT: (i64, i64) = (-1, 0);
 
 /// Adds to the sums of a minute.
 pub(super) fn add(connection: &Connection, rollup: &Rollup) -> Result<(), Error> {
@@ -74,6 +80,72 @@ pub(super) fn between(
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Removes sums that have been kept for long enough: of so many subjects at a step, from where the
+/// last step stopped.
+pub(super) fn forget(connection: &Connection, now: Timestamp, most: usize) -> Result<usize, Error> {
+    let oldest = Minute::of(now.before(limits::ROLLUPS));
+    let (mut place, mut removed) = (forgotten_up_to(connection)?, 0);
+    for _ in 0..SUBJECTS_PER_STEP {
+        let Some(next) = next_subject(connection, place)? else {
+            place = FIRST_SUBJECT;
+            break;
+        };
+        let rows = remove_before(connection, next, oldest, most - removed)?;
+        removed += rows;
+        if removed == most {
+            break;
+        }
+        place = next;
+    }
+    set_forgotten_up_to(connection, place)?;
+    Ok(removed)
+}
+
+/// Needs the primary key of `meta`.
+fn forgotten_up_to(connection: &Connection) -> Result<(i64, i64), Error> {
+    let sql = "SELECT name, value FROM meta WHERE name IN ('sums_subject', 'sums_key')
+        ORDER BY name DESC";
+    let mut statement = connection.prepare_cached(sql)?;
+    let values = statement.query_map([], |row| row.get(1))?;
+    let values = values.collect::<rusqlite::Result<Vec<i64>>>()?;
+    // What is not there is a walk that begins anew.
+    Ok(if let [subject, key] = values[..] { (subject, key) } else { FIRST_SUBJECT })
+}
+
+/// Needs the primary key of `meta`.
+fn set_forgotten_up_to(connection: &Connection, (subject, key): (i64, i64)) -> Result<(), Error> {
+    let sql = "INSERT INTO meta (name, value) VALUES ('sums_subject', ?1), ('sums_key', ?2)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value <> excluded.value";
+    connection.prepare_cached(sql)?.execute([subject, key])?;
+    Ok(())
+}
+
+/// Needs the primary key of `rollups`.
+fn next_subject(
+    connection: &Connection,
+    (subject, key): (i64, i64),
+) -> Result<Option<(i64, i64)>, Error> {
+    let sql = "SELECT subject, key FROM rollups WHERE (subject, key) > (?1, ?2)
+        ORDER BY subject, key LIMIT 1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_row([subject, key], |row| Ok((row.get(0)?, row.get(1)?)));
+    Ok(found.optional()?)
+}
+
+/// Needs the primary key of `rollups`.
+fn remove_before(
+    connection: &Connection,
+    (subject, key): (i64, i64),
+    oldest: Minute,
+    most: usize,
+) -> Result<usize, Error> {
+    let sql = "DELETE FROM rollups WHERE subject = ?1 AND key = ?2 AND minute IN (
+            SELECT minute FROM rollups WHERE subject = ?1 AND key = ?2 AND minute < ?3
+            ORDER BY minute LIMIT ?4)";
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    Ok(connection.prepare_cached(sql)?.execute([subject, key, oldest.0, most])?)
 }
 
 /// Returns a subject as it is stored.

@@ -17,12 +17,10 @@ pub(super) fn settle(writing: &mut Writing<'_>, settle: &Settle) -> Result<Settl
         return Ok(Settled::Fenced);
     }
     let connection = writing.connection;
-    if let Some(running) = &settle.running {
-        running::put(connection, settle.key.application, settle.key.endpoint, running)?;
-    }
     if record::insert(connection, settle, true)? == 0 {
         return beside(connection, settle);
     }
+    run(connection, settle)?;
     let turn = match settle.next {
         NextState::Pending { due } => Some(send_again(connection, settle, due.as_micros())?),
         NextState::Delivered => {
@@ -37,9 +35,18 @@ pub(super) fn settle(writing: &mut Writing<'_>, settle: &Settle) -> Result<Settl
     Ok(Settled::Applied { turn })
 }
 
+/// Writes the running state that a settle brings along. One that is known wrote it then; there may
+/// be a newer one since.
+fn run(connection: &Connection, settle: &Settle) -> Result<(), Error> {
+    let Some(running) = &settle.running else { return Ok(()) };
+    running::put(connection, settle.key.application, settle.key.endpoint, running)?;
+    Ok(())
+}
+
 /// Answers for a delivery that is not as it was loaded.
 fn beside(connection: &Connection, settle: &Settle) -> Result<Settled, Error> {
     let Some((state, turn)) = find_delivery(connection, settle)? else {
+        run(connection, settle)?;
         return Ok(Settled::Missing);
     };
     match was_applied(connection, settle)? {
@@ -47,6 +54,7 @@ fn beside(connection: &Connection, settle: &Settle) -> Result<Settled, Error> {
         Some(true) => Ok(Settled::Applied { turn: (state == codec::PENDING).then_some(turn) }),
         Some(false) => Ok(Settled::LeftAlone),
         None => {
+            run(connection, settle)?;
             record::insert(connection, settle, false)?;
             count(connection, settle)?;
             Ok(Settled::LeftAlone)

@@ -62,7 +62,7 @@ pub(super) fn list(
         at: walk::at_id,
         page,
     };
-    walk::page(reading.connection, list, |row| {
+    walk::page(reading.connection, reading.notes, list, |row| {
         let task = of(row)?;
         Ok((task.id, Some(task)))
     })

@@ -1,5 +1,6 @@
 //! API tokens.
 
+use domain::ids::ApplicationId;
 use domain::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -33,6 +34,18 @@ pub(super) fn revoke(connection: &Connection, id: &str, at: Timestamp) -> Result
     }
 }
 
+/// Revokes what is not revoked yet. Needs the index `tokens_application`.
+pub(super) fn expire(
+    connection: &Connection,
+    application: ApplicationId,
+    at: Timestamp,
+) -> Result<u32, Error> {
+    let sql = "UPDATE tokens SET revoked_at = ?1 WHERE application = ?2 AND revoked_at IS NULL";
+    let parameters = params![at.as_micros(), application.as_bytes()];
+    let revoked = connection.prepare_cached(sql)?.execute(parameters)?;
+    Ok(u32::try_from(revoked).unwrap_or(u32::MAX))
+}
+
 /// Needs the primary key of `tokens`.
 pub(super) fn list(
     reading: &Reading<'_>,
@@ -49,7 +62,7 @@ pub(super) fn list(
         at: |name: &String| vec![Value::Text(name.clone())],
         page,
     };
-    walk::page(reading.connection, list, |row| {
+    walk::page(reading.connection, reading.notes, list, |row| {
         let token = of(row)?;
         Ok((token.id.clone(), Some(token)))
     })

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params};
 use super::codec::{self, odd};
 use super::reader::Reading;
 use super::writer::Writing;
-use super::{prune, replay, rollups, running};
+use super::{once, prune, replay, rollups, running};
 use crate::Error;
 use crate::keys::{ApplicationKey, EndpointKey, Lease, MessageKey};
 use crate::queue::{Bury, Done, Request, RequestKind, Upkeep};
@@ -18,7 +18,7 @@ pub(super) fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, 
         | Upkeep::Run { lease, .. }
         | Upkeep::Consume { lease, .. } => Some(*lease),
         Upkeep::Replay(replay) => Some(replay.lease),
-        Upkeep::Ask(_) | Upkeep::RollUp(_) | Upkeep::Prune { .. } => None,
+        Upkeep::Ask { .. } | Upkeep::RollUp { .. } | Upkeep::Prune { .. } => None,
     };
     if fence.is_some_and(|lease| !writing.memo.is_current(lease)) {
         return Ok(Done::Fenced);
@@ -29,13 +29,17 @@ pub(super) fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, 
         Upkeep::Run { application, endpoint, running, .. } => {
             running::put(connection, *application, *endpoint, running)?
         }
-        Upkeep::Ask(request) => {
-            ask(connection, request)?;
+        Upkeep::Ask { once, request } => {
+            if once::is_new(connection, once)? {
+                ask(connection, request)?;
+            }
             1
         }
         Upkeep::Consume { lease, requests } => consume(connection, *lease, requests)?,
-        Upkeep::RollUp(sums) => {
-            sums.iter().try_for_each(|sum| rollups::add(connection, sum))?;
+        Upkeep::RollUp { once, rollups: sums } => {
+            if once::is_new(connection, once)? {
+                sums.iter().try_for_each(|sum| rollups::add(connection, sum))?;
+            }
             sums.len()
         }
         Upkeep::Prune { now, most } => prune::prune(writing, *now, *most)?,

@@ -7,7 +7,9 @@
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
 
+use super::failure;
 use crate::Error;
+use crate::damage::Notes;
 use crate::ledger::MOST_WALKED;
 use crate::page::{From, Listed, Page};
 
@@ -27,9 +29,11 @@ pub(super) struct List<'a, Id> {
     pub(super) page: &'a Page<Id>,
 }
 
-/// Walks a list, and keeps what `read` makes an entry of.
+/// Walks a list, and keeps what `read` makes an entry of. A row that does not read as what it
+/// should be is passed over and noted.
 pub(super) fn page<Id, Entry>(
     connection: &Connection,
+    notes: &Notes,
     list: List<'_, Id>,
     mut read: impl FnMut(&Row<'_>) -> Result<(Id, Option<Entry>), Error>,
 ) -> Result<Listed<Entry, Id>, Error> {
@@ -52,16 +56,26 @@ pub(super) fn page<Id, Entry>(
             listed.done = false;
             break;
         }
-        let (id, entry) = read(row)?;
-        listed.entries.extend(entry);
-        listed.reached = Some(id);
         walked += 1;
+        if let Some((id, entry)) = readable(notes, row, read(row))? {
+            listed.entries.extend(entry);
+            listed.reached = Some(id);
+        }
     }
     match page.from {
         From::Start | From::After(_) => {}
         From::Before(_) => listed.entries.reverse(),
     }
     Ok(listed)
+}
+
+/// Passes over a row that does not read as what it should be, and notes it.
+pub(super) fn readable<T>(
+    notes: &Notes,
+    row: &Row<'_>,
+    read: Result<T, Error>,
+) -> Result<Option<T>, Error> {
+    notes.readable(read.map_err(|error| failure::at_row(row, error)))
 }
 
 /// A start value before all ids, for a list that ascends.

@@ -18,6 +18,7 @@ use super::checkpoint::{self, Wal};
 use super::connection::Place;
 use super::memo::Memo;
 use super::{Clock, failure};
+use crate::damage::Notes;
 use crate::{Answer, Error, Vault};
 
 /// The most errands that wait for the writer; whoever comes later waits to be let in.
@@ -30,6 +31,7 @@ pub(super) struct Writer {
     pub(super) place: Place,
     pub(super) clock: Clock,
     pub(super) vault: Arc<Vault>,
+    pub(super) notes: Arc<Notes>,
     pub(super) dead_letters_kept: Duration,
     pub(super) wal: Arc<Wal>,
 }
@@ -39,6 +41,7 @@ pub(super) struct Writing<'a> {
     pub(super) connection: &'a Connection,
     pub(super) memo: &'a mut Memo,
     pub(super) vault: &'a Vault,
+    pub(super) notes: &'a Notes,
     pub(super) now: Timestamp,
     pub(super) dead_letters_kept: Duration,
 }
@@ -149,6 +152,7 @@ impl Desk {
             connection,
             memo: &mut self.memo,
             vault: &self.writer.vault,
+            notes: &self.writer.notes,
             now: (self.writer.clock)(),
             dead_letters_kept: self.writer.dead_letters_kept,
         };

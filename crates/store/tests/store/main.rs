@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod damaged;
 mod faults;
+mod golden;
 mod memory;
 mod model;
 mod postgres;

@@ -26,8 +26,10 @@ fn commands(text: &str) -> Vec<&str> {
     lines(text).into_iter().filter_map(typed).filter(is_command).collect()
 }
 
+/// What comes after the first section with commands is a tour, not a set-up.
 fn set_up(readme: &File) -> Option<Complaint> {
-    let commands = commands(&readme.text);
+    let start = readme.text.find("## Start").map_or("", |start| &readme.text[start + 3..]);
+    let commands = commands(start.split("\n## ").next().unwrap_or_default());
     let two = matches!(commands[..], [run, "./check"] if run.starts_with("cargo run --release"));
     (!two).then(|| {
         let text =
@@ -110,10 +112,13 @@ fn no_file_names_a_folder_of_one_machine() {
 #[test]
 fn a_third_command_is_found() {
     let readme = |text: &str| set_up(&File::new("README.md", text));
-    let two = "```sh\n# Today:\ncargo run --release -- serve\n```\n\n```sh\n./check\n```\n";
+    let two =
+        "## Start\n```sh\n# Today:\ncargo run --release -- serve\n```\n\n```sh\n./check\n```\n";
     assert_eq!(readme(two), None);
     assert!(readme(&format!("{two}```sh\nmake\n```\n")).is_some());
-    assert!(readme("```sh\n./check\n```\n").is_some());
+    assert!(readme("## Start\n```sh\n./check\n```\n").is_some());
+    assert!(readme("```sh\ncargo run --release\n./check\n```\n").is_some());
+    assert_eq!(readme(&format!("{two}\n## Tour\n```sh\nmake\n```\n")), None);
     assert_eq!(readme(&format!("{two}```text\n$ output\n```\n")), None);
 }
 

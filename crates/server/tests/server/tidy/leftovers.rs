@@ -19,7 +19,9 @@ const IN_COMMENTS: [&str; 3] = ["TODO", "FIXME", "XXX"];
 fn leftovers(file: &File) -> Vec<Complaint> {
     let mut found = Vec::new();
     for line in file.source().lines {
-        let code = IN_CODE.iter().filter(|(pattern, _)| line.code.contains(pattern));
+        // A collection's `get_mut` stands beside its `get`, as in the standard library.
+        let written = line.code.replace("fn get_mut(", "fn (");
+        let code = IN_CODE.iter().filter(|(pattern, _)| written.contains(pattern));
         found.extend(code.map(|(pattern, advice)| {
             Complaint::new(&file.path, line.number, format!("`{pattern}`: {advice}"))
         }));
@@ -67,7 +69,7 @@ fn each_leftover_is_found_where_it_counts() {
     );
     assert_eq!(lines_of("// #[allow is not used here\nlet x = \"TODO #[ignore]\";"), [0; 0]);
     assert_eq!(
-        lines_of("#[expect(dead_code, reason = \"…\")]\nfn target() { map.get_mut(); }"),
+        lines_of("#[expect(dead_code, reason = \"…\")]\nfn get_mut(x: Y) { map.get_mut(); }"),
         [0; 0]
     );
 }

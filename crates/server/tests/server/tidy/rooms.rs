@@ -196,7 +196,7 @@ fn a_dependency_upwards_is_found_however_it_is_written() {
     };
     assert_eq!(complaints("server", "[dependencies]\nredial-domain.workspace = true\n"), 0);
     assert_eq!(complaints("domain", "[dependencies]\nredial-store.workspace = true\n"), 1);
-    assert_eq!(complaints("engine", "[dev-dependencies]\nredial-store = { path = \"x\" }\n"), 1);
+    assert_eq!(complaints("store", "[dev-dependencies]\nredial-engine = { path = \"x\" }\n"), 1);
     assert_eq!(complaints("store", "[dependencies.redial-signature]\nworkspace = true\n"), 1);
     assert_eq!(
         complaints("store", "[target.'cfg(unix)'.dependencies]\nredial-engine = \"1\"\n"),

@@ -8,13 +8,11 @@ mod look;
 mod rounds;
 mod write;
 
-use std::ops::Range;
-
 use self::look::Seen;
 use self::rounds::Rounds;
 use super::failure::{Failure, said};
 use super::link::{Access, Pool, Transaction};
-use super::queue::{Again, Partitions};
+use super::queue::{Again, Partitions, Parts};
 use crate::Error;
 use crate::queue::{Accept, Accepted, FirstState, NewDelivery, Order};
 
@@ -24,29 +22,22 @@ const SPARE_ROUNDS: usize = 16;
 /// Accepts a batch. Returns the answers, and the partitions that have new work.
 pub(super) async fn commit(
     pool: &Pool,
-    accepts: Vec<Accept>,
+    accepts: &[Accept],
 ) -> Result<(Vec<Accepted>, Partitions), Failure> {
     let mut answers = vec![Accepted::ApplicationMissing; accepts.len()];
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    if !accepts.is_empty() {
-        ranges.push(0..accepts.len());
-    }
-    while let Some(range) = ranges.pop() {
-        match repeat(pool, &accepts[range.clone()]).await {
-            Ok(part) => answers[range].clone_from_slice(&part),
-            // One of them is bad: halves are tried until it is alone, and the others go on.
-            Err(Failure::Data { source, .. }) if range.len() == 1 => {
-                answers[range.start] = Accepted::Refused(said(&source));
-            }
-            Err(Failure::Data { .. }) => {
-                let middle = range.start + range.len() / 2;
-                ranges.push(middle..range.end);
-                ranges.push(range.start..middle);
+    let mut parts = Parts::of(accepts.len());
+    while let Some(part) = parts.next() {
+        match repeat(pool, &accepts[part.clone()]).await {
+            Ok(accepted) => answers[part].clone_from_slice(&accepted),
+            Err(Failure::Data { source, .. }) => {
+                if let Some(bad) = parts.split(part) {
+                    answers[bad] = Accepted::Refused(said(&source));
+                }
             }
             Err(failure) => return Err(failure),
         }
     }
-    let touched = touched(&accepts, &answers);
+    let touched = touched(accepts, &answers);
     Ok((answers, touched))
 }
 

@@ -120,7 +120,7 @@ pub(super) async fn list(
         select * from applications \
         where deleted_at is null and ($1::bytea is null or id {compare} $1) \
         order by id {direction} limit $2";
-    let mut walk = Walk::new(page, Order::Ascending);
+    let mut walk = Walk::new(&store.notes, page, Order::Ascending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let place = place.as_ref().map(|id| id.as_bytes().as_slice());
@@ -128,9 +128,10 @@ pub(super) async fn list(
         let parameters = [(&place as _, Type::BYTEA), (&rows as _, Type::INT8)];
         let result = transaction.query(&statement, &parameters).await;
         let rows = transaction.end(result).await?;
-        let entries = rows.iter().map(application);
-        let entries = entries.map(|entry| entry.map(|entry| (entry.id, Some(entry))));
-        walk.take(entries.collect::<Result<_, _>>()?);
+        walk.take(&rows, |row| {
+            let entry = application(row)?;
+            Ok((entry.id, Some(entry)))
+        })?;
     }
     Ok(walk.finish())
 }

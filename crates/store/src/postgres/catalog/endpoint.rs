@@ -235,7 +235,7 @@ pub(super) async fn list(
         join applications a on a.key = e.application and a.deleted_at is null \
         where e.application = $1 and e.state <> 3 and ($2::bytea is null or e.id {compare} $2) \
         order by e.id {direction} limit $3";
-    let mut walk = Walk::new(page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Order::Descending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let place = place.as_ref().map(|id| id.as_bytes().as_slice());
@@ -247,9 +247,10 @@ pub(super) async fn list(
         let mut transaction = store.read().await?;
         let result = transaction.query(&statement, &parameters).await;
         let rows = transaction.end(result).await?;
-        let entries = rows.iter().map(|row| endpoint(row, &store.vault));
-        let entries = entries.map(|entry| entry.map(|entry| (entry.id, Some(entry))));
-        walk.take(entries.collect::<Result<_, _>>()?);
+        walk.take(&rows, |row| {
+            let entry = endpoint(row, &store.vault)?;
+            Ok((entry.id, Some(entry)))
+        })?;
     }
     Ok(walk.finish())
 }

@@ -62,16 +62,17 @@ pub(super) async fn list(
     let statement = "\
         select * from event_types where $1::text is null or name {compare} $1 \
         order by name {direction} limit $2";
-    let mut walk = Walk::new(page, Order::Ascending);
+    let mut walk = Walk::new(&store.notes, page, Order::Ascending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let mut transaction = store.read().await?;
         let parameters = [(&place as _, Type::TEXT), (&rows as _, Type::INT8)];
         let result = transaction.query(&statement, &parameters).await;
         let rows = transaction.end(result).await?;
-        let entries = rows.iter().map(event_type);
-        let entries = entries.map(|entry| entry.map(|entry| (entry.name.clone(), Some(entry))));
-        walk.take(entries.collect::<Result<_, _>>()?);
+        walk.take(&rows, |row| {
+            let entry = event_type(row)?;
+            Ok((entry.name.clone(), Some(entry)))
+        })?;
     }
     Ok(walk.finish())
 }

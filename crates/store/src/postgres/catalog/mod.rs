@@ -2,12 +2,14 @@
 //! application first, and so waits for the accepts that hold it, and later accepts for it.
 
 mod application;
+mod disable;
 mod endpoint;
 mod event_type;
 mod fan_out;
 mod secret;
 mod token;
 
+use domain::endpoint::Reason;
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
 
@@ -65,6 +67,16 @@ impl Catalog for Postgres {
 
     fn update_endpoint(&self, endpoint: Endpoint) -> Answer<'_, Endpoint> {
         self.answer(endpoint::update(self, endpoint))
+    }
+
+    fn disable_endpoint(
+        &self,
+        application: ApplicationKey,
+        key: EndpointKey,
+        reason: Reason,
+        at: Timestamp,
+    ) -> Answer<'_, Endpoint> {
+        self.answer(disable::disable(self, (application, key), reason, at))
     }
 
     fn delete_endpoint(
@@ -137,6 +149,10 @@ impl Catalog for Postgres {
 
     fn revoke_token(&self, id: String, at: Timestamp) -> Answer<'_, ()> {
         self.answer(token::revoke(self, id, at))
+    }
+
+    fn expire_tokens(&self, application: ApplicationId, at: Timestamp) -> Answer<'_, u32> {
+        self.answer(token::expire(self, application, at))
     }
 
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>> {

@@ -1,5 +1,6 @@
 //! API tokens.
 
+use domain::ids::ApplicationId;
 use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -85,6 +86,25 @@ pub(super) async fn revoke(store: &Postgres, id: String, at: Timestamp) -> Resul
     }
 }
 
+/// Revokes what is not revoked yet.
+///
+/// Index: tokens_application.
+pub(super) async fn expire(
+    store: &Postgres,
+    application: ApplicationId,
+    at: Timestamp,
+) -> Result<u32, Failure> {
+    let statement = "\
+        update tokens set revoked_at = $2 where application = $1 and revoked_at is null";
+    let columns = [
+        single(application.as_bytes().as_slice(), Type::BYTEA),
+        single(at.as_micros(), Type::INT8),
+    ];
+    let mut transaction = store.write().await?;
+    let result = transaction.execute(statement, &parameters(&columns)).await;
+    Ok(u32::try_from(transaction.end(result).await?).unwrap_or(u32::MAX))
+}
+
 /// Index: the primary key of tokens.
 pub(super) async fn list(
     store: &Postgres,
@@ -93,16 +113,17 @@ pub(super) async fn list(
     let statement = "\
         select * from tokens where $1::text is null or id {compare} $1 \
         order by id {direction} limit $2";
-    let mut walk = Walk::new(page, Order::Ascending);
+    let mut walk = Walk::new(&store.notes, page, Order::Ascending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let mut transaction = store.read().await?;
         let parameters = [(&place as _, Type::TEXT), (&rows as _, Type::INT8)];
         let result = transaction.query(&statement, &parameters).await;
         let rows = transaction.end(result).await?;
-        let entries = rows.iter().map(token);
-        let entries = entries.map(|entry| entry.map(|entry| (entry.id.clone(), Some(entry))));
-        walk.take(entries.collect::<Result<_, _>>()?);
+        walk.take(&rows, |row| {
+            let entry = token(row)?;
+            Ok((entry.id.clone(), Some(entry)))
+        })?;
     }
     Ok(walk.finish())
 }

@@ -13,7 +13,7 @@ use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
-use super::super::row::{count, document, field, id, moment, optional_moment};
+use super::super::row::{self, count, document, field, id, moment, optional_moment};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
@@ -48,7 +48,7 @@ pub(super) async fn of_delivery(
     let mut transaction = store.read().await?;
     let result = transaction.query(statement, &parameters(&columns)).await;
     let rows = transaction.end(result).await?;
-    Ok(rows.iter().map(entry).collect::<Result<_, _>>()?)
+    Ok(row::readable(&store.notes, &rows, entry)?)
 }
 
 /// Lists an endpoint's attempts, newest first.
@@ -58,7 +58,7 @@ pub(super) async fn list(
     filter: AttemptFilter,
     page: Page<AttemptId>,
 ) -> Result<Listed<AttemptEntry, AttemptId>, Failure> {
-    let mut walk = Walk::new(page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Order::Descending);
     let mut transaction = store.read().await?;
     let result = walk_list(&mut transaction, place, &filter, &mut walk).await;
     transaction.end(result).await?;
@@ -70,7 +70,7 @@ async fn walk_list(
     transaction: &mut Transaction<'_>,
     (application, endpoint): (ApplicationKey, EndpointKey),
     filter: &AttemptFilter,
-    walk: &mut Walk<AttemptEntry, AttemptId>,
+    walk: &mut Walk<'_, AttemptEntry, AttemptId>,
 ) -> Result<(), Failure> {
     let statement = "\
         select a.*, m.id as message_id, m.event_type \
@@ -89,11 +89,10 @@ async fn walk_list(
             single(rows, Type::INT8),
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
-        let entries = rows.iter().map(|row| {
+        walk.take(&rows, |row| {
             let entry = entry(row)?;
             Ok((entry.record.id, Some(entry).filter(|entry| is_wanted(entry, filter))))
-        });
-        walk.take(entries.collect::<Result<_, Error>>()?);
+        })?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use domain::delivery::Delivery;
 use domain::ids::{DeliveryId, MessageId};
+use domain::partition::Partition;
 use domain::replay::StatusClass;
 use domain::time::Timestamp;
 use tokio_postgres::Row;
@@ -105,7 +106,7 @@ pub(super) async fn of_message(
     let mut transaction = store.read().await?;
     let result = transaction.query(statement, &parameters(&columns)).await;
     let rows = transaction.end(result).await?;
-    Ok(rows.iter().map(entry).collect::<Result<_, _>>()?)
+    Ok(row::readable(&store.notes, &rows, entry)?)
 }
 
 /// Lists an endpoint's deliveries, newest message first.
@@ -115,7 +116,7 @@ pub(super) async fn list(
     filter: DeliveryFilter,
     page: Page<MessageKey>,
 ) -> Result<Listed<DeliveryEntry, MessageKey>, Failure> {
-    let mut walk = Walk::new(page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Order::Descending);
     let mut transaction = store.read().await?;
     let result = walk_list(&mut transaction, place, &filter, &mut walk).await;
     transaction.end(result).await?;
@@ -127,7 +128,7 @@ async fn walk_list(
     transaction: &mut Transaction<'_>,
     (application, endpoint): (ApplicationKey, EndpointKey),
     filter: &DeliveryFilter,
-    walk: &mut Walk<DeliveryEntry, MessageKey>,
+    walk: &mut Walk<'_, DeliveryEntry, MessageKey>,
 ) -> Result<(), Failure> {
     let statement = "\
         select d.*, m.id, m.event_type, m.received_at \
@@ -146,11 +147,10 @@ async fn walk_list(
             single(rows, Type::INT8),
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
-        let entries = rows.iter().map(|row| {
+        walk.take(&rows, |row| {
             let entry = entry(row)?;
             Ok((entry.key.message, Some(entry).filter(|entry| is_wanted(entry, filter))))
-        });
-        walk.take(entries.collect::<Result<_, Error>>()?);
+        })?;
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ async fn cancel_in(
     transaction: &mut Transaction<'_>,
     key: DeliveryKey,
     when: Timestamp,
-) -> Result<(DeliveryEntry, domain::partition::Partition), Failure> {
+) -> Result<(DeliveryEntry, Partition), Failure> {
     let partition = call_off(transaction, key, when).await?;
     let entry = at(transaction, key).await?.ok_or(MISSING)?;
     let Some(partition) = partition else {
@@ -191,12 +191,59 @@ async fn cancel_in(
     Ok((entry, partition))
 }
 
+/// Makes a pending delivery due, and leaves a request for its owner to send it.
+pub(super) async fn retry_now(
+    store: &Postgres,
+    key: DeliveryKey,
+    when: Timestamp,
+) -> Result<DeliveryEntry, Failure> {
+    let mut transaction = store.write().await?;
+    let result = retry_now_in(&mut transaction, key, when).await;
+    let (hurried, partition) = transaction.end(result).await?;
+    store.wake.others([partition].into_iter().collect());
+    Ok(hurried)
+}
+
+async fn retry_now_in(
+    transaction: &mut Transaction<'_>,
+    key: DeliveryKey,
+    when: Timestamp,
+) -> Result<(DeliveryEntry, Partition), Failure> {
+    let partition = hold(transaction, key).await?.ok_or(MISSING)?;
+    let entry = at(transaction, key).await?.ok_or(MISSING)?;
+    entry.state.retry_now(when).map_err(|refusal| Error::Refused(refusal.to_string()))?;
+    let DeliveryKey { application, endpoint, message } = key;
+    let kind = RequestKind::RetryNow(message);
+    let request = Request { number: 0, application, endpoint, partition, kind, at: when };
+    upkeep::ask(transaction, &request).await?;
+    Ok((at(transaction, key).await?.ok_or(MISSING)?, partition))
+}
+
+/// Locks a delivery, so that what is read of it next stays true.
+///
+/// Index: the primary key of deliveries.
+async fn hold(
+    transaction: &mut Transaction<'_>,
+    key: DeliveryKey,
+) -> Result<Option<Partition>, Failure> {
+    let statement = "\
+        select partition from deliveries \
+        where application = $1 and endpoint = $2 and message = $3 for update";
+    let columns = [
+        single(key.application.0, Type::INT8),
+        single(key.endpoint.0, Type::INT8),
+        single(key.message.0, Type::INT8),
+    ];
+    let row = transaction.one(statement, &parameters(&columns)).await?;
+    Ok(row.map(|row| row::partition(&row, "partition")).transpose()?)
+}
+
 /// Index: the primary key of deliveries.
 async fn call_off(
     transaction: &mut Transaction<'_>,
     key: DeliveryKey,
     when: Timestamp,
-) -> Result<Option<domain::partition::Partition>, Failure> {
+) -> Result<Option<Partition>, Failure> {
     let statement = "\
         update deliveries set state = 3, settled_at = $4 \
         where application = $1 and endpoint = $2 and message = $3 and state = 0 \

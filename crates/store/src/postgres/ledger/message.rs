@@ -62,7 +62,7 @@ pub(super) async fn list(
     filter: MessageFilter,
     page: Page<MessageId>,
 ) -> Result<Listed<MessageEntry, MessageId>, Failure> {
-    let mut walk = Walk::new(page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Order::Descending);
     let mut transaction = store.read().await?;
     let result = walk_list(&mut transaction, application, &filter, &mut walk).await;
     transaction.end(result).await?;
@@ -85,7 +85,7 @@ async fn walk_list(
     transaction: &mut Transaction<'_>,
     application: ApplicationKey,
     filter: &MessageFilter,
-    walk: &mut Walk<MessageEntry, MessageId>,
+    walk: &mut Walk<'_, MessageEntry, MessageId>,
 ) -> Result<(), Failure> {
     let statement = "\
         select application, key, id, event_type, event_id, channels::text as channels, \
@@ -101,11 +101,10 @@ async fn walk_list(
             single(rows, Type::INT8),
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
-        let entries = rows.iter().map(|row| {
+        walk.take(&rows, |row| {
             let entry = entry(row)?;
             Ok((entry.id, Some(entry).filter(|entry| is_wanted(entry, filter))))
-        });
-        walk.take(entries.collect::<Result<_, Error>>()?);
+        })?;
     }
     Ok(())
 }

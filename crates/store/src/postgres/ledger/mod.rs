@@ -1,6 +1,8 @@
 //! What people look at, and the few things they change there.
 
+mod answer;
 mod attempt;
+mod counts;
 mod dead_letter;
 mod delivery;
 mod message;
@@ -13,10 +15,11 @@ use domain::time::Timestamp;
 use super::Postgres;
 use crate::Answer;
 use crate::catalog::Name;
+use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter, Ledger, MessageEntry,
-    MessageFilter, NewTask, Task,
+    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Ledger, MessageEntry,
+    MessageFilter, NewTask, StoredAnswer, Tally, Task,
 };
 use crate::page::{Listed, Page};
 use crate::queue::{Minute, Rollup, Subject};
@@ -78,6 +81,33 @@ impl Ledger for Postgres {
         self.answer(delivery::cancel(self, key, at))
     }
 
+    fn retry_now(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry> {
+        self.answer(delivery::retry_now(self, key, at))
+    }
+
+    fn delivery_counts(
+        &self,
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Answer<'_, Counts> {
+        self.answer(counts::by_state(self, (application, endpoint), since..until))
+    }
+
+    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally> {
+        self.answer(counts::dead_letters(self, application))
+    }
+
+    fn purge_dead_letters(
+        &self,
+        application: ApplicationKey,
+        filter: DeliveryFilter,
+        page: Page<(MessageKey, EndpointKey)>,
+    ) -> Answer<'_, Listed<DeliveryKey, (MessageKey, EndpointKey)>> {
+        self.answer(dead_letter::purge(self, application, filter, page))
+    }
+
     fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
         self.answer(attempt::of_delivery(self, key))
     }
@@ -94,6 +124,23 @@ impl Ledger for Postgres {
 
     fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
         self.answer(rollup::list(self, subject, from, to))
+    }
+
+    fn remember_answer(
+        &self,
+        hash: [u8; 32],
+        answer: StoredAnswer,
+        at: Timestamp,
+    ) -> Answer<'_, StoredAnswer> {
+        self.answer(answer::remember(self, hash, answer, at))
+    }
+
+    fn answer(&self, hash: [u8; 32], now: Timestamp) -> Answer<'_, Option<StoredAnswer>> {
+        Postgres::answer(self, answer::recall(self, hash, now))
+    }
+
+    fn damage(&self) -> Vec<Damage> {
+        self.notes.list()
     }
 
     fn start_task(&self, task: NewTask) -> Answer<'_, Task> {

@@ -85,7 +85,7 @@ pub(super) async fn list(
         select * from replay_tasks \
         where ($1::bigint is null or application = $1) and ($2::bytea is null or id {compare} $2) \
         order by id {direction} limit $3";
-    let mut walk = Walk::new(page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Order::Descending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let columns = [
@@ -96,9 +96,10 @@ pub(super) async fn list(
         let mut transaction = store.read().await?;
         let result = transaction.query(&statement, &parameters(&columns)).await;
         let rows = transaction.end(result).await?;
-        let entries = rows.iter().map(task);
-        let entries = entries.map(|entry| entry.map(|entry| (entry.id, Some(entry))));
-        walk.take(entries.collect::<Result<_, _>>()?);
+        walk.take(&rows, |row| {
+            let entry = task(row)?;
+            Ok((entry.id, Some(entry)))
+        })?;
     }
     Ok(walk.finish())
 }

@@ -5,6 +5,7 @@ mod statement;
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -12,22 +13,56 @@ use self::columns::{attempts, running, verdicts};
 use self::statement::STATEMENT;
 use super::codes;
 use super::columns::{column, parameters};
-use super::failure::Failure;
+use super::failure::{Failure, said};
 use super::link::{Access, Pool, Transaction};
-use super::queue::Again;
+use super::queue::{Again, Parts};
 use super::row::field;
 use crate::Error;
-use crate::queue::{Settle, Settled};
+use crate::queue::{AttemptRecord, Settle, Settled};
 
 /// Settles a batch and answers each of its items.
-pub(super) async fn commit(pool: &Pool, settles: Vec<Settle>) -> Result<Vec<Settled>, Failure> {
-    if settles.is_empty() {
-        return Ok(Vec::new());
+pub(super) async fn commit(pool: &Pool, settles: &[Settle]) -> Result<Vec<Settled>, Failure> {
+    let mut answers = vec![Settled::Refused; settles.len()];
+    let mut parts = Parts::of(settles.len());
+    while let Some(part) = parts.next() {
+        match repeat(pool, &settles[part.clone()]).await {
+            Ok(settled) => answers[part].clone_from_slice(&settled),
+            Err(Failure::Data { source, .. }) => {
+                if let Some(bad) = parts.split(part) {
+                    answers[bad] = without_record(pool, &settles[bad], &said(&source)).await?;
+                }
+            }
+            Err(failure) => return Err(failure),
+        }
     }
+    Ok(answers)
+}
+
+/// Settles what the database refused, with what it can surely hold of the attempt: that the attempt
+/// was made, and how it ended, must not get lost over a header.
+async fn without_record(pool: &Pool, settle: &Settle, said: &str) -> Result<Settled, Failure> {
+    let attempt = AttemptRecord {
+        request_headers: Vec::new(),
+        response_headers: Vec::new(),
+        response_body: Bytes::new(),
+        error: Some(format!("the record of this attempt could not be kept: {said}")),
+        ..settle.attempt.clone()
+    };
+    let settle = Settle { attempt, ..settle.clone() };
+    match repeat(pool, std::slice::from_ref(&settle)).await {
+        Ok(settled) => Ok(settled.first().copied().unwrap_or(Settled::Refused)),
+        Err(Failure::Data { .. }) => Ok(Settled::Refused),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Repeats after conflicts and lost connections. What had taken effect all the same is recognised
+/// by its attempts.
+async fn repeat(pool: &Pool, settles: &[Settle]) -> Result<Vec<Settled>, Failure> {
     let mut again = Again::default();
     loop {
         let mut transaction = pool.begin(Access::Write).await?;
-        let result = answer(&mut transaction, &settles, again.is_repetition()).await;
+        let result = answer(&mut transaction, settles, again.is_repetition()).await;
         match transaction.end(result).await {
             Err(failure) if again.after(&failure).await => {}
             result => return result,

@@ -83,7 +83,7 @@ pub(super) const STATEMENT: &str = "\
             x.permanent_streak, x.failing_since, x.warned, x.paused_until \
         from decided x \
         join endpoints e on e.application = x.application and e.key = x.endpoint \
-        where x.current and x.breaker is not null \
+        where x.current and x.applied_before is null and x.breaker is not null \
         order by x.application, x.endpoint, x.position desc \
         on conflict (application, endpoint) do update set \
             breaker = excluded.breaker, failures = excluded.failures, \

@@ -4,6 +4,7 @@
 //! current; until the transaction ends nobody can take the partition over.
 
 mod bury;
+mod memories;
 mod prune;
 mod removal;
 mod replay;
@@ -17,9 +18,9 @@ use tokio_postgres::types::Type;
 
 pub(super) use self::request::ask;
 pub(super) use self::rollup::subject;
-use super::failure::Failure;
+use super::failure::{Failure, said};
 use super::link::{Access, Pool, Transaction};
-use super::queue::{Again, Partitions, number};
+use super::queue::{Again, Partitions, Parts, number};
 use crate::keys::Lease;
 use crate::queue::{Done, Upkeep};
 
@@ -27,21 +28,37 @@ use crate::queue::{Done, Upkeep};
 pub(super) async fn commit(
     pool: &Pool,
     dead_letter_retention: Duration,
-    steps: Vec<Upkeep>,
+    steps: &[Upkeep],
 ) -> Result<(Vec<Done>, Partitions), Failure> {
-    if steps.is_empty() {
-        return Ok(<_>::default());
+    let mut answers = vec![Done::Fenced; steps.len()];
+    let mut parts = Parts::of(steps.len());
+    while let Some(part) = parts.next() {
+        match repeat(pool, dead_letter_retention, &steps[part.clone()]).await {
+            Ok(done) => answers[part].clone_from_slice(&done),
+            Err(Failure::Data { source, .. }) => {
+                if let Some(bad) = parts.split(part) {
+                    answers[bad] = Done::Refused(said(&source));
+                }
+            }
+            Err(failure) => return Err(failure),
+        }
     }
+    Ok((answers, touched(steps)))
+}
+
+/// Repeats after conflicts and lost connections. What would do more the second time is recognised.
+async fn repeat(
+    pool: &Pool,
+    dead_letter_retention: Duration,
+    steps: &[Upkeep],
+) -> Result<Vec<Done>, Failure> {
     let mut again = Again::default();
     loop {
         let mut transaction = pool.begin(Access::Write).await?;
-        let result = answer(&mut transaction, dead_letter_retention, &steps).await;
+        let result = answer(&mut transaction, dead_letter_retention, steps).await;
         match transaction.end(result).await {
-            Ok(answers) => return Ok((answers, touched(&steps))),
-            // Sums would be added twice if a lost commit had taken effect: only what was surely
-            // rolled back is repeated here.
-            Err(failure @ Failure::Conflict(_)) if again.after(&failure).await => {}
-            Err(failure) => return Err(failure),
+            Err(failure) if again.after(&failure).await => {}
+            result => return result,
         }
     }
 }
@@ -63,14 +80,21 @@ async fn answer(
                     Done::Fenced
                 }
             }
-            Upkeep::Ask(request) => {
-                ask(transaction, request).await?;
+            Upkeep::Ask { once, request } => {
+                if memories::is_new(transaction, once).await? {
+                    ask(transaction, request).await?;
+                }
                 Done::Changed(1)
             }
             Upkeep::Consume { lease, requests } => {
                 request::consume(transaction, *lease, requests).await?
             }
-            Upkeep::RollUp(rollups) => rollup::roll_up(transaction, rollups).await?,
+            Upkeep::RollUp { once, rollups } => {
+                if memories::is_new(transaction, once).await? {
+                    rollup::roll_up(transaction, rollups).await?;
+                }
+                changed(u64::try_from(rollups.len()).unwrap_or(u64::MAX))
+            }
             Upkeep::Prune { now, most } => {
                 let limits = prune::Limits { now: *now, most: *most, dead_letter_retention };
                 prune::prune(transaction, limits).await?
@@ -88,11 +112,11 @@ fn touched(steps: &[Upkeep]) -> Partitions {
             Upkeep::Replay(replay) => {
                 replay.deliveries.iter().for_each(|delivery| touched.insert(delivery.1));
             }
-            Upkeep::Ask(request) => touched.insert(request.partition),
+            Upkeep::Ask { request, .. } => touched.insert(request.partition),
             Upkeep::Bury(_)
             | Upkeep::Run { .. }
             | Upkeep::Consume { .. }
-            | Upkeep::RollUp(_)
+            | Upkeep::RollUp { .. }
             | Upkeep::Prune { .. } => {}
         }
     }
@@ -109,7 +133,11 @@ async fn is_current(transaction: &mut Transaction<'_>, lease: Lease) -> Result<b
     Ok(transaction.one(statement, &parameters).await?.is_some())
 }
 
+fn rows(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
 /// Answers with a number of rows.
 fn changed(rows: u64) -> Done {
-    Done::Changed(u32::try_from(rows).unwrap_or(u32::MAX))
+    Done::Changed(self::rows(rows))
 }

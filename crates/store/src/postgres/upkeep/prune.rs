@@ -14,10 +14,12 @@ use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::row::{field, moment};
-use super::removal;
+use super::{memories, removal};
 use crate::limits;
 use crate::queue::Done;
 
+/// The name of the place where the walk over messages goes on.
+const CURSOR: &str = "prune cursor";
 /// The most messages that one step looks at.
 const MOST_WALKED: u32 = 2_000;
 /// How many of them it looks at together.
@@ -53,6 +55,7 @@ pub(super) async fn prune(
     left -= removal::tombstones(transaction, left).await?.min(left);
     left -= removal::applications(transaction, left).await?.min(left);
     left = walk(transaction, limits, left).await?;
+    left -= memories::forget(transaction, limits.now, left).await?.min(left);
     Ok(Done::Changed(limits.most - left))
 }
 
@@ -70,7 +73,7 @@ async fn walk(
     limits: Limits,
     mut left: u32,
 ) -> Result<u32, Failure> {
-    let began = cursor(transaction).await?;
+    let began = cursor(transaction, CURSOR).await?;
     let (mut cursor, mut walked, mut wrapped) = (began, 0, began == (0, 0));
     while left > 0 && walked < MOST_WALKED {
         let messages = messages(transaction, cursor).await?;
@@ -93,36 +96,44 @@ async fn walk(
             wrapped = true;
         }
     }
-    keep_cursor(transaction, cursor).await?;
+    keep_cursor(transaction, CURSOR, cursor).await?;
     Ok(left)
 }
 
+/// Returns where a walk goes on.
+///
 /// Index: the primary key of meta.
-async fn cursor(transaction: &mut Transaction<'_>) -> Result<(i64, i64), Failure> {
-    let statement = "select value from meta where name = 'prune cursor'";
-    let row = transaction.one(statement, &[]).await?;
+pub(super) async fn cursor(
+    transaction: &mut Transaction<'_>,
+    name: &str,
+) -> Result<(i64, i64), Failure> {
+    let statement = "select value from meta where name = $1";
+    let row = transaction.one(statement, &[(&name, Type::TEXT)]).await?;
     let Some(row) = row else {
         return Ok((0, 0));
     };
     let value: &[u8] = field(&row, "value")?;
-    let halves = value.split_first_chunk::<8>().and_then(|(application, message)| {
-        Some((i64::from_be_bytes(*application), i64::from_be_bytes(message.try_into().ok()?)))
+    let halves = value.split_first_chunk::<8>().and_then(|(first, second)| {
+        Some((i64::from_be_bytes(*first), i64::from_be_bytes(second.try_into().ok()?)))
     });
     // What cannot be read is a walk that begins anew.
     Ok(halves.unwrap_or((0, 0)))
 }
 
+/// Keeps where a walk goes on.
+///
 /// Index: the primary key of meta.
-async fn keep_cursor(
+pub(super) async fn keep_cursor(
     transaction: &mut Transaction<'_>,
-    (application, message): (i64, i64),
+    name: &str,
+    (first, second): (i64, i64),
 ) -> Result<(), Failure> {
     let statement = "\
-        insert into meta (name, value) values ('prune cursor', $1) \
+        insert into meta (name, value) values ($1, $2) \
         on conflict (name) do update set value = excluded.value \
         where meta.value <> excluded.value";
-    let value = [application.to_be_bytes(), message.to_be_bytes()].concat();
-    transaction.execute(statement, &[(&value, Type::BYTEA)]).await?;
+    let value = [first.to_be_bytes(), second.to_be_bytes()].concat();
+    transaction.execute(statement, &[(&name, Type::TEXT), (&value, Type::BYTEA)]).await?;
     Ok(())
 }
 

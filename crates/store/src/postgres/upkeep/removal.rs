@@ -9,6 +9,7 @@ use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::row::field;
+use super::rows;
 
 /// What belongs to an application, in the order in which it goes. Indexes: the primary keys, which
 /// begin with the application, and replay_tasks_application; requests are few.
@@ -192,8 +193,4 @@ pub(super) async fn messages(
     ];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(row.map_or(Ok(0), |row| field(&row, "rows").map(codes::count))?)
-}
-
-fn rows(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -7,9 +7,8 @@ use tokio_postgres::types::Type;
 use super::super::columns::{column, parameters};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
-use super::changed;
 use crate::keys::{ApplicationKey, EndpointKey};
-use crate::queue::{Done, Minute, Rollup, Subject};
+use crate::queue::{Minute, Rollup, Subject};
 
 /// Returns a subject as its two columns.
 pub(in super::super) const fn subject(subject: Subject) -> (i16, i64) {
@@ -26,7 +25,7 @@ pub(in super::super) const fn subject(subject: Subject) -> (i16, i64) {
 pub(super) async fn roll_up(
     transaction: &mut Transaction<'_>,
     rollups: &[Rollup],
-) -> Result<Done, Failure> {
+) -> Result<(), Failure> {
     let statement = "\
         insert into rollups as r \
             (kind, subject, minute, succeeded, failed, delivered, dead, latencies) \
@@ -56,7 +55,7 @@ pub(super) async fn roll_up(
         column(&sums, Type::TEXT_ARRAY, |sum| array(&sum.latencies)),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
-    Ok(changed(u64::try_from(rollups.len()).unwrap_or(u64::MAX)))
+    Ok(())
 }
 
 /// Adds up what is there more than once: one statement touches each row once.

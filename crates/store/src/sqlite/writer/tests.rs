@@ -46,7 +46,7 @@ fn message(application: ApplicationKey, number: u8, bytes: usize) -> Accept {
 
 async fn accept(store: &Sqlite, accept: Accept) -> Result<Accepted, Error> {
     let batch = Batch { accepts: vec![accept], ..Batch::default() };
-    Ok(store.commit(batch).await?.accepts.remove(0))
+    Ok(store.commit(batch.into()).await?.accepts.remove(0))
 }
 
 async fn messages(store: &Sqlite) -> i64 {

@@ -1,6 +1,7 @@
 //! Batches: from what was drawn to what is committed, and what was answered.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,9 +33,10 @@ impl World {
         for settling in settles {
             batch.settles.extend(self.settle(settling).await);
         }
-        let answers = self.store().queue.commit(batch.clone()).await.unwrap();
+        let batch = Arc::new(batch);
+        let answers = self.store().queue.commit(Arc::clone(&batch)).await.unwrap();
         if again {
-            let second = self.store().queue.commit(batch.clone()).await.unwrap();
+            let second = self.store().queue.commit(Arc::clone(&batch)).await.unwrap();
             // What did not take effect may find another reason now: a later item has its key.
             for (first, second) in answers.accepts.iter().zip(&second.accepts) {
                 let is_new = |answer: &Accepted| matches!(answer, Accepted::New { .. });
@@ -59,7 +61,8 @@ impl World {
                 Settled::Applied { turn: None }
                 | Settled::LeftAlone
                 | Settled::Fenced
-                | Settled::Missing => format!("{answer:?}"),
+                | Settled::Missing
+                | Settled::Refused => format!("{answer:?}"),
             });
         }
         words.join("; ")

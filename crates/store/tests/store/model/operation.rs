@@ -28,6 +28,7 @@ pub(super) enum SetUp {
     DeleteApplication { application: usize },
     CreateEndpoint { application: usize, fifo: bool, uid: Option<u8> },
     UpdateEndpoint { endpoint: usize, fifo: bool, uid: Option<u8> },
+    DisableEndpoint { endpoint: usize },
     DeleteEndpoint { endpoint: usize },
     RotateSecret { endpoint: usize },
 }
@@ -46,6 +47,10 @@ pub(super) enum Step {
 #[derive(Debug, Clone)]
 pub(super) enum Touch {
     Cancel { delivery: usize },
+    RetryNow { delivery: usize },
+    Purge { application: usize, most: u32 },
+    Count { endpoint: usize, hours: u16 },
+    Remember { hash: u8, answer: u16 },
     Expunge { message: usize },
     StartTask { application: usize },
     Load { endpoint: usize, most: u32, most_bytes: u64 },
@@ -115,6 +120,7 @@ fn set_up() -> impl Strategy<Value = SetUp> {
         }),
         2 => (any_one(), any::<bool>(), uid())
             .prop_map(|(endpoint, fifo, uid)| SetUp::UpdateEndpoint { endpoint, fifo, uid }),
+        1 => any_one().prop_map(|endpoint| SetUp::DisableEndpoint { endpoint }),
         1 => any_one().prop_map(|endpoint| SetUp::DeleteEndpoint { endpoint }),
         1 => any_one().prop_map(|endpoint| SetUp::RotateSecret { endpoint }),
     ]
@@ -139,6 +145,11 @@ fn step() -> impl Strategy<Value = Step> {
 fn touch() -> impl Strategy<Value = Touch> {
     prop_oneof![
         2 => any_one().prop_map(|delivery| Touch::Cancel { delivery }),
+        1 => any_one().prop_map(|delivery| Touch::RetryNow { delivery }),
+        1 => (any_one(), 0..3_u32)
+            .prop_map(|(application, most)| Touch::Purge { application, most }),
+        1 => (any_one(), 0..30_u16).prop_map(|(endpoint, hours)| Touch::Count { endpoint, hours }),
+        1 => (0..2_u8, 200..203_u16).prop_map(|(hash, answer)| Touch::Remember { hash, answer }),
         1 => any_one().prop_map(|message| Touch::Expunge { message }),
         2 => any_one().prop_map(|application| Touch::StartTask { application }),
         2 => (any_one(), 0..5_u32, 0..60_u64).prop_map(

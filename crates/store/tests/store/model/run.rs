@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use domain::delivery::Cause;
+use domain::endpoint::Reason;
 use domain::partition::Partition;
 use store::catalog::{
-    ApplicationSettings, Confidential, EndpointSettings, NewApplication, NewEndpoint, Secret,
+    ApplicationSettings, Confidential, Endpoint, EndpointSettings, NewApplication, NewEndpoint,
+    Secret,
 };
-use store::conformance::fresh;
+use store::conformance::{NOW, fresh};
 use store::keys::MessageKey;
-use store::ledger::{NewTask, TaskKind};
+use store::ledger::{DeliveryFilter, NewTask, StoredAnswer, TaskKind};
+use store::page::{From, Page};
 use store::queue::{
     Bury, Load, Minute, Order, Replay, Request, RequestKind, Rollup, Subject, Upkeep,
 };
@@ -94,6 +98,10 @@ impl World {
                 }
                 Some(word(changed.map(|changed| (changed.id, changed.uid, changed.order))))
             }
+            SetUp::DisableEndpoint { endpoint } => {
+                let endpoint = self.endpoint_at(*endpoint)?;
+                Some(self.disable(endpoint).await)
+            }
             SetUp::DeleteEndpoint { endpoint } => {
                 let endpoint = choose(&self.notes.endpoints, *endpoint)?;
                 Some(word(catalog.delete_endpoint(endpoint.application, endpoint.key, at).await))
@@ -110,6 +118,16 @@ impl World {
                 Some(word(catalog.rotate_secret(application, key, secret, grace_ends).await))
             }
         }
+    }
+
+    async fn disable(&mut self, endpoint: usize) -> String {
+        let Endpoint { application, key, .. } = self.notes.endpoints[endpoint];
+        let catalog = &self.store().catalog;
+        let disabled = catalog.disable_endpoint(application, key, Reason::Gone, self.now()).await;
+        if let Ok(disabled) = &disabled {
+            self.notes.endpoints[endpoint] = disabled.clone();
+        }
+        word(disabled.map(|disabled| (disabled.id, disabled.state)))
     }
 
     async fn step(&mut self, step: &Step) -> Option<String> {
@@ -138,7 +156,8 @@ impl World {
                 let partition = self.endpoint(key.endpoint).partition;
                 let kind = RequestKind::RetryNow(key.message);
                 let (application, endpoint) = (key.application, key.endpoint);
-                Upkeep::Ask(Request { number: 0, application, endpoint, partition, kind, at })
+                let request = Request { number: 0, application, endpoint, partition, kind, at };
+                Upkeep::Ask { once: self.once(), request }
             }
             Step::Replay { task, deliveries, astray, last } => {
                 Upkeep::Replay(self.replay(*task, deliveries, *astray, *last).await?)
@@ -155,7 +174,7 @@ impl World {
                 living.iter().find(|one| one.key == endpoint.application)?;
                 let sums = |subject| Rollup {
                     subject,
-                    minute: Minute(i64::from(*minute)),
+                    minute: Minute(Minute::of(NOW).0 + i64::from(*minute)),
                     succeeded: 1,
                     failed: 2,
                     delivered: 3,
@@ -164,11 +183,15 @@ impl World {
                 };
                 let own = Subject::Endpoint(endpoint.key);
                 let subjects = [own, Subject::Application(endpoint.application), Subject::Whole];
-                Upkeep::RollUp(subjects.map(sums).to_vec())
+                Upkeep::RollUp { once: self.once(), rollups: subjects.map(sums).to_vec() }
             }
         };
-        let asks = matches!(step, Upkeep::Ask(_) | Upkeep::RollUp(_));
-        let done = self.keep_up(step).await;
+        let asks = matches!(step, Upkeep::Ask { .. } | Upkeep::RollUp { .. });
+        let done = self.keep_up(step.clone()).await;
+        if asks {
+            // What comes again changes nothing.
+            assert_eq!(self.keep_up(step).await, done);
+        }
         // How many rows a request or a sum costs is each store's own matter.
         Some(if asks { "done".to_owned() } else { format!("{done:?}") })
     }
@@ -213,6 +236,38 @@ impl World {
             Touch::Cancel { delivery } => {
                 let key = choose(&self.living_deliveries().await, *delivery)?.key;
                 Some(word(ledger.cancel(key, at).await.map(|entry| entry.state)))
+            }
+            Touch::RetryNow { delivery } => {
+                let key = choose(&self.living_deliveries().await, *delivery)?.key;
+                Some(word(ledger.retry_now(key, at).await.map(|entry| entry.state)))
+            }
+            Touch::Purge { application, most } => {
+                let application = choose(&self.living().await, *application)?.key;
+                let (filter, page) =
+                    (DeliveryFilter::default(), Page { from: From::Start, limit: *most });
+                let purged = ledger.purge_dead_letters(application, filter, page).await.unwrap();
+                let named = purged
+                    .entries
+                    .iter()
+                    .map(|key| (self.message_named(key.message), self.named(key.endpoint)));
+                Some(format!("{:?} {}", named.collect::<Vec<_>>(), purged.done))
+            }
+            Touch::Count { endpoint, hours } => {
+                let endpoint = choose(&self.notes.endpoints, *endpoint)?;
+                let (application, key) = (endpoint.application, endpoint.key);
+                self.living().await.iter().find(|one| one.key == application)?;
+                let since = at.before(Duration::from_secs(u64::from(*hours) * 3_600));
+                let counts = ledger.delivery_counts(application, key, since, at).await;
+                let dead = ledger.dead_letter_count(application).await;
+                Some(format!("{} {}", word(counts), word(dead)))
+            }
+            Touch::Remember { hash, answer } => {
+                let given =
+                    StoredAnswer { status: *answer, headers: Vec::new(), body: Bytes::new() };
+                let kept = ledger.remember_answer([*hash; 32], given, at).await;
+                let again = ledger.answer([*hash; 32], at).await.unwrap();
+                assert_eq!(again.as_ref(), kept.as_ref().ok());
+                Some(word(kept.map(|kept| kept.status)))
             }
             Touch::Expunge { message } => {
                 let (application, key, _) = choose(&self.notes.messages, *message)?;

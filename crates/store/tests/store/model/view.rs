@@ -56,7 +56,8 @@ impl World {
         let fan_out = catalog.fan_out(application.key, self.now()).await.unwrap();
         for view in fan_out.endpoints {
             let endpoint = view.endpoint;
-            words.push(format!("endpoint {} {:?} {:?}", endpoint.id, endpoint.uid, endpoint.order));
+            let told = (&endpoint.uid, endpoint.state, endpoint.order);
+            words.push(format!("endpoint {} {told:?}", endpoint.id));
             let secrets = view.secrets.iter().map(|secret| (&secret.text, secret.expires_at));
             words.push(format!("{:?} {:?}", view.running, secrets.collect::<Vec<_>>()));
         }
@@ -148,7 +149,7 @@ impl World {
     }
 
     async fn sums(&self, subject: Subject) -> String {
-        let (from, to) = (Minute(0), Minute::of(NOW));
+        let (from, to) = (Minute::of(NOW), Minute(i64::MAX));
         let sums = self.store().ledger.rollups(subject, from, to).await.unwrap();
         let worded = sums.into_iter().map(|sum| {
             let Rollup { minute, succeeded, failed, delivered, dead, mut latencies, .. } = sum;

@@ -11,7 +11,7 @@ use store::catalog::{Application, Endpoint, Name};
 use store::conformance::{Handle, Harness, NOW};
 use store::keys::{DeliveryKey, EndpointKey, Lease, MessageKey, Node};
 use store::ledger::DeliveryEntry;
-use store::queue::{Batch, Done, Order, Upkeep};
+use store::queue::{Batch, Done, Once, Order, Upkeep};
 
 use super::operation::SetUp;
 
@@ -77,7 +77,7 @@ impl World {
         self.notes.made += 1;
         let mut random = [3; 16];
         random[1..9].copy_from_slice(&self.notes.made.to_be_bytes());
-        Id::new(NOW, random)
+        Id::new(self.now(), random)
     }
 
     /// Lets the lease of the node lapse, and another one take everything.
@@ -153,9 +153,17 @@ impl World {
         known.map_or_else(|| "unknown".to_owned(), |(_, _, id)| id.to_string())
     }
 
+    /// Marks a step as one that was never done before.
+    pub(super) fn once(&mut self) -> Once {
+        let (id, at) = (self.id::<domain::ids::noun::Message>(), self.now());
+        let mut mark = [0; 16];
+        mark.copy_from_slice(&id.as_bytes()[4..]);
+        Once { at, id: mark }
+    }
+
     pub(super) async fn keep_up(&self, step: Upkeep) -> Done {
         let batch = Batch { upkeep: vec![step], ..Batch::default() };
-        self.store().queue.commit(batch).await.unwrap().upkeep.remove(0)
+        self.store().queue.commit(batch.into()).await.unwrap().upkeep.remove(0)
     }
 
     /// Prunes until nothing more goes. Which rows go first is each store's own matter.

@@ -62,7 +62,7 @@ async fn a_node_that_freezes_before_its_commit_is_ended_and_fenced() {
     assert_eq!(scene.look(key).await.recorded, 0);
     let settle = Settle { lease, ..scene.settling(key, 0, NextState::Delivered).await };
     let batch = Batch { settles: vec![settle], ..Batch::default() };
-    let settled = scene.harness.other.queue.commit(batch).await.unwrap().settles;
+    let settled = scene.harness.other.queue.commit(batch.into()).await.unwrap().settles;
     assert_eq!(settled, [Settled::Applied { turn: None }]);
 }
 
@@ -122,7 +122,7 @@ async fn nodes_that_accept_the_same_keys_at_once_agree_on_one_winner_each() {
     let commit = |handle: &Handle, accepts: &Vec<Accept>| {
         let (queue, accepts) = (Arc::clone(&handle.queue), accepts.clone());
         let batch = Batch { accepts, ..Batch::default() };
-        tokio::spawn(async move { queue.commit(batch).await.unwrap().accepts })
+        tokio::spawn(async move { queue.commit(batch.into()).await.unwrap().accepts })
     };
     let (store, second) = (scene.store(), &scene.harness.other);
     let running = [store, second, second, store].map(|handle| handle.clone());
@@ -170,7 +170,7 @@ async fn an_owner_hears_of_what_others_accept_and_not_of_its_own() {
     let (first, second) = (scene.message(&[&own]).await, scene.message(&[&theirs]).await);
     scene.accept(vec![first]).await;
     let batch = Batch { accepts: vec![second], ..Batch::default() };
-    scene.harness.other.queue.commit(batch).await.unwrap();
+    scene.harness.other.queue.commit(batch.into()).await.unwrap();
     let heard = tokio::time::timeout(Duration::from_secs(5), scene.store().queue.woken());
     assert_eq!(heard.await.unwrap().unwrap(), [theirs.partition]);
 }
@@ -181,7 +181,7 @@ async fn fleets_in_different_schemas_do_not_hear_each_other() {
     let endpoint = there.endpoint().await;
     let accept = there.message(&[&endpoint]).await;
     let batch = Batch { accepts: vec![accept], ..Batch::default() };
-    there.harness.other.queue.commit(batch).await.unwrap();
+    there.harness.other.queue.commit(batch.into()).await.unwrap();
     there.store().queue.woken().await.unwrap();
     tokio::select! {
         biased;

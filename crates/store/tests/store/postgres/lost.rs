@@ -6,7 +6,10 @@ use std::time::Duration;
 use domain::partition::Partition;
 use store::conformance::{NOW, Scene, later};
 use store::postgres::Postgres;
-use store::queue::{Accepted, Batch, Minute, NextState, Rollup, Settled, Subject, Upkeep};
+use store::queue::{
+    Accepted, Batch, Done, Minute, NextState, Once, Request, RequestKind, Rollup, Settled, Subject,
+    Upkeep,
+};
 
 use super::harness;
 use super::proxy::{Fault, Proxy};
@@ -61,8 +64,9 @@ async fn a_settle_whose_commit_was_not_answered_is_recorded_once() {
 }
 
 #[tokio::test]
-async fn sums_whose_commit_was_not_answered_are_not_added_twice_in_secret() {
+async fn upkeep_whose_commit_was_not_answered_is_done_once() {
     let (scene, proxy, _) = arrange().await;
+    let endpoint = scene.endpoint().await;
     let minute = Minute::of(NOW);
     let rollup = Rollup {
         subject: Subject::Whole,
@@ -73,13 +77,30 @@ async fn sums_whose_commit_was_not_answered_are_not_added_twice_in_secret() {
         dead: 0,
         latencies: vec![1],
     };
-    proxy.strike(Fault::LoseAnswer);
-    let batch = Batch { upkeep: vec![Upkeep::RollUp(vec![rollup])], ..Batch::default() };
-    let failed = scene.store().queue.commit(batch).await.unwrap_err();
-    assert!(failed.is_retryable(), "{failed}");
-    let ledger = &scene.store().ledger;
-    let sums = ledger.rollups(Subject::Whole, minute, Minute(minute.0 + 1)).await.unwrap();
-    assert_eq!(sums.iter().map(|sum| sum.succeeded).collect::<Vec<_>>(), [1]);
+    let ask = Request {
+        number: 0,
+        application: endpoint.application,
+        endpoint: endpoint.key,
+        partition: endpoint.partition,
+        kind: RequestKind::Refresh,
+        at: NOW,
+    };
+    for (number, fault) in (1..).zip([Fault::LoseAnswer, Fault::LoseQuestion]) {
+        let once = |id: u8| Once { at: NOW, id: [2 * number + id; 16] };
+        let upkeep = vec![
+            Upkeep::RollUp { once: once(0), rollups: vec![rollup.clone()] },
+            Upkeep::Ask { once: once(1), request: ask.clone() },
+        ];
+        proxy.strike(fault.clone());
+        let done = scene.commit(Batch { upkeep, ..Batch::default() }).await.upkeep;
+        proxy.struck().await;
+        assert_eq!(done, [Done::Changed(1), Done::Changed(1)], "{fault:?}");
+        let ledger = &scene.store().ledger;
+        let sums = ledger.rollups(Subject::Whole, minute, Minute(minute.0 + 1)).await.unwrap();
+        assert_eq!(sums[0].succeeded, u64::from(number), "{fault:?}");
+        let asked = scene.store().queue.requests(vec![endpoint.partition]).await.unwrap();
+        assert_eq!(asked.len(), usize::from(number), "{fault:?}");
+    }
 }
 
 #[tokio::test]

@@ -3,11 +3,15 @@
 //! A server is needed: `scripts/with-postgres cargo nextest run -p redial-store`. Each test works in
 //! a schema of its own, so that they run side by side.
 
+mod damage;
 mod fleet;
 mod lost;
+mod migrating;
 mod opening;
+mod pooler;
 mod proxy;
 mod server;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +31,9 @@ fn postgres_answers_like_the_reference() {
 
 /// Opens an empty store, as two nodes have it.
 pub(crate) async fn open() -> Harness {
+    if server::is_pooled() {
+        return pooler::open().await;
+    }
     let schema = Arc::new(Schema::create().await);
     let (store, other) = (schema.open().await, schema.open().await);
     harness(schema, store, other)

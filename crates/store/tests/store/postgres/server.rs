@@ -7,16 +7,29 @@ use store::postgres::{Postgres, Settings};
 use tokio_postgres::{Client, NoTls};
 
 /// Where the server is.
+pub(crate) fn url() -> String {
+    told("REDIAL_TEST_POSTGRES")
+}
+
+/// Returns what the script that starts the server says about it.
 #[expect(
     clippy::disallowed_methods,
-    clippy::expect_used,
-    reason = "the script that starts the server says where it is"
+    clippy::panic,
+    reason = "the script has no other way to say it"
 )]
-pub(crate) fn url() -> String {
-    std::env::var("REDIAL_TEST_POSTGRES").expect(
-        "these tests need a PostgreSQL server, and REDIAL_TEST_POSTGRES does not say where one is. \
-         Run them as: scripts/with-postgres cargo nextest run -p redial-store",
-    )
+pub(crate) fn told(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| {
+        panic!(
+            "these tests need a PostgreSQL server, and {name} does not say where one is. \
+             Run them as: scripts/with-postgres cargo nextest run -p redial-store"
+        )
+    })
+}
+
+/// Tells whether the suite is to go by way of a pooler.
+#[expect(clippy::disallowed_methods, reason = "the test's own setting, not the server's")]
+pub(crate) fn is_pooled() -> bool {
+    std::env::var_os("REDIAL_TEST_POOLED").is_some()
 }
 
 /// Returns host and port of the server.
@@ -85,6 +98,11 @@ impl Schema {
     /// Runs statements in it, past the store.
     pub(crate) async fn run(&self, statements: &str) {
         self.client.batch_execute(statements).await.unwrap();
+    }
+
+    /// Returns the one text that a query in it answers with.
+    pub(crate) async fn text(&self, query: &str) -> String {
+        self.client.query_one(query, &[]).await.unwrap().get(0)
     }
 
     /// Returns the one number that a query in it answers with.

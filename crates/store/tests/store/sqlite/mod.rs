@@ -1,5 +1,7 @@
 //! The suite on SQLite, and what only SQLite promises.
 
+mod damage;
+mod migrating;
 mod opening;
 mod recovery;
 mod space;

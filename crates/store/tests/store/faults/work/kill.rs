@@ -2,7 +2,8 @@
 //!
 //! The parent starts a child that works on a store and prints a line for each thing the store has
 //! acknowledged to it. What is in the pipe survives the child. After the kill the parent opens the
-//! store itself and checks every promise; the next child goes on with the same store.
+//! store itself and checks every promise; the next child goes on with the same store. Where the
+//! store has a server, that is restarted at once in every second cycle, under the child's hands.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdout, Command, Stdio};
@@ -35,6 +36,8 @@ pub(crate) struct Cycles<'a> {
     pub(crate) place: &'a str,
     pub(crate) count: u32,
     pub(crate) seed: u64,
+    /// Restarts the store's server as after a crash, if it has one.
+    pub(crate) restart: Option<&'a dyn Fn() -> std::io::Result<()>>,
     /// How a child with a session's number is started; it has to do [`work_until_killed`].
     pub(crate) child: &'a dyn Fn(u32) -> Command,
 }
@@ -45,6 +48,8 @@ pub(crate) struct Summary {
     pub(crate) cycles: u32,
     /// Children that were killed before anything was acknowledged to them.
     pub(crate) idle: u32,
+    /// Cycles in which the server was restarted.
+    pub(crate) restarts: u32,
     pub(crate) accepted: usize,
     pub(crate) settled: usize,
     /// Messages and settled attempts that the last check of everything found as promised.
@@ -78,7 +83,9 @@ impl Cycles<'_> {
         let mut summary = Summary::default();
         for session in 1..=self.count {
             let life = LIFE.0 + chance.below(LIFE.1 - LIFE.0);
-            let told = self.kill_one(session, Duration::from_millis(life))?;
+            let restart = self.restart.filter(|_| session % 2 == 0);
+            summary.restarts += u32::from(restart.is_some());
+            let told = self.kill_one(session, Duration::from_millis(life), restart)?;
             told.iter().for_each(|promised| promises.add(*promised));
             summary.cycles = session;
             summary.idle += u32::from(told.is_empty());
@@ -101,19 +108,31 @@ impl Cycles<'_> {
         Ok(summary)
     }
 
-    fn kill_one(&self, session: u32, life: Duration) -> Result<Vec<Promised>, Error> {
+    fn kill_one(
+        &self,
+        session: u32,
+        life: Duration,
+        restart: Option<&dyn Fn() -> std::io::Result<()>>,
+    ) -> Result<Vec<Promised>, Error> {
         let failed = |error| Error::unavailable("the child cannot be started or killed", error);
         let mut child = (self.child)(session).stdout(Stdio::piped()).spawn().map_err(failed)?;
         let pipe = child.stdout.take();
         let listener = std::thread::spawn(move || pipe.map(listen).unwrap_or_default());
         std::thread::sleep(life);
+        if let Some(restart) = restart {
+            restart().map_err(failed)?;
+            // Some who were served before go on with the new server, others have given up.
+            std::thread::sleep(life);
+        }
         // On Unix this is SIGKILL. A child that ended before it was killed failed at its work.
         let ended = child.try_wait().map_err(failed)?;
         child.kill().and_then(|()| child.wait()).map_err(failed)?;
         let told = listener.join().unwrap_or_default();
         match ended {
-            Some(status) => Err(Error::Refused(format!("child {session} ended: {status}"))),
-            None => Ok(told),
+            Some(status) if restart.is_none() => {
+                Err(Error::Refused(format!("child {session} ended: {status}")))
+            }
+            Some(_) | None => Ok(told),
         }
     }
 }
@@ -147,6 +166,7 @@ impl std::fmt::Display for Summary {
             "cycles          {} ({} killed before anything was acknowledged)",
             self.cycles, self.idle
         )?;
+        writeln!(f, "restarts        {} of the server", self.restarts)?;
         writeln!(
             f,
             "acknowledged    {} messages, {} settled attempts",

@@ -5,6 +5,7 @@
 
 mod chance;
 mod kill;
+mod postgres;
 mod promises;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +31,7 @@ use store::queue::{
 
 pub(crate) use chance::Chance;
 pub(crate) use kill::{Backend, Cycles, work_until_killed};
+pub(crate) use postgres::POSTGRES;
 pub(crate) use promises::{Promised, Promises};
 
 /// How long the leases of a killed process may keep the next one waiting, in steps.
@@ -92,7 +94,7 @@ impl Worker {
 
     /// Commits a batch, and returns what the store promised by answering.
     pub(crate) async fn commit(&self, batch: Batch) -> Result<Vec<Promised>, Error> {
-        let answers = self.store.queue.commit(batch.clone()).await?;
+        let answers = self.store.queue.commit(batch.clone().into()).await?;
         let mut promised = Vec::new();
         for (accept, answer) in batch.accepts.iter().zip(&answers.accepts) {
             let Accepted::New { message, .. } = answer else {

@@ -1,0 +1,204 @@
+//! What an attempt's end does to its delivery and its endpoint.
+
+use domain::delivery::Cause;
+use domain::outcome::Outcome;
+use domain::retry_after::RetryAfter;
+use store::queue::NextState;
+
+use super::scene::{Kind, SECOND, Scene};
+use crate::Announcement;
+
+const OK: Outcome = Outcome::answered(200);
+const FAILED: Outcome = Outcome::answered(500);
+
+#[test]
+fn a_handed_over_delivery_is_sent_at_once_and_settled() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let message = scene.send(&endpoint);
+    let sending = scene.end(OK);
+    assert_eq!(sending.delivery.key.message, message);
+    assert_eq!(scene.settles[0].next, NextState::Delivered);
+    assert_eq!(scene.settles[0].running, None, "nothing about the endpoint changed");
+    assert_eq!((scene.pending(&endpoint), scene.count("loads")), (0, 0));
+}
+
+#[test]
+fn a_failed_attempt_is_repeated_when_it_is_due_and_not_before() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.end(FAILED);
+    let NextState::Pending { due } = scene.settles[0].next else { panic!("not a retry") };
+    assert!(scene.settles[0].running.is_some(), "the breaker counted");
+    let wait = due.since(scene.now.rows);
+    scene.pass(wait - std::time::Duration::from_micros(1));
+    assert!(scene.flying.is_empty());
+    scene.pass(std::time::Duration::from_micros(1));
+    assert_eq!(scene.flying.len(), 1);
+    assert_eq!((scene.flying[0].delivery.recorded, scene.now.rows), (1, due));
+    assert_eq!(scene.count("loads"), 0, "it stayed in memory");
+}
+
+#[test]
+fn a_retry_that_is_far_away_leaves_memory_and_is_loaded_when_due() {
+    let mut scene = Scene::with(|settings| settings.kept_within = SECOND);
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.end(FAILED);
+    assert_eq!((scene.engine.payload_bytes, scene.count("loads")), (0, 0));
+    scene.pass(7 * SECOND);
+    assert_eq!((scene.flying.len(), scene.count("loads")), (1, 1));
+    assert_eq!(scene.flying[0].delivery.recorded, 1);
+}
+
+#[test]
+fn an_interrupted_attempt_is_not_settled_and_sent_again() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.end(Outcome::Interrupted);
+    assert!(scene.settles.is_empty() && scene.flying.is_empty());
+    scene.pass(SECOND);
+    assert_eq!((scene.flying.len(), scene.count("loads")), (1, 0));
+    assert_eq!(scene.flying[0].delivery.recorded, 0);
+}
+
+#[test]
+fn a_delivery_that_makes_us_panic_three_times_is_buried_as_poison() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    for _ in 0..3 {
+        scene.panic();
+        scene.pass(2 * SECOND);
+    }
+    assert!(scene.flying.is_empty() && scene.pending(&endpoint) == 0);
+    let buried = |announced: &Announcement| {
+        matches!(announced, Announcement::Buried { cause: Cause::Poison, count: 1, .. })
+    };
+    assert_eq!(scene.announced.iter().filter(|one| buried(one)).count(), 1);
+    let panicked = |one: &&Announcement| matches!(one, Announcement::Panicked { .. });
+    assert_eq!(scene.announced.iter().filter(panicked).count(), 3);
+}
+
+#[test]
+fn retry_after_pauses_the_endpoint_and_not_just_the_delivery() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.end(Outcome::Answered { status: 429, retry_after: Some(RetryAfter::Seconds(60)) });
+    scene.send(&endpoint);
+    scene.pass(59 * SECOND);
+    assert!(scene.flying.is_empty());
+    scene.pass(2 * SECOND);
+    assert_eq!(scene.flying.len(), 1);
+    assert!(scene.settles[0].running.unwrap().paused_until.is_some());
+}
+
+#[test]
+fn a_breaker_trips_lets_one_probe_through_and_closes() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    for _ in 0..5 {
+        scene.send(&endpoint);
+        scene.end(FAILED);
+        scene.pass(SECOND / 10);
+    }
+    let tripped = |one: &Announcement| matches!(one, Announcement::Tripped { .. });
+    assert_eq!(scene.announced.iter().filter(|one| tripped(one)).count(), 1);
+    for _ in 0..20 {
+        scene.send(&endpoint);
+    }
+    let loads = scene.count("loads");
+    scene.pass(299 * SECOND);
+    assert!(scene.flying.is_empty());
+    assert!(scene.count("loads") - loads <= 5, "an open breaker loads nothing but checks");
+    scene.pass(2 * SECOND);
+    assert_eq!(scene.flying.len(), 1, "one probe");
+    assert!(scene.engine.payload_bytes <= 4, "and no more than the probe is loaded");
+    scene.end(OK);
+    assert!(matches!(scene.announced.last(), Some(Announcement::Closed { .. })));
+    scene.pass(SECOND / 100);
+    assert_eq!(scene.flying.len(), 1, "it starts at one again");
+    for _ in 0..24 {
+        scene.end(OK);
+        scene.pass(SECOND / 10);
+    }
+    assert_eq!(scene.pending(&endpoint), 0);
+}
+
+#[test]
+fn an_endpoint_that_says_gone_is_disabled_and_its_deliveries_are_buried() {
+    let mut scene = Scene::with(|settings| settings.bury_chunk = 2);
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    for _ in 0..5 {
+        scene.accept(&endpoint);
+    }
+    scene.end(Outcome::answered(410));
+    scene.pass(10 * SECOND);
+    assert!(scene.flying.is_empty());
+    assert_eq!(scene.pending(&endpoint), 0);
+    let disabled = |one: &&Announcement| matches!(one, Announcement::Disabled { .. });
+    assert_eq!(scene.announced.iter().filter(disabled).count(), 1);
+    let chunks: Vec<u32> = (scene.announced.iter())
+        .filter_map(|one| {
+            let Announcement::Buried { cause, count, .. } = one else { return None };
+            (*cause == Cause::EndpointDisabled).then_some(*count)
+        })
+        .collect();
+    assert_eq!(chunks, [2, 2, 1]);
+}
+
+#[test]
+fn the_next_of_a_sequence_goes_only_after_the_settle_of_the_one_before() {
+    let mut scene = Scene::new();
+    let endpoint = scene.fifo();
+    let first = scene.send(&endpoint);
+    let second = scene.send(&endpoint);
+    assert_eq!(scene.flying.len(), 1);
+    assert_eq!(scene.flying[0].delivery.key.message, first);
+    scene.keep = vec![Kind::Settle];
+    scene.end(OK);
+    scene.pass(SECOND);
+    assert!(scene.flying.is_empty());
+    scene.keep.clear();
+    scene.answer_kept();
+    assert_eq!(scene.flying[0].delivery.key.message, second);
+}
+
+#[test]
+fn a_retrying_head_blocks_its_sequence_and_a_dead_one_does_not() {
+    let mut scene = Scene::new();
+    let endpoint = scene.fifo();
+    let first = scene.send(&endpoint);
+    let second = scene.send(&endpoint);
+    scene.end(FAILED);
+    scene.pass(2 * SECOND);
+    assert!(scene.flying.is_empty());
+    scene.pass(6 * SECOND);
+    assert_eq!(scene.flying[0].delivery.key.message, first);
+    scene.end(Outcome::answered(400));
+    assert_eq!(scene.flying[0].delivery.key.message, second);
+}
+
+#[test]
+fn a_lost_hand_over_does_not_change_the_order_of_a_sequence() {
+    let mut scene = Scene::new();
+    let endpoint = scene.fifo();
+    let first = scene.accept(&endpoint).key.message;
+    scene.send(&endpoint);
+    assert_eq!(scene.flying[0].delivery.key.message, first);
+}
+
+#[test]
+fn a_message_has_its_own_policy_before_all_others() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let mut delivery = scene.accept(&endpoint);
+    delivery.policy = Some("{\"extends\":\"redial\",\"policy\":{\"max_attempts\":1}}".into());
+    scene.hand_over(delivery);
+    scene.end(FAILED);
+    assert_eq!(scene.settles[0].next, NextState::Dead(Cause::Exhausted));
+}

@@ -1,0 +1,92 @@
+//! Expiry, and deliveries that an open breaker turns away.
+
+use std::time::Duration;
+
+use domain::delivery::Cause;
+use domain::endpoint::State;
+use domain::outcome::Outcome;
+use store::catalog::EndpointSettings;
+use store::queue::{Order, RequestKind};
+
+use super::scene::{SECOND, Scene};
+use crate::Announcement;
+
+const FAILED: Outcome = Outcome::answered(500);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn buried(scene: &Scene, wanted: Cause) -> u32 {
+    let count = |one: &Announcement| {
+        let Announcement::Buried { cause, count, .. } = one else { return 0 };
+        if *cause == wanted { *count } else { 0 }
+    };
+    scene.announced.iter().map(count).sum()
+}
+
+#[test]
+fn what_a_pause_holds_beyond_its_time_is_buried_in_chunks() {
+    let mut scene = Scene::with(|settings| {
+        settings.bury_chunk = 4;
+        settings.walk_every = 60 * SECOND;
+        settings.requests_every = 60 * SECOND;
+        settings.renew_every = 5 * SECOND;
+    });
+    let endpoint = scene.endpoint();
+    scene.set_state(&endpoint, State::Paused);
+    for _ in 0..10 {
+        scene.send(&endpoint);
+    }
+    scene.pass(95 * HOUR);
+    assert_eq!(buried(&scene, Cause::Expired), 0);
+    let loads = scene.count("loads");
+    assert!(loads < 120, "{loads} looks are too many");
+    scene.pass(3 * HOUR);
+    assert_eq!((buried(&scene, Cause::Expired), scene.pending(&endpoint)), (10, 0));
+}
+
+#[test]
+fn nothing_expires_that_nobody_tried_to_send() {
+    let mut scene = Scene::before_start(|_| {});
+    let endpoint = scene.endpoint();
+    scene.accept(&endpoint);
+    scene.jump(200 * HOUR);
+    scene.start();
+    assert_eq!((scene.flying.len(), buried(&scene, Cause::Expired)), (1, 0));
+}
+
+#[test]
+fn what_expired_while_it_was_held_is_not_sent_when_the_hold_ends() {
+    let mut scene = Scene::with(|settings| {
+        settings.walk_every = 60 * SECOND;
+        settings.requests_every = 60 * SECOND;
+        settings.renew_every = 5 * SECOND;
+    });
+    let endpoint = scene.endpoint();
+    scene.set_state(&endpoint, State::Paused);
+    scene.send(&endpoint);
+    scene.pass(95 * HOUR);
+    scene.pass(HOUR + 10 * SECOND);
+    scene.set_state(&endpoint, State::Active);
+    scene.ask(&endpoint, RequestKind::Refresh);
+    scene.pass(200 * SECOND);
+    assert!(scene.flying.is_empty());
+    assert_eq!(buried(&scene, Cause::Expired), 1);
+}
+
+#[test]
+fn a_breaker_that_does_not_hold_buries_what_is_due() {
+    let mut scene = Scene::new();
+    let policy = Some(serde_json::Value::String("recuro".into()));
+    let settings = EndpointSettings { policy, ..EndpointSettings::default() };
+    let endpoint = scene.endpoint_with(Order::Due, settings);
+    for _ in 0..100 {
+        scene.send(&endpoint);
+        if scene.flying.is_empty() {
+            break;
+        }
+        scene.end(FAILED);
+        scene.pass(SECOND / 10);
+    }
+    scene.pass(SECOND);
+    assert!(buried(&scene, Cause::BreakerOpen) > 0);
+    assert!(scene.flying.is_empty());
+}

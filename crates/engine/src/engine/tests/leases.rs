@@ -1,0 +1,206 @@
+//! Leases: who owns what, and what happens when that ends.
+
+use domain::outcome::Outcome;
+use domain::partition::PARTITIONS;
+use store::keys::Node;
+
+use super::scene::{Kind, SECOND, Scene};
+use crate::event::Unanswered;
+use crate::{Announcement, Effect, Event};
+
+const OK: Outcome = Outcome::answered(200);
+
+fn steal(scene: &mut Scene) {
+    let other = Node("b".into());
+    scene.store.renew(other.clone(), scene.now.rows);
+    assert!(!scene.store.take(&other, 64, scene.now.rows).is_empty());
+}
+
+#[test]
+fn a_node_alone_takes_everything_and_says_so() {
+    let scene = Scene::new();
+    let took = |one: &Announcement| {
+        let Announcement::Took(partitions) = one else { return 0 };
+        partitions.len()
+    };
+    assert_eq!(scene.announced.iter().map(took).sum::<usize>(), usize::from(PARTITIONS));
+}
+
+#[test]
+fn after_seven_seconds_without_renewal_everything_in_flight_is_aborted() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Renew];
+    scene.pass(8 * SECOND);
+    assert_eq!(scene.aborted, [scene.flying[0].attempt]);
+    scene.end(Outcome::Interrupted);
+    scene.send(&endpoint);
+    assert!(scene.flying.is_empty());
+    // Regained under the same epoch, memory still counts.
+    scene.keep.clear();
+    scene.kept.clear();
+    let renewed = scene.answer(Effect::Renew);
+    scene.tell(renewed);
+    assert_eq!(scene.flying.len(), 1);
+    assert_eq!(scene.count("loads"), 0);
+}
+
+#[test]
+fn a_renewal_counts_from_before_it_was_asked_for() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.keep = vec![Kind::Renew];
+    scene.pass(3 * SECOND);
+    let renew = scene.kept.pop_front().unwrap();
+    let late = scene.answer(renew);
+    scene.kept.clear();
+    scene.jump(8 * SECOND);
+    scene.tell(late);
+    scene.send(&endpoint);
+    assert!(scene.flying.is_empty());
+}
+
+#[test]
+fn what_another_node_has_taken_is_forgotten_and_its_attempts_are_aborted() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Renew];
+    scene.pass(11 * SECOND);
+    steal(&mut scene);
+    scene.keep.clear();
+    scene.kept.clear();
+    let asked_at = scene.now.elapsed;
+    scene.tell(Event::Renewed { asked_at, answer: Err(Unanswered) });
+    scene.pass(3 * SECOND);
+    assert!(scene.announced.iter().any(|one| matches!(one, Announcement::Lost(_))));
+    assert!(scene.lease(&endpoint).is_none() && scene.engine.endpoints.is_empty());
+    // Its outcome is nobody's business any more.
+    scene.end(OK);
+    assert!(scene.settles.is_empty());
+    assert!(scene.engine.attempts.is_empty() && scene.engine.strays.is_empty());
+}
+
+#[test]
+fn a_fenced_settle_drops_the_partition_and_an_older_one_does_not() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Renew];
+    scene.jump(10 * SECOND);
+    // Frozen for so long that another node has taken over and given back.
+    let other = Node("b".into());
+    scene.store.renew(other.clone(), scene.now.rows);
+    let leases = scene.store.take(&other, 64, scene.now.rows);
+    scene.store.release(&other, &leases);
+    let before = scene.lease(&endpoint);
+    scene.end(OK);
+    assert_eq!(scene.lease(&endpoint), None);
+    scene.keep.clear();
+    scene.kept.clear();
+    scene.pass(11 * SECOND);
+    let after = scene.lease(&endpoint);
+    assert!(after.is_some() && after > before);
+    assert_eq!(scene.flying.len(), 1, "it was not settled, so it is sent again");
+    scene.end(OK);
+    assert_eq!((scene.lease(&endpoint), scene.pending(&endpoint)), (after, 0));
+}
+
+#[test]
+fn more_than_the_share_is_drained_and_given_back() {
+    let mut scene = Scene::new();
+    let endpoints: Vec<_> = (0..20).map(|_| scene.endpoint()).collect();
+    for endpoint in &endpoints {
+        scene.send(endpoint);
+    }
+    scene.store.renew(Node("b".into()), scene.now.rows);
+    scene.pass(3 * SECOND);
+    assert_eq!(scene.engine.leases.staying().len(), 32);
+    let leaving = |scene: &Scene, one: &store::catalog::Endpoint| {
+        scene.engine.leases.get(one.partition).is_some_and(|held| held.leaving)
+    };
+    let busy = endpoints.iter().filter(|one| leaving(&scene, one)).count();
+    assert!(busy > 0, "partitions with attempts in flight wait");
+    let aborted = scene.aborted.len();
+    while !scene.flying.is_empty() {
+        scene.end(OK);
+    }
+    assert_eq!((aborted, scene.settles.len()), (0, 20));
+    assert!(!scene.engine.leases.any_leaving());
+    let free = scene.store.take(&Node("b".into()), 64, scene.now.rows);
+    assert_eq!(free.len(), 32);
+}
+
+#[test]
+fn a_take_without_an_answer_is_found_by_the_next_renewal() {
+    let mut scene = Scene::before_start(|_| {});
+    scene.keep = vec![Kind::Take];
+    scene.start();
+    let take = scene.kept.pop_front().unwrap();
+    scene.answer(take);
+    scene.keep.clear();
+    scene.tell(Event::Taken(Err(Unanswered)));
+    scene.pass(3 * SECOND);
+    assert_eq!(scene.engine.leases.staying().len(), 64);
+}
+
+#[test]
+fn a_new_owner_begins_with_the_persisted_breaker() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    for _ in 0..5 {
+        scene.send(&endpoint);
+        scene.end(Outcome::answered(500));
+        scene.pass(SECOND / 10);
+    }
+    let mut next = Scene::before_start(|_| {});
+    next.store = scene.store.clone();
+    next.now = scene.now;
+    next.jump(11 * SECOND);
+    next.start();
+    next.pass(60 * SECOND);
+    assert!(next.flying.is_empty());
+    next.pass(240 * SECOND);
+    assert_eq!(next.flying.len(), 1, "the probe");
+}
+
+#[test]
+fn stopping_lets_attempts_end_settles_them_and_gives_everything_back() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.send(&endpoint);
+    scene.tell(Event::Stop);
+    assert!(!scene.stopped && scene.aborted.is_empty());
+    scene.end(OK);
+    assert!(scene.stopped && scene.flying.is_empty());
+    let free = scene.store.take(&Node("b".into()), 64, scene.now.rows);
+    assert_eq!(free.len(), 64);
+}
+
+#[test]
+fn stopping_now_aborts_first() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.tell(Event::Stop);
+    scene.tell(Event::StopNow);
+    assert_eq!(scene.aborted, [scene.flying[0].attempt]);
+    scene.end(Outcome::Interrupted);
+    assert!(scene.stopped);
+    assert_eq!(scene.pending(&endpoint), 1);
+}
+
+#[test]
+fn stopping_ends_although_the_store_does_not_answer_a_release() {
+    let mut scene = Scene::new();
+    scene.keep = vec![Kind::Release];
+    scene.tell(Event::Stop);
+    for _ in 0..3 {
+        assert!(!scene.stopped);
+        scene.kept.clear();
+        scene.tell(Event::Released(Err(Unanswered)));
+    }
+    assert!(scene.stopped);
+}

@@ -1,0 +1,126 @@
+//! Slots, rates and turns.
+
+use domain::outcome::Outcome;
+use store::catalog::EndpointSettings;
+use store::queue::Order;
+
+use super::scene::{Kind, SECOND, Scene};
+
+const OK: Outcome = Outcome::answered(200);
+
+#[test]
+fn an_endpoint_starts_at_one_and_doubles_up_to_its_cap() {
+    let mut scene = Scene::new();
+    let small = EndpointSettings { in_flight: Some(3), ..EndpointSettings::default() };
+    let endpoint = scene.endpoint_with(Order::Due, small);
+    for _ in 0..20 {
+        scene.send(&endpoint);
+    }
+    let mut seen = Vec::new();
+    while !scene.flying.is_empty() {
+        seen.push(scene.flying.len());
+        while !scene.flying.is_empty() && seen.iter().sum::<usize>() > 20 - scene.pending(&endpoint)
+        {
+            let sending = scene.flying.remove(0);
+            scene.keep = vec![Kind::Settle];
+            scene.end_of(&sending, OK);
+            scene.keep.clear();
+            scene.answer_kept();
+            scene.pass(SECOND / 10);
+        }
+    }
+    assert_eq!(seen[0], 1);
+    assert!(seen.iter().all(|count| *count <= 3), "{seen:?}");
+    assert!(seen.contains(&3), "{seen:?}");
+}
+
+#[test]
+fn the_rate_limit_spaces_attempts() {
+    let mut scene = Scene::new();
+    let slow = EndpointSettings { rate: Some(2), ..EndpointSettings::default() };
+    let endpoint = scene.endpoint_with(Order::Due, slow);
+    for _ in 0..10 {
+        scene.send(&endpoint);
+    }
+    let mut sent = 0;
+    for _ in 0..30 {
+        sent += scene.flying.len();
+        while !scene.flying.is_empty() {
+            scene.end(OK);
+        }
+        scene.pass(SECOND / 10);
+    }
+    assert!((6..=7).contains(&sent), "{sent} in three seconds");
+}
+
+#[test]
+fn slots_are_shared_and_applications_take_turns() {
+    let mut scene = Scene::with(|settings| settings.in_flight = 1);
+    let other = scene.application();
+    let many: Vec<_> = (0..4).map(|_| scene.endpoint()).collect();
+    let alone = scene.endpoint_of(other, Order::Due, EndpointSettings::default());
+    for endpoint in &many {
+        scene.send(endpoint);
+    }
+    scene.send(&alone);
+    let mut order = Vec::new();
+    while !scene.flying.is_empty() {
+        assert_eq!(scene.flying.len(), 1);
+        order.push(scene.end(OK).delivery.key.endpoint);
+    }
+    let place = order.iter().position(|endpoint| *endpoint == alone.key);
+    assert_eq!((order.len(), place), (5, Some(2)), "{order:?}");
+}
+
+#[test]
+fn endpoints_that_never_answer_leave_half_of_the_slots_to_those_that_do() {
+    let mut scene = Scene::with(|settings| settings.in_flight = 4);
+    let dead: Vec<_> = (0..8).map(|_| scene.endpoint()).collect();
+    let lively = scene.endpoint();
+    scene.send(&lively);
+    scene.end(OK);
+    for endpoint in &dead {
+        scene.send(endpoint);
+    }
+    scene.pass(SECOND / 2);
+    for _ in 0..5 {
+        scene.send(&lively);
+        let place = scene.flying.iter().position(|one| one.delivery.key.endpoint == lively.key);
+        let sending = scene.flying.remove(place.expect("it has a slot"));
+        scene.end_of(&sending, OK);
+        scene.pass(SECOND / 2);
+    }
+    assert_eq!(scene.flying.len(), 2);
+    // When those that hang have ended, the others get their turn.
+    scene.end(Outcome::TimedOut);
+    scene.pass(SECOND / 10);
+    assert_eq!(scene.flying.len(), 2);
+}
+
+#[test]
+fn nothing_is_started_while_too_much_is_settling() {
+    let mut scene = Scene::with(|settings| settings.settling = 2);
+    let endpoint = scene.endpoint();
+    scene.keep = vec![Kind::Settle];
+    for _ in 0..5 {
+        scene.send(&endpoint);
+    }
+    scene.end(OK);
+    scene.pass(SECOND / 10);
+    while scene.kept.len() < 2 {
+        scene.end(OK);
+        scene.pass(SECOND / 10);
+    }
+    let flying = scene.flying.len();
+    while !scene.flying.is_empty() {
+        scene.end(OK);
+        scene.pass(SECOND / 10);
+    }
+    assert!(flying <= 2);
+    let kept = scene.kept.len();
+    scene.pass(SECOND);
+    assert_eq!((scene.flying.len(), scene.kept.len()), (0, kept));
+    scene.keep.clear();
+    scene.answer_kept();
+    assert!(!scene.flying.is_empty());
+}

@@ -1,0 +1,160 @@
+//! Requests of other nodes: acted on once, then consumed.
+
+use domain::endpoint::State;
+use domain::outcome::Outcome;
+use store::queue::{RequestKind, Trigger, Upkeep};
+
+use super::scene::{Kind, SECOND, Scene};
+use crate::{Effect, Event};
+
+const OK: Outcome = Outcome::answered(200);
+const FAILED: Outcome = Outcome::answered(500);
+
+#[test]
+fn a_delivery_that_a_person_hurries_is_sent_now_and_by_hand() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let message = scene.send(&endpoint);
+    scene.end(FAILED);
+    scene.ask(&endpoint, RequestKind::RetryNow(message));
+    scene.pass(SECOND);
+    assert_eq!(scene.flying[0].trigger, Trigger::Manual);
+    scene.end(OK);
+    assert!(scene.store.requests(&[endpoint.partition]).is_empty());
+}
+
+#[test]
+fn a_hurried_delivery_that_left_memory_is_loaded() {
+    let mut scene = Scene::with(|settings| settings.kept_within = SECOND);
+    let endpoint = scene.endpoint();
+    let message = scene.send(&endpoint);
+    scene.end(FAILED);
+    scene.ask(&endpoint, RequestKind::RetryNow(message));
+    scene.pass(SECOND);
+    assert_eq!(scene.flying[0].trigger, Trigger::Manual);
+}
+
+#[test]
+fn a_cancelled_delivery_is_not_sent() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    let key = scene.end(FAILED).delivery.key;
+    scene.store.cancel(key, scene.now.rows).unwrap();
+    scene.pass(20 * SECOND);
+    assert!(scene.flying.is_empty());
+}
+
+#[test]
+fn a_cancelled_delivery_is_not_sent_by_a_late_hand_over() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let delivery = scene.accept(&endpoint);
+    scene.store.cancel(delivery.key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND);
+    scene.hand_over(delivery);
+    assert!(scene.flying.is_empty());
+}
+
+#[test]
+fn a_cancelled_delivery_is_not_sent_by_a_load_that_read_it_before() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let key = scene.accept(&endpoint).key;
+    scene.keep = vec![Kind::Load];
+    scene.pass(6 * SECOND);
+    let load = scene.kept.pop_front().unwrap();
+    let read = scene.answer(load);
+    scene.store.cancel(key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND);
+    scene.tell(read);
+    assert!(scene.flying.is_empty());
+}
+
+#[test]
+fn a_delivery_cancelled_in_flight_ends_and_is_recorded() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    let key = scene.flying[0].delivery.key;
+    scene.store.cancel(key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND);
+    assert!(scene.aborted.is_empty());
+    scene.end(FAILED);
+    scene.pass(20 * SECOND);
+    assert_eq!((scene.settles.len(), scene.flying.len()), (1, 0));
+}
+
+#[test]
+fn a_breaker_that_a_person_resets_closes_at_once_and_stays_so_in_the_store() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    for _ in 0..5 {
+        scene.send(&endpoint);
+        scene.end(FAILED);
+        scene.pass(SECOND / 10);
+    }
+    scene.send(&endpoint);
+    scene.pass(SECOND);
+    assert!(scene.flying.is_empty());
+    scene.ask(&endpoint, RequestKind::ResetBreaker);
+    scene.pass(2 * SECOND);
+    assert_eq!(scene.flying.len(), 1);
+    assert!(scene.upkeep.iter().any(|step| matches!(step, Upkeep::Run { .. })));
+}
+
+#[test]
+fn a_breaker_is_reset_although_nothing_is_known_of_the_endpoint() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.ask(&endpoint, RequestKind::ResetBreaker);
+    scene.pass(2 * SECOND);
+    let runs = scene.upkeep.iter().filter(|step| matches!(step, Upkeep::Run { .. })).count();
+    assert_eq!(runs, 1);
+}
+
+#[test]
+fn a_paused_endpoint_waits_until_it_is_resumed() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.end(OK);
+    scene.set_state(&endpoint, State::Paused);
+    scene.ask(&endpoint, RequestKind::Refresh);
+    scene.pass(2 * SECOND);
+    scene.send(&endpoint);
+    scene.pass(100 * SECOND);
+    assert!(scene.flying.is_empty());
+    scene.set_state(&endpoint, State::Active);
+    scene.ask(&endpoint, RequestKind::Refresh);
+    scene.pass(2 * SECOND);
+    assert_eq!(scene.flying.len(), 1);
+}
+
+#[test]
+fn a_request_that_is_read_twice_is_acted_on_once() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.ask(&endpoint, RequestKind::ResetBreaker);
+    // It is read again and again while its removal has not been answered.
+    scene.keep = vec![Kind::Upkeep];
+    scene.pass(3 * SECOND);
+    // And once more by a reading that saw it, but is answered after the removal.
+    scene.keep = vec![Kind::Upkeep, Kind::Requests];
+    scene.pass(2 * SECOND);
+    let is_reading = |effect: &Effect| matches!(effect, Effect::ReadRequests(_));
+    let place = scene.kept.iter().position(is_reading).expect("it is read every second");
+    let reading = scene.kept.remove(place).unwrap();
+    let stale = scene.answer(reading);
+    let Event::Requests(Ok(seen)) = &stale else { panic!("{stale:?}") };
+    assert_eq!(seen.len(), 1, "the removal has not taken effect");
+    scene.answer_kept();
+    scene.tell(stale);
+    scene.keep.clear();
+    scene.answer_kept();
+    scene.pass(5 * SECOND);
+    let runs = scene.upkeep.iter().filter(|step| matches!(step, Upkeep::Run { .. })).count();
+    let removals = scene.upkeep.iter().filter(|step| matches!(step, Upkeep::Consume { .. }));
+    assert_eq!((runs, removals.count()), (1, 1));
+    assert!(scene.store.requests(&[endpoint.partition]).is_empty());
+}

@@ -1,0 +1,188 @@
+//! Windows, hand-overs and walks: memory is bounded, and what it does not know is found.
+
+use std::time::Duration;
+
+use domain::outcome::Outcome;
+use store::queue::Order;
+
+use super::scene::{Kind, SECOND, Scene};
+use crate::{Effect, Event};
+
+const OK: Outcome = Outcome::answered(200);
+
+#[test]
+fn a_lost_hand_over_is_found_by_the_next_walk() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.accept(&endpoint);
+    scene.pass(6 * SECOND);
+    assert_eq!(scene.flying.len(), 1);
+    assert_eq!(scene.count("loads"), 1);
+}
+
+#[test]
+fn a_woken_partition_is_walked_at_once() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.accept(&endpoint);
+    scene.tell(Event::Woken(vec![endpoint.partition]));
+    assert_eq!(scene.flying.len(), 1);
+}
+
+#[test]
+fn a_backlog_is_loaded_window_by_window_and_all_of_it_is_sent_once() {
+    let mut scene = Scene::with(|settings| settings.window = 4);
+    let endpoint = scene.endpoint();
+    let mut messages: Vec<_> = (0..40).map(|_| scene.accept(&endpoint).key.message).collect();
+    scene.pass(6 * SECOND);
+    let mut sent = Vec::new();
+    while !scene.flying.is_empty() {
+        assert!(scene.engine.payload_bytes <= 2 * (4 + 10), "the window has a limit");
+        sent.push(scene.end(OK).delivery.key.message);
+        scene.pass(SECOND / 100);
+    }
+    messages.sort();
+    sent.sort();
+    assert_eq!(sent, messages);
+}
+
+#[test]
+fn a_late_hand_over_never_causes_a_second_send() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let (delivery, issued_at) = (scene.accept(&endpoint), scene.now.elapsed);
+    scene.pass(6 * SECOND);
+    scene.end(OK);
+    let deliveries = vec![delivery];
+    scene.tell(Event::HandedOver { issued_at, deliveries: deliveries.clone() });
+    assert!(scene.flying.is_empty());
+    // Not even after memory has let the endpoint go.
+    scene.pass(100 * SECOND);
+    assert!(scene.engine.endpoints.is_empty());
+    scene.tell(Event::HandedOver { issued_at, deliveries });
+    assert!(scene.flying.is_empty());
+}
+
+#[test]
+fn what_settles_while_a_load_runs_is_not_sent_again_by_its_answer() {
+    let mut scene = Scene::with(|settings| settings.window = 2);
+    let endpoint = scene.endpoint();
+    for _ in 0..2 {
+        scene.send(&endpoint);
+    }
+    // Beyond the window: the endpoint is spilled, and a load is wanted.
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Load];
+    scene.send(&endpoint);
+    scene.pass(SECOND / 100);
+    let load = scene.kept.pop_front();
+    let stale = load.map(|load| scene.answer(load));
+    let first = scene.end(OK).delivery.key;
+    if let Some(stale) = stale {
+        scene.tell(stale);
+    }
+    scene.keep.clear();
+    scene.answer_kept();
+    let mut sent = vec![first];
+    while !scene.flying.is_empty() {
+        sent.push(scene.end(OK).delivery.key);
+        scene.pass(SECOND / 10);
+    }
+    let all = sent.len();
+    sent.sort();
+    sent.dedup();
+    assert_eq!((sent.len(), all), (4, 4));
+}
+
+#[test]
+fn a_hand_over_before_the_first_walk_does_not_hide_what_the_store_holds() {
+    let mut scene = Scene::before_start(|_| {});
+    let endpoint = scene.endpoint();
+    let first = scene.accept(&endpoint).key.message;
+    scene.keep = vec![Kind::Walk];
+    scene.start();
+    scene.send(&endpoint);
+    assert_eq!(scene.flying[0].delivery.key.message, first);
+}
+
+#[test]
+fn a_delivery_for_later_waits_in_the_store_and_is_sent_at_its_time() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let due = scene.now.rows.after(100 * SECOND);
+    let delivery = scene.accept_due(&endpoint, due);
+    scene.hand_over(delivery);
+    scene.pass(100 * SECOND - Duration::from_micros(1));
+    assert_eq!((scene.flying.len(), scene.engine.payload_bytes), (0, 0));
+    scene.pass(Duration::from_micros(1));
+    assert_eq!((scene.flying.len(), scene.now.rows), (1, due));
+}
+
+#[test]
+fn over_the_payload_limit_memory_holds_what_can_be_sent_and_everything_still_goes() {
+    let mut scene = Scene::with(|settings| settings.payload_bytes = 4);
+    let endpoints: Vec<_> = (0..3).map(|_| scene.endpoint()).collect();
+    for endpoint in &endpoints {
+        for _ in 0..5 {
+            scene.send(endpoint);
+        }
+    }
+    let mut sent = 0;
+    while !scene.flying.is_empty() {
+        assert!(scene.engine.payload_bytes <= 2 * 8, "{}", scene.engine.payload_bytes);
+        scene.end(OK);
+        sent += 1;
+        scene.pass(SECOND / 10);
+    }
+    assert_eq!(sent, 15);
+}
+
+#[test]
+fn a_load_without_an_answer_is_repeated() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.accept(&endpoint);
+    scene.keep = vec![Kind::Load];
+    scene.pass(6 * SECOND);
+    let Some(Effect::Load { load, .. }) = scene.kept.pop_front() else { panic!("no load") };
+    scene.keep.clear();
+    scene.tell(Event::Loaded { load, answer: Err(crate::event::Unanswered) });
+    assert!(scene.flying.is_empty());
+    scene.pass(SECOND);
+    assert_eq!(scene.flying.len(), 1);
+}
+
+#[test]
+fn a_busy_endpoint_raises_no_alarm_when_it_is_walked() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Walk];
+    scene.pass(6 * SECOND);
+    let walk = scene.kept.pop_front().unwrap();
+    let seen = scene.answer(walk);
+    scene.end(OK);
+    scene.tell(seen);
+    assert_eq!(scene.count("loads"), 0);
+}
+
+#[test]
+fn an_endpoint_that_is_deleted_is_left_to_the_store() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.accept(&endpoint);
+    scene.store.delete_endpoint(endpoint.application, endpoint.key, scene.now.rows).unwrap();
+    scene.pass(20 * SECOND);
+    assert!(scene.flying.is_empty() && scene.engine.endpoints.is_empty());
+}
+
+#[test]
+fn an_endpoint_younger_than_the_roster_is_read_before_it_is_given_up() {
+    let mut scene = Scene::new();
+    let old = scene.endpoint();
+    scene.send(&old);
+    scene.pass(SECOND);
+    let young = scene.endpoint_with(Order::Due, store::catalog::EndpointSettings::default());
+    scene.send(&young);
+    assert_eq!(scene.flying_to(young.key), 1);
+}

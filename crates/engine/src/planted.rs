@@ -1,0 +1,90 @@
+//! Planted bugs: mistakes that can be switched on for the simulator to find.
+//!
+//! Without the feature `planted` nothing can be switched on, [`has`] is constantly false, and what
+//! stands behind it is not in the binary. With it, a bug is planted for the current thread: a
+//! history of the simulator runs in one thread, and so does a test.
+
+/// A mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Bug {
+    /// What settles while a load runs is forgotten before the load has answered.
+    ForgetKnownDuringLoad,
+    /// The next of a sequence goes before the settle of the one before has committed.
+    SendFifoBeforeSettle,
+    /// A new owner may send for a second as if it had saved up for it.
+    KeepRateCredit,
+    /// An interrupted attempt counts.
+    CountInterrupted,
+    /// A breaker's changes are not written.
+    ForgetBreaker,
+    /// What was never tried expires.
+    ExpireUntried,
+    /// Attempts start although the lease has not been renewed for too long.
+    IgnoreTrust,
+    /// A half-open breaker lets everything through.
+    TwoProbes,
+    /// A new owner begins with as many attempts at a time as the endpoint's limit allows.
+    StartWide,
+    /// A hand-over is let in however late it comes.
+    TrustLateHandOver,
+    /// Partitions are given back with attempts in flight.
+    ReleaseUndrained,
+    /// A pause by Retry-After ends with its owner.
+    ForgetPause,
+    /// A delivery that was cancelled while it was being sent waits again.
+    SendCancelledAgain,
+    /// What memory knows of a partition outlives its loss.
+    KeepLostWindows,
+    /// A new owner believes a roster from before it took over.
+    TrustOldRoster,
+    /// An interrupted attempt leaves its delivery nowhere.
+    LoseInterrupted,
+    /// An interrupted probe leaves the breaker half-open for good.
+    LoseProbe,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::ForgetKnownDuringLoad,
+        Self::SendFifoBeforeSettle,
+        Self::KeepRateCredit,
+        Self::CountInterrupted,
+        Self::ForgetBreaker,
+        Self::ExpireUntried,
+        Self::IgnoreTrust,
+        Self::TwoProbes,
+        Self::StartWide,
+        Self::TrustLateHandOver,
+        Self::ReleaseUndrained,
+        Self::ForgetPause,
+        Self::SendCancelledAgain,
+        Self::KeepLostWindows,
+        Self::TrustOldRoster,
+        Self::LoseInterrupted,
+        Self::LoseProbe,
+    ];
+}
+
+#[cfg(feature = "planted")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a bug in this thread, or removes the one that is.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.with(|planted| planted.set(bug));
+}
+
+/// Tells whether a bug is planted.
+#[cfg(feature = "planted")]
+pub(crate) fn has(bug: Bug) -> bool {
+    PLANTED.with(|planted| planted.get() == Some(bug))
+}
+
+/// Tells whether a bug is planted.
+#[cfg(not(feature = "planted"))]
+pub(crate) const fn has(_: Bug) -> bool {
+    false
+}

@@ -1,0 +1,148 @@
+//! The door: whose token it is, whether the operation is for them, and whether this very request
+//! was answered before.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use tracing::Instrument as _;
+
+use super::Shared;
+use super::operation::{Access, Keys};
+use crate::app::idempotency::{self, LONGEST_KEY, StoredAnswer};
+use crate::app::tokens::Reach;
+use crate::app::{App, Caller, Error};
+use crate::problem::Problem;
+
+/// The name of the header with the key.
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Whom an operation lets in, and how.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rule {
+    /// Whom.
+    pub(super) access: Access,
+    /// Whether a token that may only read is enough.
+    pub(super) reads: bool,
+    /// How idempotency keys are kept.
+    pub(super) keys: Keys,
+}
+
+/// Checks the token, and answers what was answered before.
+pub(super) async fn check(rule: Rule, mut request: Request, next: Next) -> Response {
+    let Some(shared) = request.extensions().get::<Shared>().cloned() else {
+        let text = "a request came in past the edge".to_owned();
+        return Problem::App(Error::Internal(text)).into_response();
+    };
+    if rule.access == Access::Anyone {
+        return next.run(request).await;
+    }
+    let token = bearer(&request);
+    let caller = match admit(&shared.app, rule, token).await {
+        Ok(caller) => caller,
+        Err(error) => return Problem::App(error).into_response(),
+    };
+    let key = match key(rule, &caller, &request) {
+        Ok(key) => key,
+        Err(error) => return Problem::App(error).into_response(),
+    };
+    request.extensions_mut().insert(caller);
+    match key {
+        Some(hash) if rule.keys == Keys::Answer => {
+            // In a task of its own: a caller who hangs up must not leave something done and its
+            // answer forgotten, because the next request with that key would do it again.
+            let answered = tokio::spawn(once(shared, hash, request, next).in_current_span()).await;
+            answered.unwrap_or_else(|_| {
+                Problem::App(Error::Internal("a request broke off".to_owned())).into_response()
+            })
+        }
+        Some(hash) => {
+            request.extensions_mut().insert(KeyHash(hash));
+            next.run(request).await
+        }
+        None => next.run(request).await,
+    }
+}
+
+/// The hash of a request's idempotency key, for operations that keep it themselves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyHash(pub(super) [u8; 32]);
+
+fn bearer(request: &Request) -> Option<String> {
+    let text = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = text.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+}
+
+async fn admit(app: &App, rule: Rule, token: Option<String>) -> Result<Caller, Error> {
+    let caller = app.authenticate(&token.ok_or(Error::Unauthenticated)?).await?;
+    if rule.access == Access::Admin && caller.reach != Reach::Everything {
+        return Err(Error::Forbidden("this operation needs an admin token"));
+    }
+    if caller.read_only && !rule.reads {
+        return Err(Error::Forbidden("this token may only read"));
+    }
+    Ok(caller)
+}
+
+fn key(rule: Rule, caller: &Caller, request: &Request) -> Result<Option<[u8; 32]>, Error> {
+    if request.method() != Method::POST || rule.reads {
+        return Ok(None);
+    }
+    let Some(value) = request.headers().get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let key = value.to_str().ok().filter(|key| (1..=LONGEST_KEY).contains(&key.len()));
+    let key = key.ok_or_else(|| {
+        let text = format!("the Idempotency-Key must have 1 to {LONGEST_KEY} characters of ASCII");
+        Error::refused(crate::app::RefusalKind::Generic, text)
+    })?;
+    let uri = request.uri();
+    let address = uri.path_and_query().map_or(uri.path(), http::uri::PathAndQuery::as_str);
+    Ok(Some(idempotency::hash(caller, key, address)))
+}
+
+/// Answers as before, or for the first time.
+async fn once(shared: Shared, hash: [u8; 32], request: Request, next: Next) -> Response {
+    let _permit = shared.app.take_turn(hash).await;
+    match shared.app.remembered_answer(hash).await {
+        Ok(Some(stored)) => return restored(stored),
+        Ok(None) => {}
+        Err(error) => return Problem::App(error).into_response(),
+    }
+    let response = next.run(request).await;
+    if !response.status().is_success() {
+        return response;
+    }
+    match remember(&shared, hash, response).await {
+        Ok(stored) => restored(stored),
+        Err(error) => Problem::App(error).into_response(),
+    }
+}
+
+async fn remember(
+    shared: &Shared,
+    hash: [u8; 32],
+    response: Response,
+) -> Result<StoredAnswer, Error> {
+    let (parts, body) = response.into_parts();
+    let body = to_bytes(body, usize::MAX).await;
+    let body = body.map_err(|error| Error::Internal(format!("an answer broke off: {error}")))?;
+    let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let headers = kind.map(|kind| (CONTENT_TYPE.to_string(), kind.to_owned()));
+    let status = parts.status.as_u16();
+    let answer = StoredAnswer { status, headers: headers.into_iter().collect(), body };
+    shared.app.remember_answer(hash, answer).await
+}
+
+fn restored(stored: StoredAnswer) -> Response {
+    let mut response = Response::new(Body::from(stored.body));
+    *response.status_mut() = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::OK);
+    for (name, value) in stored.headers {
+        let pair = (HeaderName::try_from(name), HeaderValue::try_from(value));
+        if let (Ok(name), Ok(value)) = pair {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}

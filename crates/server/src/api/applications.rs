@@ -1,0 +1,197 @@
+//! `/app`: applications.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::extract::{Application as NamedApplication, Asked, By, Given, In};
+use super::operation::{Operation, Routes};
+use super::values::{Answer, Moment, PageOut, PageQuery, made, present};
+use crate::app::App;
+use crate::app::applications::{Application, Draft, Made};
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let list = Operation::get("/app", "v1.application.list", "Lists applications");
+    let create = Operation::post("/app", "v1.application.create", "Creates an application");
+    let get = Operation::get("/app/{app_id}", "v1.application.get", "Shows an application");
+    let put = Operation::put("/app/{app_id}", "v1.application.update", "Replaces or creates one");
+    let patch = Operation::patch("/app/{app_id}", "v1.application.patch", "Changes one");
+    let delete = Operation::delete("/app/{app_id}", "v1.application.delete", "Deletes one");
+    let create = create.query::<CreateQuery>().body::<ApplicationIn>();
+    let put = put.body::<ApplicationIn>();
+    routes
+        .add(list.admin().query::<PageQuery>().lists::<ApplicationOut>(), all)
+        .add(create.admin().answers::<ApplicationOut>(201).answers::<ApplicationOut>(200), new)
+        .add(get.answers::<ApplicationOut>(200), one)
+        .add(put.admin().answers::<ApplicationOut>(200).answers::<ApplicationOut>(201), replace)
+        .add(patch.admin().body::<ApplicationPatch>().answers::<ApplicationOut>(200), change)
+        .add(delete.admin().empty(204), remove)
+}
+
+/// What an application's owner sets.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ApplicationIn {
+    /// A name for people.
+    name: String,
+    /// The sender's own id for it.
+    uid: Option<String>,
+    /// The most messages per second.
+    #[serde(alias = "rateLimit")]
+    throttle_rate: Option<u32>,
+    /// Whatever its owner wants to remember.
+    metadata: Option<BTreeMap<String, String>>,
+    /// Its policy: the name of a preset, or a document.
+    policy: Option<Value>,
+}
+
+/// What is to be changed about an application. What is missing stays, null clears.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ApplicationPatch {
+    /// A name for people.
+    name: Option<String>,
+    /// The sender's own id for it.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    uid: Option<Option<String>>,
+    /// The most messages per second.
+    #[serde(default, deserialize_with = "present", alias = "rateLimit")]
+    #[schema(value_type = Option<u32>)]
+    throttle_rate: Option<Option<u32>>,
+    /// Whatever its owner wants to remember.
+    metadata: Option<BTreeMap<String, String>>,
+    /// Its policy.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Value>)]
+    policy: Option<Option<Value>>,
+}
+
+/// An application.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ApplicationOut {
+    /// Its id.
+    id: String,
+    /// The sender's own id for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+    /// A name for people.
+    name: String,
+    /// The most messages per second.
+    throttle_rate: Option<u32>,
+    /// The same, for older SDKs.
+    rate_limit: Option<u32>,
+    /// Whatever its owner wants to remember.
+    metadata: BTreeMap<String, String>,
+    /// Its policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<Value>,
+    /// When it was created.
+    created_at: Moment,
+    /// When it was last changed.
+    updated_at: Moment,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct CreateQuery {
+    /// Whether one with that uid is returned instead of refused.
+    #[serde(default)]
+    get_if_exists: bool,
+}
+
+impl From<ApplicationIn> for Draft {
+    fn from(given: ApplicationIn) -> Self {
+        Self {
+            name: given.name,
+            uid: given.uid,
+            rate: given.throttle_rate,
+            policy: given.policy,
+            metadata: given.metadata.unwrap_or_default(),
+        }
+    }
+}
+
+impl From<Application> for ApplicationOut {
+    fn from(application: Application) -> Self {
+        let settings = application.settings;
+        Self {
+            id: application.id.to_string(),
+            uid: application.uid,
+            name: settings.name,
+            throttle_rate: settings.rate,
+            rate_limit: settings.rate,
+            metadata: settings.metadata,
+            policy: settings.policy,
+            created_at: Moment(application.created_at),
+            updated_at: Moment(application.updated_at),
+        }
+    }
+}
+
+impl ApplicationPatch {
+    fn apply(self, draft: &mut Draft) {
+        draft.name = self.name.unwrap_or(std::mem::take(&mut draft.name));
+        draft.uid = self.uid.unwrap_or(draft.uid.take());
+        draft.rate = self.throttle_rate.unwrap_or(draft.rate);
+        draft.metadata = self.metadata.unwrap_or(std::mem::take(&mut draft.metadata));
+        draft.policy = self.policy.unwrap_or(draft.policy.take());
+    }
+}
+
+async fn all(
+    State(app): State<Arc<App>>,
+    Asked(page): Asked<PageQuery>,
+) -> Answer<Json<PageOut<ApplicationOut>>> {
+    let slice = app.applications(&page.ordered("ascending")?).await?;
+    Ok(PageOut::of(slice, ApplicationOut::from))
+}
+
+async fn new(
+    State(app): State<Arc<App>>,
+    Asked(query): Asked<CreateQuery>,
+    Given(given): Given<ApplicationIn>,
+) -> Answer<Response> {
+    let (application, how) = if query.get_if_exists {
+        app.ensure_application(given.into()).await?
+    } else {
+        (app.create_application(given.into()).await?, Made::Created)
+    };
+    Ok(made(how, ApplicationOut::from(application)))
+}
+
+async fn one(In(scope): In) -> Json<ApplicationOut> {
+    Json(scope.application().clone().into())
+}
+
+async fn replace(
+    State(app): State<Arc<App>>,
+    By(caller): By,
+    NamedApplication(named): NamedApplication,
+    Given(given): Given<ApplicationIn>,
+) -> Answer<Response> {
+    let (application, how) = app.put_application(&caller, &named, given.into()).await?;
+    Ok(made(how, ApplicationOut::from(application)))
+}
+
+async fn change(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Given(patch): Given<ApplicationPatch>,
+) -> Answer<Json<ApplicationOut>> {
+    let changed = app.update_application(&scope, |draft| patch.apply(draft)).await?;
+    Ok(Json(changed.into()))
+}
+
+async fn remove(State(app): State<Arc<App>>, In(scope): In) -> Answer<StatusCode> {
+    app.delete_application(&scope).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,132 @@
+//! `/app/{app_id}/msg/batch`: many messages in one request.
+//!
+//! A JSON array, or one object per line. Each message has its own result, in their order; one that
+//! makes no sense does not harm the others. The answer comes when all that were accepted are on
+//! disk. With an `Idempotency-Key` each message has a key of its own, derived from it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::extract::{self, By, In, Key, RawBatch};
+use super::messages::MessageIn;
+use super::operation::{Operation, Routes};
+use super::values::Answer;
+use crate::app::messages::Draft;
+use crate::app::{App, Error, idempotency};
+use crate::problem::Problem;
+
+const BATCH: &str = "/app/{app_id}/msg/batch";
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let batch = Operation::post(BATCH, "v1.message.create-batch", "Accepts many messages");
+    let batch = batch.own_keys().body::<BatchIn>().answers::<BatchOut>(202);
+    routes.add(batch, accept)
+}
+
+/// Many messages: a JSON array, or one object per line.
+#[derive(ToSchema)]
+#[schema(value_type = Vec<Object>)]
+#[expect(dead_code, reason = "it only describes the body, which is read piece by piece")]
+struct BatchIn(Vec<Value>);
+
+/// What became of many messages.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct BatchOut {
+    /// How many are on disk.
+    accepted: usize,
+    /// How many are not.
+    refused: usize,
+    /// What became of each, in their order.
+    results: Vec<ResultOut>,
+}
+
+/// What became of one message of a batch.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ResultOut {
+    /// 202, or what the message alone would have been answered.
+    status: u16,
+    /// Its id, if it was accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    /// The code of the error, if it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    /// What was wrong, if it was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<Value>,
+}
+
+/// Takes a body apart into messages: an array, or lines.
+fn split(body: &Bytes) -> Result<Vec<Bytes>, Error> {
+    let text = std::str::from_utf8(body)
+        .map_err(|_| Error::refused(crate::app::RefusalKind::Generic, "the body is not UTF-8"))?;
+    if !text.trim_start().starts_with('[') {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        return Ok(lines.map(|line| body.slice_ref(line.as_bytes())).collect());
+    }
+    let parts: Vec<&RawValue> = extract::read(body)?;
+    Ok(parts.iter().map(|part| body.slice_ref(part.get().as_bytes())).collect())
+}
+
+fn draft(part: &Bytes, index: usize, key: Option<[u8; 32]>) -> Result<Draft, Error> {
+    let given: MessageIn<'_> = extract::read(part)?;
+    let draft = given.draft(part)?;
+    Ok(Draft { idempotency: key.map(|key| idempotency::hash_of_part(key, index)), ..draft })
+}
+
+async fn accept(
+    State(app): State<Arc<App>>,
+    By(caller): By,
+    (In(scope), Key(key)): (In, Key),
+    RawBatch(body): RawBatch,
+) -> Answer<Response> {
+    let parts = split(&body)?;
+    let read = |(index, part)| draft(part, index, key);
+    let drafts = parts.iter().enumerate().map(read).collect();
+    let application = scope.application().id.to_string();
+    let accepted = app.accept_all(&caller, &application, drafts).await?;
+    let results: Vec<ResultOut> = accepted.into_iter().map(ResultOut::from).collect();
+    let accepted = results.iter().filter(|result| result.id.is_some()).count();
+    let refused = results.len() - accepted;
+    Ok((StatusCode::ACCEPTED, Json(BatchOut { accepted, refused, results })).into_response())
+}
+
+impl From<Result<String, Error>> for ResultOut {
+    fn from(accepted: Result<String, Error>) -> Self {
+        match accepted {
+            Ok(id) => Self { status: 202, id: Some(id), code: None, detail: None },
+            Err(error) => {
+                let (status, code, detail) = Problem::App(error).told();
+                Self { status, id: None, code: Some(code), detail: Some(detail) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &'static str) -> Vec<Bytes> {
+        split(&Bytes::from_static(text.as_bytes())).unwrap()
+    }
+
+    #[test]
+    fn an_array_and_lines_are_the_same_batch() {
+        let expected = [r#"{"a": 1}"#, r#"{"b":[2]}"#];
+        assert_eq!(parts(" [ {\"a\": 1},\n{\"b\":[2]} ] "), expected);
+        assert_eq!(parts("{\"a\": 1}\r\n\n{\"b\":[2]}\n"), expected);
+        assert!(parts("[]").is_empty() && parts("").is_empty());
+    }
+}

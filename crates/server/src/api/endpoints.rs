@@ -1,0 +1,343 @@
+//! `/app/{app_id}/endpoint`: endpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use domain::endpoint::State as Stands;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::extract::{Asked, Given, In, Named};
+use super::operation::{Operation, Routes};
+use super::values::{Answer, Moment, PageOut, PageQuery, made, present};
+use crate::app::App;
+use crate::app::applications::Made;
+use crate::app::endpoints::{self, Credentials, Draft, Endpoint, Order};
+
+const LIST: &str = "/app/{app_id}/endpoint";
+const ONE: &str = "/app/{app_id}/endpoint/{endpoint_id}";
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let list = Operation::get(LIST, "v1.endpoint.list", "Lists an application's endpoints");
+    let create = Operation::post(LIST, "v1.endpoint.create", "Creates an endpoint");
+    let get = Operation::get(ONE, "v1.endpoint.get", "Shows an endpoint");
+    let put = Operation::put(ONE, "v1.endpoint.update", "Replaces or creates an endpoint");
+    let patch = Operation::patch(ONE, "v1.endpoint.patch", "Changes an endpoint");
+    let delete = Operation::delete(ONE, "v1.endpoint.delete", "Deletes an endpoint");
+    let put = put.body::<EndpointIn>().answers::<EndpointOut>(200).answers::<EndpointOut>(201);
+    routes
+        .add(list.query::<PageQuery>().lists::<EndpointOut>(), all)
+        .add(create.body::<EndpointIn>().answers::<EndpointOut>(201), new)
+        .add(get.answers::<EndpointOut>(200), one)
+        .add(put, replace)
+        .add(patch.body::<EndpointPatch>().answers::<EndpointOut>(200), change)
+        .add(delete.empty(204), remove)
+}
+
+/// What an endpoint's owner sets.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct EndpointIn {
+    /// Where its messages go.
+    url: String,
+    /// A text for people.
+    description: Option<String>,
+    /// The owner's own id for it.
+    uid: Option<String>,
+    /// Whether it gets nothing.
+    disabled: Option<bool>,
+    /// The event types it gets; all if it is missing. `invoice.*` means all below `invoice`.
+    #[serde(alias = "filterTypes")]
+    event_types: Option<BTreeSet<String>>,
+    /// The channels it listens on, 1 to 10.
+    channels: Option<BTreeSet<String>>,
+    /// The most attempts per second.
+    #[serde(alias = "rateLimit")]
+    throttle_rate: Option<u32>,
+    /// The most attempts in flight.
+    in_flight: Option<u32>,
+    /// Its signing secret; one is made if it is missing.
+    secret: Option<String>,
+    /// Whatever its owner wants to remember.
+    metadata: Option<BTreeMap<String, String>>,
+    /// Headers added to its attempts.
+    headers: Option<BTreeMap<String, String>>,
+    /// Its policy: the name of a preset, or a document.
+    policy: Option<Value>,
+    /// Its signature profiles.
+    signatures: Option<Vec<String>>,
+    /// How attempts authenticate themselves. It is never shown again.
+    credentials: Option<CredentialsIn>,
+    /// Whether its messages arrive in the order in which they were accepted.
+    fifo: Option<bool>,
+}
+
+/// How attempts authenticate themselves.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+enum CredentialsIn {
+    /// A bearer token.
+    Bearer {
+        /// The token.
+        token: String,
+    },
+    /// A user and a password.
+    Basic {
+        /// The user.
+        user: String,
+        /// The password.
+        password: String,
+    },
+}
+
+/// What is to be changed about an endpoint. What is missing stays, null clears.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct EndpointPatch {
+    /// Where its messages go.
+    url: Option<String>,
+    /// A text for people.
+    description: Option<String>,
+    /// The owner's own id for it.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    uid: Option<Option<String>>,
+    /// Whether it gets nothing.
+    disabled: Option<bool>,
+    /// The event types it gets.
+    #[serde(default, deserialize_with = "present", alias = "filterTypes")]
+    #[schema(value_type = Option<Vec<String>>)]
+    event_types: Option<Option<BTreeSet<String>>>,
+    /// The channels it listens on.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Vec<String>>)]
+    channels: Option<Option<BTreeSet<String>>>,
+    /// The most attempts per second.
+    #[serde(default, deserialize_with = "present", alias = "rateLimit")]
+    #[schema(value_type = Option<u32>)]
+    throttle_rate: Option<Option<u32>>,
+    /// The most attempts in flight.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u32>)]
+    in_flight: Option<Option<u32>>,
+    /// Whatever its owner wants to remember.
+    metadata: Option<BTreeMap<String, String>>,
+    /// Headers added to its attempts; all of them are replaced.
+    headers: Option<BTreeMap<String, String>>,
+    /// Its policy.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Value>)]
+    policy: Option<Option<Value>>,
+    /// Its signature profiles.
+    signatures: Option<Vec<String>>,
+    /// How attempts authenticate themselves.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<CredentialsIn>)]
+    credentials: Option<Option<CredentialsIn>>,
+    /// Whether its messages arrive in the order in which they were accepted.
+    fifo: Option<bool>,
+}
+
+/// An endpoint. Its secret is shown by an operation of its own.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EndpointOut {
+    /// Its id.
+    id: String,
+    /// The owner's own id for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+    /// Where its messages go.
+    url: String,
+    /// A text for people.
+    description: String,
+    /// Always 1; older SDKs want it.
+    version: u32,
+    /// Whether it gets nothing.
+    disabled: bool,
+    /// `active`, `paused` or `disabled`.
+    state: &'static str,
+    /// Why it is disabled, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disabled_reason: Option<&'static str>,
+    /// The event types it gets; all if null.
+    event_types: Option<Vec<String>>,
+    /// The same, for older SDKs.
+    filter_types: Option<Vec<String>>,
+    /// The channels it listens on.
+    channels: Option<Vec<String>>,
+    /// The most attempts per second.
+    throttle_rate: Option<u32>,
+    /// The same, for older SDKs.
+    rate_limit: Option<u32>,
+    /// The most attempts in flight.
+    in_flight: Option<u32>,
+    /// Whatever its owner wants to remember.
+    metadata: BTreeMap<String, String>,
+    /// Its policy, if it has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<Value>,
+    /// Its signature profiles, if it has its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    signatures: Vec<String>,
+    /// Whether its messages arrive in the order in which they were accepted.
+    fifo: bool,
+    /// When it was created.
+    created_at: Moment,
+    /// When it was last changed.
+    updated_at: Moment,
+}
+
+impl From<EndpointIn> for Draft {
+    fn from(given: EndpointIn) -> Self {
+        let listed = |set: BTreeSet<String>| set.into_iter().collect();
+        Self {
+            description: given.description.unwrap_or_default(),
+            uid: given.uid,
+            disabled: given.disabled.unwrap_or(false),
+            event_types: given.event_types.map(listed),
+            channels: given.channels.map(listed),
+            rate: given.throttle_rate,
+            in_flight: given.in_flight,
+            policy: given.policy,
+            signatures: given.signatures.unwrap_or_default(),
+            headers: given.headers.unwrap_or_default(),
+            credentials: given.credentials.map(Credentials::from),
+            fifo: given.fifo.unwrap_or(false),
+            metadata: given.metadata.unwrap_or_default(),
+            ..Self::of(given.url)
+        }
+    }
+}
+
+impl From<CredentialsIn> for Credentials {
+    fn from(given: CredentialsIn) -> Self {
+        match given {
+            CredentialsIn::Bearer { token } => Self::Bearer(token),
+            CredentialsIn::Basic { user, password } => Self::Basic { user, password },
+        }
+    }
+}
+
+impl EndpointPatch {
+    fn apply(self, draft: &mut Draft) {
+        let Draft { url, description, headers, metadata, signatures, .. } = draft;
+        set(url, self.url);
+        set(description, self.description);
+        set(headers, self.headers);
+        set(metadata, self.metadata);
+        set(signatures, self.signatures);
+        let listed = |set: Option<BTreeSet<String>>| set.map(|set| set.into_iter().collect());
+        set(&mut draft.uid, self.uid);
+        set(&mut draft.disabled, self.disabled);
+        set(&mut draft.event_types, self.event_types.map(listed));
+        set(&mut draft.channels, self.channels.map(listed));
+        set(&mut draft.rate, self.throttle_rate);
+        set(&mut draft.in_flight, self.in_flight);
+        set(&mut draft.policy, self.policy);
+        set(&mut draft.fifo, self.fifo);
+        let credentials = self.credentials.map(|given| given.map(Credentials::from));
+        set(&mut draft.credentials, credentials);
+    }
+}
+
+fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+impl From<Endpoint> for EndpointOut {
+    fn from(endpoint: Endpoint) -> Self {
+        let url = endpoints::url(&endpoint);
+        let settings = endpoint.settings;
+        let listed = |list: Vec<String>| (!list.is_empty()).then_some(list);
+        let event_types = listed(settings.event_types);
+        Self {
+            id: endpoint.id.to_string(),
+            uid: endpoint.uid,
+            url,
+            description: settings.description,
+            version: 1,
+            disabled: matches!(endpoint.state, Stands::Disabled(_)),
+            state: endpoint.state.word(),
+            disabled_reason: match endpoint.state {
+                Stands::Disabled(reason) => Some(reason.word()),
+                Stands::Active | Stands::Paused | Stands::Deleted => None,
+            },
+            event_types: event_types.clone(),
+            filter_types: event_types,
+            channels: listed(settings.channels),
+            throttle_rate: settings.rate,
+            rate_limit: settings.rate,
+            in_flight: settings.in_flight,
+            metadata: settings.metadata,
+            policy: settings.policy,
+            signatures: settings.signatures,
+            fifo: endpoint.order == Order::Fifo,
+            created_at: Moment(endpoint.created_at),
+            updated_at: Moment(endpoint.updated_at),
+        }
+    }
+}
+
+async fn all(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Asked(page): Asked<PageQuery>,
+) -> Answer<Json<PageOut<EndpointOut>>> {
+    let slice = app.endpoints(&scope, &page.ordered("descending")?).await?;
+    Ok(PageOut::of(slice, EndpointOut::from))
+}
+
+async fn new(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Given(mut given): Given<EndpointIn>,
+) -> Answer<Response> {
+    let secret = given.secret.take();
+    let endpoint = app.create_endpoint(&scope, given.into(), secret).await?;
+    Ok(made(Made::Created, EndpointOut::from(endpoint)))
+}
+
+async fn one(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([endpoint]): Named<1>,
+) -> Answer<Json<EndpointOut>> {
+    Ok(Json(app.endpoint(&scope, &endpoint).await?.into()))
+}
+
+async fn replace(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([endpoint]): Named<1>,
+    Given(given): Given<EndpointIn>,
+) -> Answer<Response> {
+    let (endpoint, how) = app.put_endpoint(&scope, &endpoint, given.into()).await?;
+    Ok(made(how, EndpointOut::from(endpoint)))
+}
+
+async fn change(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([endpoint]): Named<1>,
+    Given(patch): Given<EndpointPatch>,
+) -> Answer<Json<EndpointOut>> {
+    let changed = app.update_endpoint(&scope, &endpoint, |draft| patch.apply(draft)).await?;
+    Ok(Json(changed.into()))
+}
+
+async fn remove(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([endpoint]): Named<1>,
+) -> Answer<StatusCode> {
+    app.delete_endpoint(&scope, &endpoint).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

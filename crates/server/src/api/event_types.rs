@@ -1,0 +1,252 @@
+//! `/event-type`: event types.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::extract::{Asked, Given, Named};
+use super::operation::{Operation, Routes};
+use super::values::{Answer, Moment, PageOut, PageQuery, made, present};
+use crate::app::App;
+use crate::app::applications::Made;
+use crate::app::event_types::{Archived, EventType, EventTypeSettings};
+
+const LIST: &str = "/event-type";
+const ONE: &str = "/event-type/{event_type_name}";
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let list = Operation::get(LIST, "v1.event-type.list", "Lists event types");
+    let create = Operation::post(LIST, "v1.event-type.create", "Creates an event type");
+    let get = Operation::get(ONE, "v1.event-type.get", "Shows an event type");
+    let put = Operation::put(ONE, "v1.event-type.update", "Replaces or creates an event type");
+    let patch = Operation::patch(ONE, "v1.event-type.patch", "Changes an event type");
+    let delete = Operation::delete(ONE, "v1.event-type.delete", "Archives or removes one");
+    let list = list.query::<ListQuery>().query::<PageQuery>().lists::<EventTypeOut>();
+    let put = put.body::<EventTypeUpdate>().answers::<EventTypeOut>(200);
+    routes
+        .add(list, all)
+        .add(create.admin().body::<EventTypeIn>().answers::<EventTypeOut>(201), new)
+        .add(get.answers::<EventTypeOut>(200), one)
+        .add(put.admin().answers::<EventTypeOut>(201), replace)
+        .add(patch.admin().body::<EventTypePatch>().answers::<EventTypeOut>(200), change)
+        .add(delete.admin().query::<DeleteQuery>().empty(204), remove)
+}
+
+/// A new event type.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct EventTypeIn {
+    /// Its name.
+    name: String,
+    /// What is set about it.
+    #[serde(flatten)]
+    rest: EventTypeUpdate,
+}
+
+/// What is set about an event type.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct EventTypeUpdate {
+    /// A text for people.
+    #[serde(default)]
+    description: String,
+    /// Whether it is hidden from lists.
+    archived: Option<bool>,
+    /// Whether it is not to be used any more.
+    deprecated: Option<bool>,
+    /// JSON schemas by version.
+    schemas: Option<Value>,
+    /// Shown only to applications with this flag.
+    feature_flag: Option<String>,
+    /// The same, as newer SDKs write it; the first one counts.
+    feature_flags: Option<Vec<String>>,
+    /// The group it is listed in.
+    group_name: Option<String>,
+    /// A policy for its messages.
+    policy: Option<Value>,
+}
+
+/// What is to be changed about an event type. What is missing stays, null clears.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct EventTypePatch {
+    /// A text for people.
+    description: Option<String>,
+    /// Whether it is hidden from lists.
+    archived: Option<bool>,
+    /// Whether it is not to be used any more.
+    deprecated: Option<bool>,
+    /// JSON schemas by version.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Value>)]
+    schemas: Option<Option<Value>>,
+    /// Shown only to applications with this flag.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    feature_flag: Option<Option<String>>,
+    /// The same, as newer SDKs write it.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Vec<String>>)]
+    feature_flags: Option<Option<Vec<String>>>,
+    /// The group it is listed in.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>)]
+    group_name: Option<Option<String>>,
+    /// A policy for its messages.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Value>)]
+    policy: Option<Option<Value>>,
+}
+
+/// An event type.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct EventTypeOut {
+    /// Its name.
+    name: String,
+    /// A text for people.
+    description: String,
+    /// Whether it is hidden from lists.
+    archived: bool,
+    /// Whether it is not to be used any more.
+    deprecated: bool,
+    /// JSON schemas by version.
+    schemas: Option<Value>,
+    /// Shown only to applications with this flag.
+    feature_flag: Option<String>,
+    /// The same, as newer SDKs read it.
+    feature_flags: Option<Vec<String>>,
+    /// The group it is listed in.
+    group_name: Option<String>,
+    /// A policy for its messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<Value>,
+    /// When it was created.
+    created_at: Moment,
+    /// When it was last changed.
+    updated_at: Moment,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ListQuery {
+    /// Whether archived ones are listed, too.
+    #[serde(default)]
+    include_archived: bool,
+    /// Whether each comes with its schemas.
+    #[serde(default)]
+    with_content: bool,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct DeleteQuery {
+    /// Whether it is removed for good instead of archived.
+    #[serde(default)]
+    expunge: bool,
+}
+
+impl From<EventTypeUpdate> for EventTypeSettings {
+    fn from(given: EventTypeUpdate) -> Self {
+        let flags = given.feature_flags.and_then(|flags| flags.into_iter().next());
+        Self {
+            description: given.description,
+            archived: given.archived.unwrap_or(false),
+            deprecated: given.deprecated.unwrap_or(false),
+            schemas: given.schemas,
+            feature_flag: given.feature_flag.or(flags),
+            group: given.group_name,
+            policy: given.policy,
+        }
+    }
+}
+
+impl EventTypePatch {
+    fn apply(self, settings: &mut EventTypeSettings) {
+        let first = |flags: Option<Vec<String>>| flags.and_then(|it| it.into_iter().next());
+        let flag = self.feature_flag.or(self.feature_flags.map(first));
+        settings.description =
+            self.description.unwrap_or(std::mem::take(&mut settings.description));
+        settings.archived = self.archived.unwrap_or(settings.archived);
+        settings.deprecated = self.deprecated.unwrap_or(settings.deprecated);
+        settings.schemas = self.schemas.unwrap_or(settings.schemas.take());
+        settings.feature_flag = flag.unwrap_or(settings.feature_flag.take());
+        settings.group = self.group_name.unwrap_or(settings.group.take());
+        settings.policy = self.policy.unwrap_or(settings.policy.take());
+    }
+}
+
+impl From<EventType> for EventTypeOut {
+    fn from(event_type: EventType) -> Self {
+        let settings = event_type.settings;
+        Self {
+            name: event_type.name,
+            description: settings.description,
+            archived: settings.archived,
+            deprecated: settings.deprecated,
+            schemas: settings.schemas,
+            feature_flags: settings.feature_flag.clone().map(|flag| vec![flag]),
+            feature_flag: settings.feature_flag,
+            group_name: settings.group,
+            policy: settings.policy,
+            created_at: Moment(event_type.created_at),
+            updated_at: Moment(event_type.updated_at),
+        }
+    }
+}
+
+async fn all(
+    State(app): State<Arc<App>>,
+    Asked(query): Asked<ListQuery>,
+    Asked(page): Asked<PageQuery>,
+) -> Answer<Json<PageOut<EventTypeOut>>> {
+    let archived = if query.include_archived { Archived::Included } else { Archived::Left };
+    let slice = app.event_types(&page.ordered("ascending")?, archived).await?;
+    Ok(PageOut::of(slice, |event_type| {
+        let mut out = EventTypeOut::from(event_type);
+        out.schemas = out.schemas.filter(|_| query.with_content);
+        out
+    }))
+}
+
+async fn new(State(app): State<Arc<App>>, Given(given): Given<EventTypeIn>) -> Answer<Response> {
+    let created = app.create_event_type(given.name, given.rest.into()).await?;
+    Ok(made(Made::Created, EventTypeOut::from(created)))
+}
+
+async fn one(State(app): State<Arc<App>>, Named([name]): Named<1>) -> Answer<Json<EventTypeOut>> {
+    Ok(Json(app.event_type(&name).await?.into()))
+}
+
+async fn replace(
+    State(app): State<Arc<App>>,
+    Named([name]): Named<1>,
+    Given(given): Given<EventTypeUpdate>,
+) -> Answer<Response> {
+    let (event_type, how) = app.put_event_type(name, given.into()).await?;
+    Ok(made(how, EventTypeOut::from(event_type)))
+}
+
+async fn change(
+    State(app): State<Arc<App>>,
+    Named([name]): Named<1>,
+    Given(patch): Given<EventTypePatch>,
+) -> Answer<Json<EventTypeOut>> {
+    let changed = app.update_event_type(&name, |settings| patch.apply(settings)).await?;
+    Ok(Json(changed.into()))
+}
+
+async fn remove(
+    State(app): State<Arc<App>>,
+    Named([name]): Named<1>,
+    Asked(query): Asked<DeleteQuery>,
+) -> Answer<StatusCode> {
+    app.delete_event_type(&name, query.expunge).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

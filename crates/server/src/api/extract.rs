@@ -1,0 +1,224 @@
+//! From a request to values: who was let in where, path, query, body.
+//!
+//! Whatever is wrong becomes a [`Problem`], so that every refusal is JSON. Unknown fields and
+//! parameters are passed over: SDKs of other versions send them.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use bytes::Bytes;
+use http::request::Parts;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use serde_path_to_error::Segment;
+use url::form_urlencoded;
+
+use super::Shared;
+use super::access::KeyHash;
+use crate::app::{App, Caller, Error, Fault, FaultKind, Scope};
+use crate::problem::Problem;
+
+/// The name of the parameter that names an application.
+const APPLICATION: &str = "app_id";
+
+/// The application that the path names, and that the caller may enter.
+pub(super) struct In(pub(super) Scope);
+
+/// Whoever called.
+pub(super) struct By(pub(super) Caller);
+
+/// What a path names besides its application, in order.
+pub(super) struct Named<const N: usize>(pub(super) [String; N]);
+
+/// What a path calls its application.
+pub(super) struct Application(pub(super) String);
+
+/// The query.
+pub(super) struct Asked<T>(pub(super) T);
+
+/// The body, read as JSON. An empty one counts as an empty object.
+pub(super) struct Given<T>(pub(super) T);
+
+/// The body as it came, up to the usual limit.
+pub(super) struct Raw(pub(super) Bytes);
+
+/// The body of a batch as it came.
+pub(super) struct RawBatch(pub(super) Bytes);
+
+/// The hash of the idempotency key, if there was one.
+pub(super) struct Key(pub(super) Option<[u8; 32]>);
+
+impl axum::extract::FromRef<Shared> for Arc<App> {
+    fn from_ref(shared: &Shared) -> Self {
+        Arc::clone(&shared.app)
+    }
+}
+
+async fn parameters(parts: &mut Parts, shared: &Shared) -> Result<RawPathParams, Problem> {
+    let read = RawPathParams::from_request_parts(parts, shared).await;
+    read.map_err(|_| Problem::App(Error::Missing("path")))
+}
+
+fn caller(parts: &Parts) -> Result<Caller, Problem> {
+    parts.extensions.get::<Caller>().cloned().ok_or(Problem::App(Error::Unauthenticated))
+}
+
+impl FromRequestParts<Shared> for By {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Self, Problem> {
+        caller(parts).map(Self)
+    }
+}
+
+impl FromRequestParts<Shared> for Application {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
+        let read = parameters(parts, shared).await?;
+        let named = read.iter().find(|(name, _)| *name == APPLICATION);
+        let named = named.ok_or(Problem::App(Error::Missing("application")))?;
+        Ok(Self(named.1.to_owned()))
+    }
+}
+
+impl FromRequestParts<Shared> for In {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
+        let Application(named) = Application::from_request_parts(parts, shared).await?;
+        Ok(Self(shared.app.enter(&caller(parts)?, &named).await?))
+    }
+}
+
+impl<const N: usize> FromRequestParts<Shared> for Named<N> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
+        let read = parameters(parts, shared).await?;
+        let others = read.iter().filter(|(name, _)| *name != APPLICATION);
+        let others: Vec<String> = others.map(|(_, value)| value.to_owned()).collect();
+        others.try_into().map(Self).map_err(|_| Problem::NoSuchPath)
+    }
+}
+
+impl FromRequestParts<Shared> for Key {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Self, Problem> {
+        Ok(Self(parts.extensions.get::<KeyHash>().map(|hash| hash.0)))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Self, Problem> {
+        let query = normal(parts.uri.query().unwrap_or_default());
+        let uri: http::Uri =
+            format!("/?{query}").parse().map_err(|_| Problem::BadQuery("it is too long".into()))?;
+        let Query(asked) = Query::try_from_uri(&uri)
+            .map_err(|rejection| Problem::BadQuery(rejection.body_text()))?;
+        Ok(Self(asked))
+    }
+}
+
+/// Lists come as `a=1,2`, `a=1&a=2`, `a[]=1` or `a[0]=1`: all of them become the first form.
+fn normal(query: &str) -> String {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let name = name.split('[').next().unwrap_or_default();
+        match pairs.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => {
+                known.push(',');
+                known.push_str(&value);
+            }
+            None => pairs.push((name.to_owned(), value.into_owned())),
+        }
+    }
+    // What is there but empty says nothing.
+    pairs.retain(|(_, value)| !value.is_empty());
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+}
+
+async fn collect(request: Request, most: usize) -> Result<Bytes, Problem> {
+    match Limited::new(request.into_body(), most).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge(most).into()),
+        Err(error) => {
+            let text = format!("the body broke off: {error}");
+            Err(Error::refused(crate::app::RefusalKind::Generic, text).into())
+        }
+    }
+}
+
+impl FromRequest<Shared> for Raw {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
+        collect(request, shared.limits.body_bytes).await.map(Self)
+    }
+}
+
+impl FromRequest<Shared> for RawBatch {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
+        collect(request, shared.limits.body_bytes.saturating_mul(16)).await.map(Self)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Shared> for Given<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
+        let Raw(body) = Raw::from_request(request, shared).await?;
+        let text = if body.is_empty() { b"{}" } else { body.as_ref() };
+        read(text).map(Self).map_err(Problem::App)
+    }
+}
+
+/// Reads JSON. What is wrong is said with the names that lead there.
+pub(super) fn read<'de, T: serde::Deserialize<'de>>(text: &'de [u8]) -> Result<T, Error> {
+    if let Ok(value) = serde_json::from_slice(text) {
+        return Ok(value);
+    }
+    // The second reading is slower and only made to say where.
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let error = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+        Ok(value) if deserializer.end().is_ok() => return Ok(value),
+        Ok(_) => return Err(fault(&[], "there is something after the end of the JSON".into())),
+        Err(error) => error,
+    };
+    let path: Vec<String> = error.path().iter().filter_map(step).collect();
+    Err(fault(&path, error.inner().to_string()))
+}
+
+fn step(segment: &Segment) -> Option<String> {
+    match segment {
+        Segment::Seq { index } => Some(index.to_string()),
+        Segment::Map { key } => Some(key.clone()),
+        Segment::Enum { variant } => Some(variant.clone()),
+        Segment::Unknown => None,
+    }
+}
+
+fn fault(path: &[String], text: String) -> Error {
+    let place = std::iter::once("body".to_owned()).chain(path.iter().cloned()).collect();
+    Error::Invalid(vec![Fault { place, text, kind: FaultKind::Json }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_in_a_query_can_be_written_in_all_the_ways_that_sdks_do() {
+        let comma = "types=a%2Cb&limit=5";
+        for query in ["types=a,b&limit=5", "types=a&limit=5&types=b", "types[]=a&types[]=b&limit=5"]
+        {
+            assert_eq!(normal(query), comma, "{query}");
+        }
+        assert_eq!(normal("types%5B0%5D=a&types%5B1%5D=b&limit=5&iterator="), comma);
+    }
+}

@@ -1,0 +1,55 @@
+//! `/health`: whether this server can be sent requests.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::operation::{Operation, Routes};
+use crate::app::App;
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let get = Operation::get("/health", "v1.health.get", "Tells whether the server is well");
+    let ping =
+        Operation::get("/health/ping", "v1.health.ping", "Tells whether the server is there");
+    routes
+        .add(get.anyone().answers::<HealthOut>(200).answers::<HealthOut>(500), health)
+        .add(ping.anyone().empty(204), there)
+}
+
+/// How the server is.
+#[derive(Debug, Serialize, ToSchema)]
+struct HealthOut {
+    /// The store.
+    database: StatusOut,
+    /// What takes messages in; it is the store as well.
+    queue: StatusOut,
+    /// There is no cache that could fail.
+    cache: StatusOut,
+}
+
+/// How one part is.
+#[derive(Debug, Serialize, ToSchema)]
+struct StatusOut {
+    /// `ok` or `error`.
+    status: &'static str,
+}
+
+async fn health(State(app): State<Arc<App>>) -> Response {
+    let (status, word) = match app.health().await {
+        Ok(()) => (StatusCode::OK, "ok"),
+        Err(_) if app.is_stopping() => (StatusCode::SERVICE_UNAVAILABLE, "error"),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "error"),
+    };
+    let (database, queue) = (StatusOut { status: word }, StatusOut { status: word });
+    let out = HealthOut { database, queue, cache: StatusOut { status: "ok" } };
+    (status, Json(out)).into_response()
+}
+
+async fn there() -> StatusCode {
+    StatusCode::NO_CONTENT
+}

@@ -1,0 +1,287 @@
+//! `/app/{app_id}/msg`: messages.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+
+use super::applications::ApplicationIn;
+use super::extract::{
+    self, Application as NamedApplication, Asked, By, Given, In, Key, Named, Raw,
+};
+use super::operation::{Operation, Routes};
+use super::values::{Answer, Moment, PageOut, PageQuery, commas};
+use crate::app::messages::{Draft, Message, MessageFilter, Payload};
+use crate::app::{App, Error};
+
+const LIST: &str = "/app/{app_id}/msg";
+const ONE: &str = "/app/{app_id}/msg/{msg_id}";
+const CONTENT: &str = "/app/{app_id}/msg/{msg_id}/content";
+const PRECHECK: &str = "/app/{app_id}/msg/precheck/active";
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let list = Operation::get(LIST, "v1.message.list", "Lists an application's messages");
+    let create = Operation::post(LIST, "v1.message.create", "Accepts a message");
+    let get = Operation::get(ONE, "v1.message.get", "Shows a message");
+    let expunge =
+        Operation::delete(CONTENT, "v1.message.expunge-content", "Removes a message's payload");
+    let precheck =
+        Operation::post(PRECHECK, "v1.message.precheck", "Tells whether anybody would get one");
+    let list = list.query::<ListQuery>().query::<PageQuery>().lists::<MessageOut>();
+    let create = create.own_keys().query::<ContentQuery>().body::<MessageIn>();
+    let precheck = precheck.reads().body::<MessagePrecheckIn>();
+    routes
+        .add(list, all)
+        .add(create.answers::<MessageOut>(202), new)
+        .add(get.query::<ContentQuery>().answers::<MessageOut>(200), one)
+        .add(expunge.empty(204), forget)
+        .add(precheck.answers::<MessagePrecheckOut>(200), asked)
+}
+
+/// A message as its sender hands it over.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MessageIn<'a> {
+    /// What kind of message it is; the event type need not exist.
+    event_type: String,
+    /// What is sent: an object, whose bytes are kept as they are.
+    #[serde(borrow, alias = "data")]
+    #[schema(value_type = Object)]
+    payload: &'a RawValue,
+    /// The sender's own id for it, unique in the application.
+    event_id: Option<String>,
+    /// The channels it goes out on, 1 to 10.
+    channels: Option<BTreeSet<String>>,
+    /// For how many days its payload is kept, 5 to 90.
+    payload_retention_period: Option<u64>,
+    /// The same in hours, as newer SDKs write it.
+    payload_retention_hours: Option<u64>,
+    /// When it is to be delivered, if not at once.
+    deliver_at: Option<Moment>,
+    /// A policy for this message alone.
+    policy: Option<Value>,
+    /// The application to create if there is none of that name.
+    application: Option<ApplicationIn>,
+    /// Another body to be sent in place of the payload.
+    transformations_params: Option<TransformationsParams>,
+}
+
+/// Another body to be sent in place of the payload.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct TransformationsParams {
+    /// The body, as a text.
+    raw_payload: Option<String>,
+    /// Only `content-type` counts.
+    headers: Option<BTreeMap<String, String>>,
+}
+
+/// A message.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MessageOut {
+    /// Its id.
+    pub(super) id: String,
+    /// The sender's own id for it.
+    event_id: Option<String>,
+    /// What kind of message it is.
+    event_type: String,
+    /// What is sent; empty if it was not asked for.
+    #[schema(value_type = Object)]
+    payload: Box<RawValue>,
+    /// The channels it goes out on.
+    channels: Option<Vec<String>>,
+    /// Always null; tags are not kept.
+    tags: Option<Vec<String>>,
+    /// When it is to be delivered, if that was asked for just now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deliver_at: Option<Moment>,
+    /// When it was received.
+    timestamp: Moment,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ContentQuery {
+    /// Whether the payload is shown.
+    #[serde(default = "yes")]
+    pub(super) with_content: bool,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ListQuery {
+    /// Only those on this channel.
+    channel: Option<String>,
+    /// Only those received before this moment.
+    #[param(value_type = Option<String>, format = DateTime)]
+    before: Option<Moment>,
+    /// Only those received after this moment.
+    #[param(value_type = Option<String>, format = DateTime)]
+    after: Option<Moment>,
+    /// Whether payloads are shown.
+    #[serde(default = "yes")]
+    with_content: bool,
+    /// Only of these event types.
+    #[serde(default, deserialize_with = "commas")]
+    event_types: Vec<String>,
+}
+
+/// A message that somebody thinks of.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct MessagePrecheckIn {
+    /// What kind of message it would be.
+    event_type: String,
+    /// The channels it would go out on.
+    channels: Option<Vec<String>>,
+}
+
+/// Whether anybody would get it.
+#[derive(Debug, Serialize, ToSchema)]
+struct MessagePrecheckOut {
+    /// Whether an endpoint that is not disabled would.
+    active: bool,
+}
+
+pub(super) const fn yes() -> bool {
+    true
+}
+
+impl MessageIn<'_> {
+    /// Takes the payload as a part of the body it came in, without copying it.
+    pub(super) fn draft(self, body: &Bytes) -> Result<Draft, Error> {
+        if !self.payload.get().starts_with('{') {
+            return Err(Error::field("payload", "must be a JSON object"));
+        }
+        let raw =
+            self.transformations_params.and_then(|given| Some((given.raw_payload?, given.headers)));
+        let (payload, content_type) = match raw {
+            Some((text, headers)) => (Bytes::from(text), content_type(headers.unwrap_or_default())),
+            None => (body.slice_ref(self.payload.get().as_bytes()), None),
+        };
+        let hours = self.payload_retention_hours.map(|hours| hours.div_ceil(24).max(5));
+        Ok(Draft {
+            event_type: self.event_type,
+            event_id: self.event_id,
+            channels: self.channels.map(|channels| channels.into_iter().collect()),
+            payload,
+            content_type,
+            policy: self.policy,
+            deliver_at: self.deliver_at.map(|moment| moment.0),
+            retention_days: self.payload_retention_period.or(hours),
+            application: self.application.map(Into::into),
+            idempotency: None,
+            only: None,
+        })
+    }
+}
+
+fn content_type(headers: BTreeMap<String, String>) -> Option<String> {
+    let mut headers = headers.into_iter();
+    let found = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    found.map(|(_, value)| value).filter(|value| http::HeaderValue::from_str(value).is_ok())
+}
+
+impl MessageOut {
+    pub(super) fn of(message: Message, with_content: bool) -> Self {
+        let channels = (!message.channels.is_empty()).then_some(message.channels);
+        Self {
+            id: message.id.to_string(),
+            event_id: message.event_id,
+            event_type: message.event_type,
+            payload: shown(&message.payload, with_content),
+            channels,
+            tags: None,
+            deliver_at: message.deliver_at.map(Moment),
+            timestamp: Moment(message.received_at),
+        }
+    }
+}
+
+/// Shows a payload. What is no JSON object was sent as a text of its own.
+fn shown(payload: &Payload, with_content: bool) -> Box<RawValue> {
+    let json = match payload {
+        Payload::Kept(_) | Payload::Omitted if !with_content => "{}".to_owned(),
+        Payload::Omitted => "{}".to_owned(),
+        Payload::Gone => r#"{"expired":true}"#.to_owned(),
+        Payload::Kept(bytes) => {
+            let text = String::from_utf8_lossy(bytes);
+            let object = text.trim_start().starts_with('{');
+            if object && serde_json::from_str::<&RawValue>(&text).is_ok() {
+                text.into_owned()
+            } else {
+                serde_json::json!({ "rawPayload": text }).to_string()
+            }
+        }
+    };
+    RawValue::from_string(json).unwrap_or_default()
+}
+
+async fn new(
+    State(app): State<Arc<App>>,
+    By(caller): By,
+    NamedApplication(application): NamedApplication,
+    (Asked(query), Key(key)): (Asked<ContentQuery>, Key),
+    Raw(body): Raw,
+) -> Answer<Response> {
+    let mut draft = extract::read::<MessageIn<'_>>(&body)?.draft(&body)?;
+    draft.idempotency = key;
+    let message = app.accept(&caller, &application, draft).await?;
+    let out = MessageOut::of(message, query.with_content);
+    Ok((StatusCode::ACCEPTED, Json(out)).into_response())
+}
+
+async fn all(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Asked(query): Asked<ListQuery>,
+    Asked(page): Asked<PageQuery>,
+) -> Answer<Json<PageOut<MessageOut>>> {
+    let filter = MessageFilter {
+        event_types: query.event_types,
+        channel: query.channel,
+        since: query.after.map(|moment| moment.0),
+        until: query.before.map(|moment| moment.0),
+        with_payload: query.with_content,
+    };
+    let slice = app.messages(&scope, filter, page.wanted()?).await?;
+    Ok(PageOut::of(slice, |message| MessageOut::of(message, query.with_content)))
+}
+
+async fn one(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([message]): Named<1>,
+    Asked(query): Asked<ContentQuery>,
+) -> Answer<Json<MessageOut>> {
+    let message = app.message(&scope, &message).await?;
+    Ok(Json(MessageOut::of(message, query.with_content)))
+}
+
+async fn forget(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([message]): Named<1>,
+) -> Answer<StatusCode> {
+    app.expunge(&scope, &message).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn asked(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Given(given): Given<MessagePrecheckIn>,
+) -> Answer<Json<MessagePrecheckOut>> {
+    let channels = given.channels.as_deref();
+    let active = app.precheck(&scope, &given.event_type, channels).await?;
+    Ok(Json(MessagePrecheckOut { active }))
+}

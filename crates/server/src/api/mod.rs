@@ -1,0 +1,114 @@
+//! The HTTP API under `/api/v1`: works with the published Svix SDKs, and has Redial's own resources
+//! in the same style.
+//!
+//! A handler extracts, calls `app` and renders; it decides nothing. Each file has the operations of
+//! one resource, with the shapes of their JSON.
+//!
+//! # Layout
+//! - `edge`, `access`, `extract`: from a request to a handler; `operation`: routes with their rules
+//! - `values`: moments, pages, patches
+//! - `openapi`, `reference`: the API described for machines and for people
+//! - the others: one file per resource
+
+mod access;
+mod applications;
+mod attempts;
+mod authentication;
+mod batch;
+mod dead_letters;
+mod deliveries;
+mod edge;
+mod endpoint_care;
+mod endpoints;
+mod event_types;
+mod extract;
+mod health;
+mod messages;
+mod not_offered;
+mod openapi;
+mod operation;
+mod policies;
+mod reference;
+mod replays;
+mod secrets;
+mod tokens;
+mod values;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use tower::Layer as _;
+use tower::util::{MapRequest, MapRequestLayer};
+
+use crate::app::App;
+use crate::config::{Limits, Role};
+use crate::problem::Problem;
+use operation::Routes;
+
+/// What every handler can reach.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    /// Everything that can be done.
+    pub(crate) app: Arc<App>,
+    /// How much of everything there may be.
+    pub(crate) limits: Arc<Limits>,
+}
+
+/// A request as hyper hands it over, with its body as axum has it.
+pub(crate) type Incoming = http::Request<axum::body::Body>;
+
+/// The whole API as a service.
+pub(crate) type Service = MapRequest<Router, fn(Incoming) -> Incoming>;
+
+/// Gathers all operations.
+fn routes() -> Routes {
+    let resources = [
+        applications::routes,
+        endpoints::routes,
+        secrets::routes,
+        endpoint_care::routes,
+        event_types::routes,
+        messages::routes,
+        batch::routes,
+        attempts::routes,
+        replays::routes,
+        deliveries::routes,
+        dead_letters::routes,
+        policies::routes,
+        authentication::routes,
+        tokens::routes,
+        health::routes,
+        not_offered::routes,
+    ];
+    resources.into_iter().fold(Routes::default(), |routes, add| add(routes))
+}
+
+/// Puts the API together. A worker has no more of it than its health.
+pub(crate) fn service(app: Arc<App>, limits: Limits, role: Role) -> Service {
+    let shared = Shared { app, limits: Arc::new(limits) };
+    let routes = match role {
+        Role::All | Role::Api => routes(),
+        Role::Worker => health::routes(Routes::default()),
+    };
+    let router = routes
+        .router
+        .route("/api/v1/openapi.json", get(openapi::show))
+        .route("/docs", get(reference::show))
+        .method_not_allowed_fallback(no_such_method)
+        .fallback(no_such_path)
+        .layer(from_fn_with_state(shared.clone(), edge::around))
+        .with_state(shared);
+    let trim: fn(Incoming) -> Incoming = edge::trim;
+    MapRequestLayer::new(trim).layer(router)
+}
+
+async fn no_such_path() -> Response {
+    Problem::NoSuchPath.into_response()
+}
+
+async fn no_such_method() -> Response {
+    Problem::NoSuchMethod.into_response()
+}

@@ -1,0 +1,269 @@
+//! An operation of the API: its route, its rule of access and its description are one value.
+//!
+//! So the router, the OpenAPI document and the check of tokens cannot disagree, and a test can walk
+//! all operations with a foreign token without knowing any of them.
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::middleware::from_fn;
+use axum::routing::{MethodFilter, on};
+use http::Method;
+use utoipa::openapi::content::ContentBuilder;
+use utoipa::openapi::path::{
+    HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, Paths,
+};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::security::SecurityRequirement;
+use utoipa::openapi::{Ref, RefOr, Required};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Shared;
+use super::access::{self, Rule};
+
+/// Whom an operation lets in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Everybody, without a token.
+    Anyone,
+    /// Every token. What the operation shows depends on whose it is.
+    Token,
+    /// Admins only.
+    Admin,
+}
+
+/// How an operation's `Idempotency-Key` is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// With the whole answer, by the edge.
+    Answer,
+    /// By the operation itself, in the same transaction.
+    Own,
+}
+
+type Named = (String, RefOr<Schema>);
+
+/// An operation.
+pub(super) struct Operation {
+    method: Method,
+    path: &'static str,
+    id: &'static str,
+    tag: &'static str,
+    summary: &'static str,
+    rule: Rule,
+    parameters: Vec<Parameter>,
+    body: Option<RefOr<Schema>>,
+    answers: Vec<(u16, Option<RefOr<Schema>>)>,
+    schemas: Vec<Named>,
+}
+
+impl Operation {
+    fn new(method: Method, path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        let reads = method == Method::GET;
+        let rule = Rule { access: Access::Token, reads, keys: Keys::Answer };
+        let parameters = path.split('/').filter_map(|part| {
+            let name = part.strip_prefix('{')?.strip_suffix('}')?;
+            let text = Schema::Object(
+                ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).build(),
+            );
+            let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path);
+            Some(parameter.required(Required::True).schema(Some(text)).build())
+        });
+        Self {
+            parameters: parameters.collect(),
+            tag: id.split('.').nth(1).unwrap_or_default(),
+            method,
+            path,
+            id,
+            summary,
+            rule,
+            body: None,
+            answers: Vec::new(),
+            schemas: Vec::new(),
+        }
+    }
+
+    pub(super) fn get(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self::new(Method::GET, path, id, summary)
+    }
+
+    pub(super) fn post(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self::new(Method::POST, path, id, summary)
+    }
+
+    pub(super) fn put(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self::new(Method::PUT, path, id, summary)
+    }
+
+    pub(super) fn patch(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self::new(Method::PATCH, path, id, summary)
+    }
+
+    pub(super) fn delete(path: &'static str, id: &'static str, summary: &'static str) -> Self {
+        Self::new(Method::DELETE, path, id, summary)
+    }
+
+    /// Lets admins in only.
+    pub(super) fn admin(mut self) -> Self {
+        self.rule.access = Access::Admin;
+        self
+    }
+
+    /// Lets everybody in.
+    pub(super) fn anyone(mut self) -> Self {
+        self.rule.access = Access::Anyone;
+        self
+    }
+
+    /// Keeps tokens out that may only read, although nothing is changed.
+    pub(super) fn confidential(mut self) -> Self {
+        self.rule.reads = false;
+        self
+    }
+
+    /// Lets tokens in that may only read, although it is a POST.
+    pub(super) fn reads(mut self) -> Self {
+        self.rule.reads = true;
+        self.rule.keys = Keys::Own;
+        self
+    }
+
+    /// Keeps idempotency keys itself.
+    pub(super) fn own_keys(mut self) -> Self {
+        self.rule.keys = Keys::Own;
+        self
+    }
+
+    /// Describes the query.
+    pub(super) fn query<T: IntoParams>(mut self) -> Self {
+        self.parameters.extend(T::into_params(|| Some(ParameterIn::Query)));
+        self
+    }
+
+    /// Describes the body.
+    pub(super) fn body<T: ToSchema>(mut self) -> Self {
+        self.body = Some(self.schema::<T>());
+        self
+    }
+
+    /// Describes an answer.
+    pub(super) fn answers<T: ToSchema>(mut self, status: u16) -> Self {
+        let schema = self.schema::<T>();
+        self.answers.push((status, Some(schema)));
+        self
+    }
+
+    /// Describes an answer without a body.
+    pub(super) fn empty(mut self, status: u16) -> Self {
+        self.answers.push((status, None));
+        self
+    }
+
+    /// Describes an answer that is a page of a list.
+    pub(super) fn lists<T: ToSchema>(mut self) -> Self {
+        let entries = ArrayBuilder::new().items(self.schema::<T>()).build();
+        let text = || SchemaType::from_iter([Type::String, Type::Null]);
+        let cursor = || ObjectBuilder::new().schema_type(text()).build();
+        let done = ObjectBuilder::new().schema_type(SchemaType::Type(Type::Boolean)).build();
+        let page = ObjectBuilder::new()
+            .property("data", Schema::Array(entries))
+            .property("iterator", Schema::Object(cursor()))
+            .property("prevIterator", Schema::Object(cursor()))
+            .property("done", Schema::Object(done))
+            .required("data")
+            .required("iterator")
+            .required("done")
+            .build();
+        let name = format!("ListResponse{}", T::name());
+        let reference = Ref::from_schema_name(&name);
+        self.schemas.push((name, RefOr::T(Schema::Object(page))));
+        self.answers.push((200, Some(RefOr::Ref(reference))));
+        self
+    }
+
+    fn schema<T: ToSchema>(&mut self) -> RefOr<Schema> {
+        T::schemas(&mut self.schemas);
+        self.schemas.push((T::name().into_owned(), T::schema()));
+        RefOr::Ref(Ref::from_schema_name(T::name()))
+    }
+
+    fn describe(&self) -> utoipa::openapi::path::Operation {
+        let mut builder = OperationBuilder::new()
+            .operation_id(Some(self.id))
+            .tag(self.tag)
+            .summary(Some(self.summary))
+            .parameters(Some(self.parameters.clone()));
+        if let Some(body) = &self.body {
+            let content = ContentBuilder::new().schema(Some(body.clone())).build();
+            let body = RequestBodyBuilder::new().content("application/json", content);
+            builder = builder.request_body(Some(body.required(Some(Required::True)).build()));
+        }
+        for (status, schema) in &self.answers {
+            let mut response = ResponseBuilder::new().description(describe_status(*status));
+            if let Some(schema) = schema {
+                let content = ContentBuilder::new().schema(Some(schema.clone())).build();
+                response = response.content("application/json", content);
+            }
+            builder = builder.response(status.to_string(), response.build());
+        }
+        let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("HttpErrorOut")));
+        let problem = ResponseBuilder::new()
+            .description("It was not done; docs/errors.md has a section for each code")
+            .content("application/json", problem.build());
+        let security: &[&str] = match self.rule.access {
+            Access::Anyone => &[],
+            Access::Token => &["token"],
+            Access::Admin => &["admin token"],
+        };
+        let required = security.iter().map(|name| SecurityRequirement::new(*name, [""; 0]));
+        builder.response("default", problem.build()).securities(Some(required)).build()
+    }
+}
+
+fn describe_status(status: u16) -> &'static str {
+    match status {
+        200 => "Done, or found",
+        201 => "Created",
+        202 => "Accepted, and on disk",
+        204 => "Done",
+        _ => "The answer",
+    }
+}
+
+/// Operations that are being gathered.
+#[derive(Default)]
+pub(super) struct Routes {
+    pub(super) router: Router<Shared>,
+    pub(super) paths: Paths,
+    pub(super) schemas: Vec<Named>,
+}
+
+impl Routes {
+    /// Adds an operation.
+    pub(super) fn add<H, T>(mut self, operation: Operation, handler: H) -> Self
+    where
+        H: Handler<T, Shared>,
+        T: 'static,
+    {
+        let (filter, method) = methods(&operation.method);
+        let rule = operation.rule;
+        let guarded = on(filter, handler)
+            .layer(from_fn(move |request, next| access::check(rule, request, next)));
+        let path = format!("/api/v1{}", operation.path);
+        self.router = self.router.route(&path, guarded);
+        self.paths.add_path_operation(path, vec![method], operation.describe());
+        self.schemas.extend(operation.schemas);
+        self
+    }
+}
+
+fn methods(method: &Method) -> (MethodFilter, HttpMethod) {
+    match *method {
+        Method::POST => (MethodFilter::POST, HttpMethod::Post),
+        Method::PUT => (MethodFilter::PUT, HttpMethod::Put),
+        Method::PATCH => (MethodFilter::PATCH, HttpMethod::Patch),
+        Method::DELETE => (MethodFilter::DELETE, HttpMethod::Delete),
+        _ => (MethodFilter::GET, HttpMethod::Get),
+    }
+}

@@ -1,0 +1,126 @@
+//! What an endpoint's attempts carry: its secret and its headers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::extract::{Given, In, Named};
+use super::operation::{Operation, Routes};
+use super::values::Answer;
+use crate::app::App;
+
+const SECRET: &str = "/app/{app_id}/endpoint/{endpoint_id}/secret";
+const ROTATE: &str = "/app/{app_id}/endpoint/{endpoint_id}/secret/rotate";
+const HEADERS: &str = "/app/{app_id}/endpoint/{endpoint_id}/headers";
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let get = Operation::get(SECRET, "v1.endpoint.get-secret", "Shows what receivers verify with");
+    let rotate = Operation::post(ROTATE, "v1.endpoint.rotate-secret", "Makes another secret");
+    let headers = Operation::get(HEADERS, "v1.endpoint.get-headers", "Shows added headers");
+    let put = Operation::put(HEADERS, "v1.endpoint.update-headers", "Replaces added headers");
+    let patch = Operation::patch(HEADERS, "v1.endpoint.patch-headers", "Changes added headers");
+    routes
+        .add(get.confidential().answers::<EndpointSecretOut>(200), secret)
+        .add(rotate.body::<EndpointSecretRotateIn>().answers::<EndpointSecretOut>(200), another)
+        .add(headers.answers::<EndpointHeadersOut>(200), shown)
+        .add(put.body::<EndpointHeadersIn>().empty(204), replace)
+        .add(patch.body::<EndpointHeadersPatchIn>().empty(204), change)
+}
+
+/// What a receiver verifies with.
+#[derive(Debug, Serialize, ToSchema)]
+struct EndpointSecretOut {
+    /// `whsec_…`, or `whpk_…` for a public key.
+    key: String,
+}
+
+/// How a secret is to be replaced.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct EndpointSecretRotateIn {
+    /// The new secret; one is made if it is missing.
+    key: Option<String>,
+    /// For how many seconds the old one goes on signing; a day if it is missing.
+    grace_period_seconds: Option<u64>,
+}
+
+/// Headers added to an endpoint's attempts.
+#[derive(Debug, Serialize, ToSchema)]
+struct EndpointHeadersOut {
+    /// Those that may be seen.
+    headers: BTreeMap<String, String>,
+    /// The names of those that may hold a credential.
+    sensitive: BTreeSet<String>,
+}
+
+/// Headers to be added to an endpoint's attempts.
+#[derive(Debug, Deserialize, ToSchema)]
+struct EndpointHeadersIn {
+    /// All of them.
+    headers: BTreeMap<String, String>,
+}
+
+/// Changes to an endpoint's headers.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct EndpointHeadersPatchIn {
+    /// Headers to set; null removes one.
+    #[serde(default)]
+    headers: BTreeMap<String, Option<String>>,
+    /// Headers to remove.
+    delete_headers: Option<Vec<String>>,
+}
+
+async fn secret(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([endpoint]): Named<1>,
+) -> Answer<Json<EndpointSecretOut>> {
+    Ok(Json(EndpointSecretOut { key: app.secret(&scope, &endpoint).await? }))
+}
+
+async fn another(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([endpoint]): Named<1>,
+    Given(given): Given<EndpointSecretRotateIn>,
+) -> Answer<Json<EndpointSecretOut>> {
+    let (key, grace) = (given.key.as_deref(), given.grace_period_seconds);
+    Ok(Json(EndpointSecretOut { key: app.rotate_secret(&scope, &endpoint, key, grace).await? }))
+}
+
+async fn shown(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([endpoint]): Named<1>,
+) -> Answer<Json<EndpointHeadersOut>> {
+    let shown = app.headers(&scope, &endpoint).await?;
+    let sensitive = shown.sensitive.into_iter().collect();
+    Ok(Json(EndpointHeadersOut { headers: shown.headers, sensitive }))
+}
+
+async fn replace(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([endpoint]): Named<1>,
+    Given(given): Given<EndpointHeadersIn>,
+) -> Answer<StatusCode> {
+    app.put_headers(&scope, &endpoint, given.headers).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn change(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([endpoint]): Named<1>,
+    Given(given): Given<EndpointHeadersPatchIn>,
+) -> Answer<StatusCode> {
+    let removed = given.delete_headers.unwrap_or_default();
+    app.patch_headers(&scope, &endpoint, given.headers, removed).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,99 @@
+//! Taking messages in through the node of this process.
+
+use engine::lanes::Crowded;
+use engine::roster::read_policy;
+use store::keys::{ApplicationKey, EndpointKey};
+use store::queue::{self, Accepted, Request};
+
+use super::messages::{NewMessage, Taken};
+use super::{Accepting, Answer, Ask, Error, Nudge};
+use crate::committer::Rejected;
+use crate::node::{Draft, Intake, NotTaken};
+
+impl Accepting for Intake {
+    fn accept(&self, message: NewMessage) -> Answer<'_, Taken> {
+        Box::pin(async move {
+            let id = message.id;
+            match self.take_in(draft(message)?).await? {
+                Accepted::New { .. } => Ok(Taken::New { id }),
+                Accepted::Repeated(id) => Ok(Taken::Repeated(id)),
+                Accepted::EventIdTaken(id) => Ok(Taken::EventIdTaken(id)),
+                Accepted::ApplicationMissing => Err(Error::Missing("application")),
+                Accepted::Stale(_) | Accepted::Refused(_) => {
+                    Err(Error::Internal("the intake left a message undecided".to_owned()))
+                }
+            }
+        })
+    }
+
+    fn changed(&self, application: ApplicationKey, _endpoint: Option<EndpointKey>) {
+        self.changed(application);
+    }
+
+    fn ask(&self, ask: Ask) -> Answer<'_, ()> {
+        let Ask { application, endpoint, partition, kind, at } = ask;
+        let request = Request { number: 0, application, endpoint, partition, kind, at };
+        Box::pin(async move { Ok(self.ask(request).await?) })
+    }
+
+    fn nudge(&self, nudge: Nudge) {
+        match nudge {
+            Nudge::Requests(partition) => self.asked(partition),
+            Nudge::Task(_) => self.replay_started(),
+            Nudge::EventTypes => self.event_types_changed(),
+        }
+    }
+}
+
+fn draft(new: NewMessage) -> Result<Draft, Error> {
+    let read = new.policy.as_ref().map(read_policy).transpose();
+    let policy = read.map_err(|error| Error::field("policy", error.to_string()))?;
+    Ok(Draft {
+        application: new.application,
+        message: queue::NewMessage {
+            id: new.id,
+            event_type: new.event_type.as_str().to_owned(),
+            event_id: new.event_id,
+            channels: new.channels.iter().map(|channel| channel.as_str().to_owned()).collect(),
+            payload: new.payload,
+            content_type: new.content_type,
+            policy: new.policy.as_ref().map(ToString::to_string),
+            received_at: new.received_at,
+            retained_until: new.retained_until,
+        },
+        event_type: new.event_type,
+        channels: new.channels,
+        policy: policy.map(|read| read.policy),
+        deliver_at: new.deliver_at,
+        idempotency: new.idempotency,
+        only: new.only,
+    })
+}
+
+impl From<NotTaken> for Error {
+    fn from(error: NotTaken) -> Self {
+        match error {
+            NotTaken::Rejected(rejected) => rejected.into(),
+            NotTaken::Store(error) => error.into(),
+            NotTaken::ApplicationMissing => Self::Missing("application"),
+            NotTaken::FifoDeliverAt => Self::field(
+                "deliverAt",
+                "is not possible here: an endpoint that would get the message keeps the order \
+                 in which messages were accepted",
+            ),
+            NotTaken::Refused(text) => Self::Internal(text),
+            NotTaken::Unsettled => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<Rejected> for Error {
+    fn from(rejected: Rejected) -> Self {
+        match rejected {
+            Rejected::Crowded(Crowded::Share) => Self::TooFast,
+            Rejected::Crowded(Crowded::Lane) | Rejected::Closed | Rejected::Store(_) => {
+                Self::Unavailable(rejected.to_string())
+            }
+        }
+    }
+}

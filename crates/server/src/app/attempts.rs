@@ -1,0 +1,332 @@
+//! Attempts as they are looked at, and what was sent to whom.
+
+use std::collections::BTreeMap;
+
+use domain::delivery::Delivery;
+use domain::ids::{AttemptId, EndpointId};
+use domain::replay::StatusClass;
+use store::catalog::{Endpoint, Name};
+use store::keys::EndpointKey;
+pub use store::ledger::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
+use store::page::{From, Listed, Page};
+pub use store::queue::{AttemptRecord, Phases, Trigger};
+
+use super::messages::Message;
+use super::pages::{Slice, Wanted};
+use super::{App, Error, Scope, endpoints};
+
+/// An attempt with what an answer shows besides its record.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    /// The attempt.
+    pub entry: AttemptEntry,
+    /// Its endpoint's id.
+    pub endpoint: EndpointId,
+    /// Its endpoint's URL.
+    pub url: String,
+    /// Its message, if it was asked for.
+    pub message: Option<Message>,
+}
+
+/// Which attempts are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Wish {
+    /// What the store can filter by.
+    pub filter: AttemptFilter,
+    /// In which state, as the SDKs number them.
+    pub status: Option<Status>,
+    /// Only of messages on this channel.
+    pub channel: Option<String>,
+    /// Only of this endpoint.
+    pub endpoint: Option<String>,
+    /// Whether each comes with its message.
+    pub with_message: bool,
+}
+
+/// Which of an endpoint's messages are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct MessagesWish {
+    /// What the store can filter by.
+    pub filter: DeliveryFilter,
+    /// In which state.
+    pub status: Option<Status>,
+    /// Only those on this channel.
+    pub channel: Option<String>,
+}
+
+/// How things stand, as the SDKs say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// It arrived.
+    Success,
+    /// It was not tried yet.
+    Pending,
+    /// It failed, and is not tried again.
+    Fail,
+    /// It failed, and will be tried again.
+    Sending,
+    /// Somebody called it off.
+    Cancelled,
+}
+
+impl Status {
+    /// Returns how a delivery stands.
+    #[must_use]
+    pub fn of(delivery: &DeliveryEntry) -> Self {
+        match delivery.state {
+            Delivery::Delivered => Self::Success,
+            Delivery::Pending(_) if delivery.recorded > 0 => Self::Sending,
+            Delivery::Pending(_) => Self::Pending,
+            Delivery::Dead(_) => Self::Fail,
+            Delivery::Cancelled => Self::Cancelled,
+        }
+    }
+
+    /// Returns how an attempt ended.
+    #[must_use]
+    pub fn of_attempt(record: &AttemptRecord) -> Self {
+        if status_class(record) == StatusClass::Success { Self::Success } else { Self::Fail }
+    }
+
+    /// Returns the word of the stored state that this one is part of.
+    const fn state(self) -> &'static str {
+        match self {
+            Self::Success => "delivered",
+            Self::Pending | Self::Sending => "pending",
+            Self::Fail => "dead",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Returns the status of an attempt's answer.
+#[must_use]
+pub fn status_code(record: &AttemptRecord) -> Option<u16> {
+    match record.outcome {
+        domain::outcome::Outcome::Answered { status, .. } => Some(status),
+        domain::outcome::Outcome::TimedOut
+        | domain::outcome::Outcome::Unreachable(_)
+        | domain::outcome::Outcome::TlsFailed
+        | domain::outcome::Outcome::BrokenAnswer
+        | domain::outcome::Outcome::Blocked
+        | domain::outcome::Outcome::Interrupted => None,
+    }
+}
+
+fn status_class(record: &AttemptRecord) -> StatusClass {
+    StatusClass::of(status_code(record))
+}
+
+/// Where a walk over attempts or endpoints in memory begins and ends.
+fn cut<T, K: Ord + Copy>(entries: Vec<T>, page: &Page<K>, key: impl Fn(&T) -> K) -> Listed<T, K> {
+    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+    // Newest first: what comes behind an entry is smaller than it.
+    let (mut kept, backwards): (Vec<T>, bool) = match page.from {
+        From::Start => (entries, false),
+        From::After(id) => (entries.into_iter().filter(|it| key(it) < id).collect(), false),
+        From::Before(id) => (entries.into_iter().filter(|it| key(it) > id).collect(), true),
+    };
+    let done = kept.len() <= limit;
+    if backwards {
+        kept.drain(..kept.len().saturating_sub(limit));
+    } else {
+        kept.truncate(limit);
+    }
+    let reached = if backwards { kept.first().map(&key) } else { kept.last().map(&key) };
+    Listed { entries: kept, reached, done }
+}
+
+fn fits(entry: &AttemptEntry, wish: &Wish) -> bool {
+    let record = &entry.record;
+    let filter = &wish.filter;
+    wish.status.is_none_or(|status| status == Status::of_attempt(record))
+        && filter.status_class.is_none_or(|class| class == status_class(record))
+        && (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
+        && filter.since.is_none_or(|since| record.began_at >= since)
+        && filter.until.is_none_or(|until| record.began_at < until)
+}
+
+fn is_named(endpoint: &Endpoint, named: &str) -> bool {
+    endpoint.uid.as_deref() == Some(named) || endpoint.id.to_string() == named
+}
+
+impl App {
+    /// Lists an endpoint's attempts, newest first.
+    ///
+    /// # Errors
+    /// If there is no such endpoint, or the iterator is no id.
+    pub async fn attempts_of_endpoint(
+        &self,
+        scope: &Scope,
+        endpoint: &str,
+        wish: Wish,
+        wanted: Wanted,
+    ) -> Result<Slice<Attempt>, Error> {
+        let endpoint = self.endpoint(scope, endpoint).await?;
+        let mut filter = wish.filter.clone();
+        filter.succeeded = match wish.status {
+            None => None,
+            Some(Status::Success) => Some(true),
+            Some(Status::Fail) => Some(false),
+            // An attempt is recorded when it is over.
+            Some(Status::Pending | Status::Sending | Status::Cancelled) => {
+                return Ok(Slice::nothing());
+            }
+        };
+        let oldest = filter.since.filter(|_| filter.until.is_none());
+        let oldest = oldest.map(|since| AttemptId::first_at(since).to_string());
+        let wanted = wanted.ending_before(oldest);
+        let page = wanted.by_id()?;
+        let (application, key) = (endpoint.application, endpoint.key);
+        let listed = self.ledger.attempts(application, key, filter, page).await?;
+        let slice = wanted.slice(listed, |entry| entry.record.id.to_string());
+        let Slice { entries, iterator, previous, done } = slice;
+        let entries = self.complete(&endpoint, entries, &wish).await?;
+        Ok(Slice { entries, iterator, previous, done })
+    }
+
+    /// Lists a message's attempts, newest first.
+    ///
+    /// # Errors
+    /// If there is no such message, or the iterator is no id.
+    pub async fn attempts_of_message(
+        &self,
+        scope: &Scope,
+        message: &str,
+        wish: Wish,
+        wanted: Wanted,
+    ) -> Result<Slice<Attempt>, Error> {
+        let message = self.message_entry(scope, message).await?;
+        let endpoints = self.directory(scope).await?;
+        let mut attempts = Vec::new();
+        for delivery in self.ledger.deliveries_of(message.application, message.key).await? {
+            let Some(endpoint) = endpoints.get(&delivery.key.endpoint) else { continue };
+            if wish.endpoint.as_ref().is_some_and(|named| !is_named(endpoint, named)) {
+                continue;
+            }
+            let entries = self.ledger.attempts_of(delivery.key).await?;
+            let entries = entries.into_iter().filter(|entry| fits(entry, &wish)).collect();
+            attempts.extend(self.complete(endpoint, entries, &wish).await?);
+        }
+        attempts.sort_by_key(|attempt| std::cmp::Reverse(attempt.entry.record.id));
+        let listed = cut(attempts, &wanted.by_id()?, |attempt| attempt.entry.record.id);
+        Ok(wanted.slice(listed, |attempt| attempt.entry.record.id.to_string()))
+    }
+
+    /// Finds an attempt of a message.
+    ///
+    /// # Errors
+    /// If there is no such attempt.
+    pub async fn attempt(
+        &self,
+        scope: &Scope,
+        message: &str,
+        attempt: &str,
+    ) -> Result<Attempt, Error> {
+        let id: AttemptId = attempt.parse().map_err(|_| Error::Missing("attempt"))?;
+        let message = self.message_entry(scope, message).await?;
+        let endpoints = self.directory(scope).await?;
+        for delivery in self.ledger.deliveries_of(message.application, message.key).await? {
+            let entries = self.ledger.attempts_of(delivery.key).await?;
+            let found = entries.into_iter().find(|entry| entry.record.id == id);
+            if let (Some(entry), Some(endpoint)) = (found, endpoints.get(&delivery.key.endpoint)) {
+                return Ok(Attempt::new(endpoint, entry, None));
+            }
+        }
+        Err(Error::Missing("attempt"))
+    }
+
+    /// Lists the messages that go to an endpoint, newest first, with how they stand.
+    ///
+    /// # Errors
+    /// If there is no such endpoint, or the iterator is none.
+    pub async fn attempted_messages(
+        &self,
+        scope: &Scope,
+        endpoint: &str,
+        wish: MessagesWish,
+        wanted: &Wanted,
+    ) -> Result<Slice<(Message, DeliveryEntry)>, Error> {
+        let endpoint = self.endpoint(scope, endpoint).await?;
+        let mut filter = wish.filter;
+        filter.state = wish.status.map(Status::state);
+        let slice = self.deliveries_of_endpoint(&endpoint, filter, wanted).await?;
+        let Slice { entries, iterator, previous, done } = slice;
+        let mut pairs = Vec::with_capacity(entries.len());
+        for delivery in entries {
+            if wish.status.is_some_and(|status| status != Status::of(&delivery)) {
+                continue;
+            }
+            let name = Name::Id(delivery.message);
+            let message = self.ledger.message(endpoint.application, name).await?;
+            let heard = |channel: &String| message.channels.contains(channel);
+            if wish.channel.as_ref().is_none_or(heard) {
+                pairs.push((Message::from(message), delivery));
+            }
+        }
+        Ok(Slice { entries: pairs, iterator, previous, done })
+    }
+
+    /// Lists the endpoints that a message goes to, with how it stands there.
+    ///
+    /// # Errors
+    /// If there is no such message.
+    pub async fn attempted_endpoints(
+        &self,
+        scope: &Scope,
+        message: &str,
+        wanted: &Wanted,
+    ) -> Result<Slice<(Endpoint, DeliveryEntry)>, Error> {
+        let message = self.message_entry(scope, message).await?;
+        let endpoints = self.directory(scope).await?;
+        let deliveries = self.ledger.deliveries_of(message.application, message.key).await?;
+        let pair = |delivery: DeliveryEntry| {
+            Some((endpoints.get(&delivery.key.endpoint)?.clone(), delivery))
+        };
+        let mut pairs: Vec<_> = deliveries.into_iter().filter_map(pair).collect();
+        pairs.sort_by_key(|(endpoint, _)| std::cmp::Reverse(endpoint.id));
+        let listed = cut(pairs, &wanted.by_id()?, |(endpoint, _)| endpoint.id);
+        Ok(wanted.slice(listed, |(endpoint, _)| endpoint.id.to_string()))
+    }
+
+    /// Returns an application's endpoints that are not deleted, by row.
+    pub(super) async fn directory(
+        &self,
+        scope: &Scope,
+    ) -> Result<BTreeMap<EndpointKey, Endpoint>, Error> {
+        let fan_out = self.catalog.fan_out(scope.application().key, self.clock.now()).await?;
+        let endpoints = fan_out.endpoints.into_iter().map(|view| view.endpoint);
+        Ok(endpoints.map(|endpoint| (endpoint.key, endpoint)).collect())
+    }
+
+    /// Adds messages where they are asked for, and leaves out what is on other channels.
+    async fn complete(
+        &self,
+        endpoint: &Endpoint,
+        entries: Vec<AttemptEntry>,
+        wish: &Wish,
+    ) -> Result<Vec<Attempt>, Error> {
+        let mut attempts = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let mut message = None;
+            if wish.with_message || wish.channel.is_some() {
+                let name = Name::Id(entry.message);
+                message = Some(self.ledger.message(endpoint.application, name).await?);
+            }
+            let heard = |channel: &String| {
+                message.as_ref().is_some_and(|message| message.channels.contains(channel))
+            };
+            if wish.channel.as_ref().is_none_or(heard) {
+                let message = message.filter(|_| wish.with_message).map(Message::from);
+                attempts.push(Attempt::new(endpoint, entry, message));
+            }
+        }
+        Ok(attempts)
+    }
+}
+
+impl Attempt {
+    fn new(endpoint: &Endpoint, entry: AttemptEntry, message: Option<Message>) -> Self {
+        Self { endpoint: endpoint.id, url: endpoints::url(endpoint), entry, message }
+    }
+}

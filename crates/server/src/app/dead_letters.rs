@@ -1,0 +1,92 @@
+//! Dead letters: list, count, replay one or many, purge.
+
+use store::keys::{EndpointKey, MessageKey};
+pub use store::ledger::{DeliveryFilter, Tally, Task};
+use store::page::{From, Listed, Page};
+
+use super::deliveries::Shown;
+use super::pages::{Slice, Wanted};
+use super::{App, Error, Scope};
+
+/// How many dead letters are looked at in one step of a purge.
+const STEP: u32 = 500;
+/// The most steps of one purge; whoever has more asks again.
+const MOST_STEPS: u32 = 40;
+
+/// What a purge did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Purged {
+    /// How many dead letters were removed.
+    pub removed: u64,
+    /// Whether none is left that was meant.
+    pub done: bool,
+}
+
+impl App {
+    /// Lists an application's dead letters, newest message first.
+    ///
+    /// # Errors
+    /// If the iterator is none.
+    pub async fn dead_letters(
+        &self,
+        scope: &Scope,
+        filter: DeliveryFilter,
+        wanted: &Wanted,
+    ) -> Result<Slice<Shown>, Error> {
+        let end = (MessageKey(i64::MAX), EndpointKey(i64::MAX));
+        let page = wanted.by(read_place, end)?;
+        let application = scope.application().key;
+        let Listed { entries, reached, done } =
+            self.ledger.dead_letters(application, filter, page).await?;
+        let reached = reached.map(|(message, endpoint)| write_place(message, endpoint));
+        let listed = Listed { entries, reached, done };
+        let place = |key: &store::keys::DeliveryKey| write_place(key.message, key.endpoint);
+        let slice = wanted.slice(listed, |entry| place(&entry.key));
+        let directory = self.directory(scope).await?;
+        Ok(slice.map(|entry| {
+            let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
+            Shown { entry, endpoint }
+        }))
+    }
+
+    /// Counts an application's dead letters, up to a limit.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn dead_letter_count(&self, scope: &Scope) -> Result<Tally, Error> {
+        Ok(self.ledger.dead_letter_count(scope.application().key).await?)
+    }
+
+    /// Removes dead letters for good, in steps, up to a limit.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn purge_dead_letters(
+        &self,
+        scope: &Scope,
+        filter: DeliveryFilter,
+    ) -> Result<Purged, Error> {
+        let application = scope.application().key;
+        let mut from = From::Start;
+        let mut removed = 0;
+        for _ in 0..MOST_STEPS {
+            let page = Page { from, limit: STEP };
+            let purged = self.ledger.purge_dead_letters(application, filter.clone(), page).await?;
+            removed += u64::try_from(purged.entries.len()).unwrap_or(u64::MAX);
+            match purged.reached.filter(|_| !purged.done) {
+                Some(reached) => from = From::After(reached),
+                None => return Ok(Purged { removed, done: true }),
+            }
+        }
+        Ok(Purged { removed, done: false })
+    }
+}
+
+fn read_place(text: &str) -> Option<(MessageKey, EndpointKey)> {
+    let (message, endpoint) = text.split_once('.')?;
+    Some((MessageKey(message.parse().ok()?), EndpointKey(endpoint.parse().ok()?)))
+}
+
+fn write_place(message: MessageKey, endpoint: EndpointKey) -> String {
+    format!("{}.{}", message.0, endpoint.0)
+}

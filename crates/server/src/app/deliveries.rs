@@ -1,0 +1,145 @@
+//! Deliveries: look at one with its whole history, list, cancel, send now, send again.
+
+use domain::delivery::Delivery;
+use domain::ids::EndpointId;
+use store::catalog::Endpoint;
+use store::keys::{EndpointKey, MessageKey};
+pub use store::ledger::{AttemptEntry, DeliveryEntry, DeliveryFilter};
+use store::page::Listed;
+
+use super::pages::{Slice, Wanted};
+use super::{App, Error, Nudge, Scope};
+
+/// A delivery with its endpoint's id.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The delivery.
+    pub entry: DeliveryEntry,
+    /// Its endpoint's id; none if that is deleted.
+    pub endpoint: Option<EndpointId>,
+}
+
+impl App {
+    /// Finds a delivery with its attempts, newest first.
+    ///
+    /// # Errors
+    /// If there is no such delivery in this application.
+    pub async fn delivery(
+        &self,
+        scope: &Scope,
+        id: &str,
+    ) -> Result<(Shown, Vec<AttemptEntry>), Error> {
+        let entry = self.delivery_entry(scope, id).await?;
+        let attempts = self.ledger.attempts_of(entry.key).await?;
+        Ok((self.shown(scope, entry).await?, attempts))
+    }
+
+    /// Lists an endpoint's deliveries, newest message first.
+    ///
+    /// # Errors
+    /// If there is no such endpoint, or the iterator is none.
+    pub async fn deliveries(
+        &self,
+        scope: &Scope,
+        endpoint: &str,
+        filter: DeliveryFilter,
+        wanted: &Wanted,
+    ) -> Result<Slice<Shown>, Error> {
+        let endpoint = self.endpoint(scope, endpoint).await?;
+        let slice = self.deliveries_of_endpoint(&endpoint, filter, wanted).await?;
+        Ok(slice.map(|entry| Shown { entry, endpoint: Some(endpoint.id) }))
+    }
+
+    pub(super) async fn deliveries_of_endpoint(
+        &self,
+        endpoint: &Endpoint,
+        filter: DeliveryFilter,
+        wanted: &Wanted,
+    ) -> Result<Slice<DeliveryEntry>, Error> {
+        let parse = |text: &str| text.parse().ok().map(MessageKey);
+        let page = wanted.by(parse, MessageKey(i64::MAX))?;
+        let (application, key) = (endpoint.application, endpoint.key);
+        let Listed { entries, reached, done } =
+            self.ledger.deliveries(application, key, filter, page).await?;
+        let listed = Listed { entries, reached: reached.map(|reached| reached.0), done };
+        Ok(wanted.slice(listed, |entry| entry.key.message.0.to_string()))
+    }
+
+    /// Calls a pending delivery off. An attempt that has begun may still arrive.
+    ///
+    /// # Errors
+    /// If there is no such delivery, or it is not pending.
+    pub async fn cancel(&self, scope: &Scope, id: &str) -> Result<Shown, Error> {
+        let entry = self.delivery_entry(scope, id).await?;
+        let cancelled = self.ledger.cancel(entry.key, self.clock.now()).await?;
+        self.nudge_owner(scope, entry.key.endpoint).await?;
+        self.shown(scope, cancelled).await
+    }
+
+    /// Sends a pending delivery now. Its budget stays as it is.
+    ///
+    /// # Errors
+    /// If there is no such delivery, or it is not pending.
+    pub async fn retry_now(&self, scope: &Scope, id: &str) -> Result<Shown, Error> {
+        let entry = self.delivery_entry(scope, id).await?;
+        let hurried = self.hurry(scope, &entry).await?;
+        self.shown(scope, hurried).await
+    }
+
+    pub(super) async fn hurry(
+        &self,
+        scope: &Scope,
+        entry: &DeliveryEntry,
+    ) -> Result<DeliveryEntry, Error> {
+        let now = self.clock.now();
+        entry.state.retry_now(now).map_err(|refusal| Error::Conflict(refusal.to_string()))?;
+        let hurried = self.ledger.retry_now(entry.key, now).await?;
+        self.nudge_owner(scope, entry.key.endpoint).await?;
+        Ok(hurried)
+    }
+
+    /// Sends a delivery again, whatever became of it: a settled one as a replay, a pending one now.
+    ///
+    /// # Errors
+    /// If there is no such delivery, or its payload is gone.
+    pub async fn replay_one(&self, scope: &Scope, id: &str) -> Result<(), Error> {
+        let entry = self.delivery_entry(scope, id).await?;
+        self.send_again(scope, &entry).await
+    }
+
+    pub(super) async fn send_again(
+        &self,
+        scope: &Scope,
+        entry: &DeliveryEntry,
+    ) -> Result<(), Error> {
+        match entry.state {
+            Delivery::Pending(_) => self.hurry(scope, entry).await.map(|_| ()),
+            Delivery::Delivered | Delivery::Dead(_) | Delivery::Cancelled => {
+                self.replay_entry(scope, entry).await
+            }
+        }
+    }
+
+    pub(super) async fn delivery_entry(
+        &self,
+        scope: &Scope,
+        id: &str,
+    ) -> Result<DeliveryEntry, Error> {
+        let id = id.parse().map_err(|_| Error::Missing("delivery"))?;
+        Ok(self.ledger.delivery(scope.application().key, id).await?)
+    }
+
+    async fn shown(&self, scope: &Scope, entry: DeliveryEntry) -> Result<Shown, Error> {
+        let directory = self.directory(scope).await?;
+        let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
+        Ok(Shown { entry, endpoint })
+    }
+
+    async fn nudge_owner(&self, scope: &Scope, endpoint: EndpointKey) -> Result<(), Error> {
+        let directory = self.directory(scope).await?;
+        if let Some(endpoint) = directory.get(&endpoint) {
+            self.accepting.nudge(Nudge::Requests(endpoint.partition));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,94 @@
+//! What is remembered of the store so that accepting a message needs no read: tokens and
+//! applications.
+//!
+//! Tokens are believed for a few seconds, and forgotten at once when they are revoked here.
+//! Applications are believed until an accept finds one gone: the accept checks them itself. Both
+//! are bounded, and begin again from nothing when full.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::ids::ApplicationId;
+use domain::time::Timestamp;
+use store::catalog::Token;
+use store::keys::ApplicationKey;
+
+use super::Settings;
+
+/// What accepting a message has to know about its application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Its row.
+    pub(super) key: ApplicationKey,
+    /// Its id.
+    pub(super) id: ApplicationId,
+}
+
+/// What is remembered.
+pub(super) struct Remembered {
+    tokens: Mutex<BTreeMap<String, (Arc<Token>, Timestamp)>>,
+    applications: Mutex<BTreeMap<String, Known>>,
+    most_tokens: usize,
+    most_applications: usize,
+    token_age: Duration,
+}
+
+impl Remembered {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            tokens: Mutex::default(),
+            applications: Mutex::default(),
+            most_tokens: settings.cached_tokens,
+            most_applications: settings.cached_applications,
+            token_age: settings.token_age,
+        }
+    }
+
+    /// Returns a token that was read a short while ago.
+    pub(super) fn token(&self, id: &str, now: Timestamp) -> Option<Arc<Token>> {
+        let tokens = lock(&self.tokens);
+        let (token, read_at) = tokens.get(id)?;
+        (now.since(*read_at) < self.token_age).then(|| Arc::clone(token))
+    }
+
+    pub(super) fn keep_token(&self, token: Token, now: Timestamp) -> Arc<Token> {
+        let token = Arc::new(token);
+        let mut tokens = lock(&self.tokens);
+        if tokens.len() >= self.most_tokens {
+            tokens.clear();
+        }
+        tokens.insert(token.id.clone(), (Arc::clone(&token), now));
+        token
+    }
+
+    pub(super) fn forget_token(&self, id: &str) {
+        lock(&self.tokens).remove(id);
+    }
+
+    pub(super) fn forget_tokens(&self) {
+        lock(&self.tokens).clear();
+    }
+
+    /// Returns an application by the id or uid it was asked for by.
+    pub(super) fn application(&self, name: &str) -> Option<Known> {
+        lock(&self.applications).get(name).copied()
+    }
+
+    pub(super) fn keep_application(&self, name: &str, known: Known) {
+        let mut applications = lock(&self.applications);
+        if applications.len() >= self.most_applications {
+            applications.clear();
+        }
+        applications.insert(name.to_owned(), known);
+    }
+
+    pub(super) fn forget_application(&self, key: ApplicationKey) {
+        lock(&self.applications).retain(|_, known| known.key != key);
+    }
+}
+
+/// Nothing panics while holding these locks, so a poisoned one is as good as any.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

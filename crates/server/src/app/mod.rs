@@ -1,0 +1,203 @@
+//! Everything that can be done, once: the API, the dashboard and the command line call this.
+//!
+//! A function here takes values that are checked, or checks them, and says in typed errors why it
+//! did not do something. It knows neither HTTP nor HTML. What belongs to an application is reached
+//! through a [`Scope`], which only [`App::enter`] makes: whoever has one was let in.
+//!
+//! # Layout
+//! - `access`, `tokens`: who calls, and what they may do; `memory`: what is remembered of both
+//! - `applications`, `endpoints`, `secrets`, `headers`, `event_types`: what people set up
+//! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`: what becomes of
+//!   messages
+//! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere
+//! - `idempotency`: answers that are given again
+//! - `accepting`: taking messages in through the node
+
+mod accepting;
+pub mod access;
+pub mod applications;
+pub mod attempts;
+pub mod dead_letters;
+pub mod deliveries;
+pub mod endpoints;
+mod error;
+pub mod event_types;
+pub mod fields;
+pub mod headers;
+pub mod idempotency;
+mod memory;
+pub mod messages;
+pub mod pages;
+pub mod policies;
+pub mod replays;
+pub mod secrets;
+pub mod statistics;
+pub mod tokens;
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+pub use access::{Caller, Scope};
+use domain::address::Guard;
+use domain::ids::{Id, Noun, TaskId};
+use domain::partition::Partition;
+use domain::policy::Preset;
+use domain::time::Timestamp;
+pub use error::{Error, Fault, FaultKind, RefusalKind};
+use store::keys::{ApplicationKey, EndpointKey};
+use store::queue::RequestKind;
+use store::{Catalog, Ledger};
+
+use crate::clock::Clock;
+use crate::dice;
+
+/// The answer of something that takes its time.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// Takes messages in: fans out, commits, answers when durable. The node implements it.
+pub trait Accepting: Send + Sync {
+    /// Takes a message in; answers when it and its deliveries are on disk.
+    fn accept(&self, message: messages::NewMessage) -> Answer<'_, messages::Taken>;
+    /// Tells the node that an application, or one of its endpoints, was changed here.
+    fn changed(&self, application: ApplicationKey, endpoint: Option<EndpointKey>);
+    /// Leaves a request for whoever owns the endpoint's partition; answers when it is on disk.
+    fn ask(&self, ask: Ask) -> Answer<'_, ()>;
+    /// Tells the node that something waits for it that it would find later by itself.
+    fn nudge(&self, nudge: Nudge);
+}
+
+/// What an endpoint's owner is asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    /// The endpoint's application.
+    pub application: ApplicationKey,
+    /// The endpoint.
+    pub endpoint: EndpointKey,
+    /// Its partition.
+    pub partition: Partition,
+    /// What to do.
+    pub kind: RequestKind,
+    /// When it was asked.
+    pub at: Timestamp,
+}
+
+/// What waits for the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nudge {
+    /// A request, such as the one that a cancel leaves.
+    Requests(Partition),
+    /// A replay task.
+    Task(TaskId),
+    /// An event type's policy, which every application's deliveries may use.
+    EventTypes,
+}
+
+/// Everything that can be done.
+pub struct App {
+    /// What people set up.
+    pub catalog: Arc<dyn Catalog>,
+    /// What people look at.
+    pub ledger: Arc<dyn Ledger>,
+    /// Who takes messages in.
+    pub accepting: Arc<dyn Accepting>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Where deliveries may go. Shared with whoever sends them.
+    pub guard: Arc<RwLock<Guard>>,
+    /// What the operator set.
+    pub settings: Settings,
+    stopping: AtomicBool,
+    remembered: memory::Remembered,
+    running: idempotency::Running,
+}
+
+/// What the operator set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The policy where nothing nearer sets one.
+    pub policy: Preset,
+    /// How long messages are kept.
+    pub retention: Duration,
+    /// SHA-256 of the admin token, if it is set from outside.
+    pub admin_token: Option<[u8; 32]>,
+    /// Under which URL people reach this server, without a slash at its end.
+    pub public_url: String,
+    /// The most messages in one batch.
+    pub batch_messages: usize,
+    /// The most messages of one batch that are being accepted at a time.
+    pub batch_concurrency: usize,
+    /// How long a token is trusted without asking the store.
+    pub token_age: Duration,
+    /// The most tokens remembered.
+    pub cached_tokens: usize,
+    /// The most applications remembered.
+    pub cached_applications: usize,
+}
+
+/// What an [`App`] stands on.
+pub struct Parts {
+    /// What people set up.
+    pub catalog: Arc<dyn Catalog>,
+    /// What people look at.
+    pub ledger: Arc<dyn Ledger>,
+    /// Who takes messages in.
+    pub accepting: Arc<dyn Accepting>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Where deliveries may go.
+    pub guard: Arc<RwLock<Guard>>,
+    /// What the operator set.
+    pub settings: Settings,
+}
+
+impl App {
+    /// Puts an app together.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { catalog, ledger, accepting, clock, guard, settings } = parts;
+        let remembered = memory::Remembered::new(&settings);
+        Self {
+            catalog,
+            ledger,
+            accepting,
+            clock,
+            guard,
+            settings,
+            stopping: AtomicBool::new(false),
+            remembered,
+            running: idempotency::Running::default(),
+        }
+    }
+
+    /// Says that the server is stopping, so that whoever asks for its health goes elsewhere.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether the server is stopping.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Makes an id.
+    pub(crate) fn new_id<N: Noun>(&self) -> Id<N> {
+        let mut random = [0; 16];
+        dice::entropy(&mut random);
+        Id::new(self.clock.wall(), random)
+    }
+
+    /// Tells whether the store answers.
+    ///
+    /// # Errors
+    /// If it does not, or the server is stopping.
+    pub async fn health(&self) -> Result<(), Error> {
+        if self.is_stopping() {
+            return Err(Error::Unavailable("the server is stopping".to_owned()));
+        }
+        let page = store::page::Page { from: store::page::From::Start, limit: 1 };
+        self.catalog.tokens(page).await.map(|_| ()).map_err(Error::from)
+    }
+}

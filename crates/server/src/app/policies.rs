@@ -1,0 +1,78 @@
+//! Policies as they are shown: their documents, their schedules, and what is unwise about them.
+
+use domain::policy::{self, Preset, Timetable, Warning};
+use serde_json::Value;
+
+use super::{App, Error, Scope};
+
+/// A policy with what follows from it.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The policy and what endpoints start with under it.
+    pub preset: Preset,
+    /// Where the policy was set: on the endpoint, the application, or the server.
+    pub origin: &'static str,
+    /// When attempts follow, if every one of them fails.
+    pub timetable: Timetable,
+    /// What is unwise about it.
+    pub warnings: Vec<Warning>,
+}
+
+impl Shown {
+    fn of(preset: Preset, origin: &'static str) -> Self {
+        let timetable = preset.policy.timetable();
+        let warnings = preset.policy.warnings();
+        Self { preset, origin, timetable, warnings }
+    }
+}
+
+/// Reads a policy as it is saved.
+fn read(saved: &Value) -> Result<Preset, Error> {
+    let wrong = |text: String| Error::field("policy", text);
+    match saved.as_str() {
+        Some(name) => policy::preset(name).cloned().map_err(|unknown| wrong(unknown.to_string())),
+        None => policy::read_value(saved.clone()).map_err(|error| wrong(error.to_string())),
+    }
+}
+
+impl App {
+    /// Shows all presets.
+    #[must_use]
+    pub fn presets(&self) -> Vec<Shown> {
+        let presets = policy::preset_names().filter_map(|name| policy::preset(name).ok());
+        presets.map(|preset| Shown::of(preset.clone(), "preset")).collect()
+    }
+
+    /// Shows one preset.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn preset(&self, name: &str) -> Result<Shown, Error> {
+        let preset = policy::preset(name).map_err(|_| Error::Missing("policy"))?;
+        Ok(Shown::of(preset.clone(), "preset"))
+    }
+
+    /// Shows what a policy would mean, without saving it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn preview(&self, saved: &Value) -> Result<Shown, Error> {
+        read(saved).map(|preset| Shown::of(preset, "preview"))
+    }
+
+    /// Shows the policy that applies to an endpoint, but for messages and event types with their
+    /// own.
+    ///
+    /// # Errors
+    /// If there is no such endpoint.
+    pub async fn endpoint_policy(&self, scope: &Scope, endpoint: &str) -> Result<Shown, Error> {
+        let endpoint = self.endpoint(scope, endpoint).await?;
+        let own = endpoint.settings.policy.as_ref().map(|saved| (saved, "endpoint"));
+        let theirs = scope.application().settings.policy.as_ref();
+        let saved = own.or(theirs.map(|saved| (saved, "application")));
+        Ok(match saved {
+            Some((saved, origin)) => Shown::of(read(saved)?, origin),
+            None => Shown::of(self.settings.policy.clone(), "server"),
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! Signing secrets: shown to their owner, rotated with a time of grace.
+
+use std::time::Duration;
+
+use domain::time::Timestamp;
+use signature::{SharedSecret, SigningSecret};
+use store::catalog::Secret;
+
+use super::{App, Error, RefusalKind, Scope};
+use crate::dice;
+
+/// How long the old secret goes on signing if nobody says.
+const USUAL_GRACE: u64 = 86_400;
+/// The longest it may.
+const LONGEST_GRACE: u64 = 604_800;
+
+/// Makes a secret, from the text its owner gave or from chance.
+///
+/// # Errors
+/// If the text is no secret that can sign.
+pub(super) fn make(text: Option<&str>, field: &str, at: Timestamp) -> Result<Secret, Error> {
+    let text = match text {
+        Some(text) => {
+            let secret: SigningSecret = text
+                .parse()
+                .map_err(|error: signature::Error| Error::field(field, error.to_string()))?;
+            secret.reveal().to_string()
+        }
+        None => {
+            let mut random = [0; 32];
+            dice::entropy(&mut random);
+            let secret = SharedSecret::from_random(&random);
+            secret.map_err(|error| Error::Internal(error.to_string()))?.reveal().to_string()
+        }
+    };
+    Ok(Secret { text, created_at: at, expires_at: None })
+}
+
+/// Returns what the receiver is given: the secret itself, or the public key.
+fn for_receiver(secret: &Secret) -> Result<String, Error> {
+    let read: SigningSecret = secret
+        .text
+        .parse()
+        .map_err(|error: signature::Error| Error::Internal(error.to_string()))?;
+    Ok(read.for_receiver().reveal().to_string())
+}
+
+impl App {
+    /// Returns what the receiver verifies with.
+    ///
+    /// # Errors
+    /// If there is no such endpoint.
+    pub async fn secret(&self, scope: &Scope, endpoint: &str) -> Result<String, Error> {
+        let endpoint = self.endpoint(scope, endpoint).await?;
+        let now = self.clock.now();
+        let secrets = self.catalog.secrets(endpoint.application, endpoint.key, now).await?;
+        let newest = secrets.first().ok_or(Error::Missing("secret"))?;
+        for_receiver(newest)
+    }
+
+    /// Makes another secret the current one. The old one goes on signing for a while.
+    ///
+    /// # Errors
+    /// If the given one cannot sign, the time of grace is too long, or too many old ones are live.
+    pub async fn rotate_secret(
+        &self,
+        scope: &Scope,
+        endpoint: &str,
+        key: Option<&str>,
+        grace_seconds: Option<u64>,
+    ) -> Result<String, Error> {
+        let grace = grace_seconds.unwrap_or(USUAL_GRACE);
+        if grace > LONGEST_GRACE {
+            let text = format!("must be at most {LONGEST_GRACE}");
+            return Err(Error::field("gracePeriodSeconds", text));
+        }
+        let endpoint = self.endpoint(scope, endpoint).await?;
+        let now = self.clock.now();
+        let secret = make(key, "key", now)?;
+        let shown = for_receiver(&secret)?;
+        let ends = now.after(Duration::from_secs(grace));
+        let rotated = self.catalog.rotate_secret(endpoint.application, endpoint.key, secret, ends);
+        rotated.await.map_err(|error| match error {
+            store::Error::Refused(text) => Error::refused(RefusalKind::LimitReached, text),
+            store::Error::Unavailable { .. }
+            | store::Error::Taken { .. }
+            | store::Error::Missing(_)
+            | store::Error::CannotOpen(_)
+            | store::Error::Damaged { .. } => Error::from(error),
+        })?;
+        self.accepting.changed(endpoint.application, Some(endpoint.key));
+        Ok(shown)
+    }
+}

@@ -1,0 +1,262 @@
+//! API tokens: made once, shown once, kept as a hash.
+//!
+//! `rdl_<16 hex digits>_<43 characters><8 hex digits>`: the public part by which it is found, 256
+//! random bits, and a checksum, so that scanners for leaked secrets recognise it and a mistyped one
+//! costs no look-up.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use domain::ids::ApplicationId;
+use domain::time::Timestamp;
+use sha2::{Digest as _, Sha256};
+use store::catalog::{Scope, Token};
+
+use super::pages::{Slice, Wanted};
+use super::{App, Caller, Error, applications, messages};
+use crate::dice;
+
+const PREFIX: &str = "rdl_";
+const PUBLIC_CHARACTERS: usize = 16;
+const CHECKSUM_CHARACTERS: usize = 8;
+/// How long a portal's token works if nobody says.
+const USUAL_PORTAL_SECONDS: u64 = 7 * 86_400;
+/// How long it may work.
+const PORTAL_SECONDS: std::ops::RangeInclusive<u64> = 3_600..=28 * 86_400;
+
+/// What a token reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Every application, and what is none's.
+    Everything,
+    /// One application.
+    Application(ApplicationId),
+}
+
+impl From<Scope> for Reach {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::Admin => Self::Everything,
+            Scope::Application(id) => Self::Application(id),
+        }
+    }
+}
+
+/// A token as it is shown to people: without what makes it work.
+#[derive(Debug, Clone)]
+pub struct Described {
+    /// Its public part.
+    pub id: String,
+    /// A name for people.
+    pub name: String,
+    /// What it reaches.
+    pub reach: Reach,
+    /// Whether it may only read.
+    pub read_only: bool,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it stops working, if it does.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked, if it was.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// What a new token should be.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// A name for people.
+    pub name: String,
+    /// What it reaches.
+    pub reach: Reach,
+    /// Whether it may only read.
+    pub read_only: bool,
+    /// How long it works, if not for ever.
+    pub lasts: Option<Duration>,
+}
+
+impl From<Token> for Described {
+    fn from(token: Token) -> Self {
+        Self {
+            id: token.id,
+            name: token.name,
+            reach: token.scope.into(),
+            read_only: token.read_only,
+            created_at: token.created_at,
+            expires_at: token.expires_at,
+            revoked_at: token.revoked_at,
+        }
+    }
+}
+
+impl App {
+    /// Makes a token. Its text is returned this once and kept nowhere.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn create_token(&self, wish: Wish) -> Result<(String, Described), Error> {
+        let (id, text) = make();
+        let now = self.clock.now();
+        let scope = match wish.reach {
+            Reach::Everything => Scope::Admin,
+            Reach::Application(id) => Scope::Application(id),
+        };
+        let token = Token {
+            id,
+            hash: Sha256::digest(text.as_bytes()).into(),
+            name: wish.name,
+            scope,
+            read_only: wish.read_only,
+            created_at: now,
+            expires_at: wish.lasts.map(|span| now.after(span)),
+            revoked_at: None,
+        };
+        self.catalog.create_token(token.clone()).await?;
+        Ok((text, token.into()))
+    }
+
+    /// Makes the first admin token, if there never was one and none is configured.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn first_token(&self) -> Result<Option<String>, Error> {
+        if self.settings.admin_token.is_some() {
+            return Ok(None);
+        }
+        let page = store::page::Page { from: store::page::From::Start, limit: 1 };
+        if !self.catalog.tokens(page).await?.entries.is_empty() {
+            return Ok(None);
+        }
+        let wish = Wish {
+            name: "first admin token".to_owned(),
+            reach: Reach::Everything,
+            read_only: false,
+            lasts: None,
+        };
+        self.create_token(wish).await.map(|(text, _)| Some(text))
+    }
+
+    /// Revokes a token: at once here, within seconds elsewhere.
+    ///
+    /// # Errors
+    /// If there is no such token.
+    pub async fn revoke_token(&self, id: &str) -> Result<(), Error> {
+        self.catalog.revoke_token(id.to_owned(), self.clock.now()).await?;
+        self.remembered.forget_token(id);
+        Ok(())
+    }
+
+    /// Lists tokens by their public parts.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn tokens(&self, wanted: &Wanted) -> Result<Slice<Described>, Error> {
+        let listed = self.catalog.tokens(wanted.by_name()).await?;
+        Ok(wanted.slice(listed, |token| token.id.clone()).map(Described::from))
+    }
+
+    /// Revokes the token that is being used. Only an application's token can end itself: an
+    /// operator who did so by mistake would lock the door from outside.
+    ///
+    /// # Errors
+    /// If it is an admin's.
+    pub async fn log_out(&self, caller: &Caller) -> Result<(), Error> {
+        match (&caller.token, caller.reach) {
+            (Some(id), Reach::Application(_)) => self.revoke_token(id).await,
+            (Some(_) | None, _) => {
+                Err(Error::Forbidden("only an application's token can log itself out"))
+            }
+        }
+    }
+
+    /// Revokes every token of an application: at once here, within seconds elsewhere.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn expire_tokens(&self, application: ApplicationId) -> Result<(), Error> {
+        self.catalog.expire_tokens(application, self.clock.now()).await?;
+        self.remembered.forget_tokens();
+        Ok(())
+    }
+
+    /// Makes a token for an application's own people, and says where it can be used.
+    ///
+    /// # Errors
+    /// If there is no such application and none to create, or the time is too long.
+    pub async fn portal_access(
+        &self,
+        caller: &Caller,
+        application: &str,
+        draft: Option<applications::Draft>,
+        (seconds, read_only): (Option<u64>, bool),
+    ) -> Result<(String, String), Error> {
+        let seconds = seconds.unwrap_or(USUAL_PORTAL_SECONDS);
+        if !PORTAL_SECONDS.contains(&seconds) {
+            return Err(Error::field("expiry", "must be between 1 hour and 28 days, in seconds"));
+        }
+        messages::check_uid(application, draft.as_ref())?;
+        let id = match (self.enter(caller, application).await, draft) {
+            (Ok(scope), _) => scope.application().id,
+            (Err(Error::Missing(_)), Some(draft)) => self.ensure_application(draft).await?.0.id,
+            (Err(error), _) => return Err(error),
+        };
+        let name = format!("portal of {id}");
+        let lasts = Some(Duration::from_secs(seconds));
+        let wish = Wish { name, reach: Reach::Application(id), read_only, lasts };
+        let (token, _) = self.create_token(wish).await?;
+        // Behind the hash sign a browser keeps it to itself.
+        let url = format!("{}/portal#token={token}", self.settings.public_url);
+        Ok((url, token))
+    }
+}
+
+/// Makes the public part and the whole of a token.
+fn make() -> (String, String) {
+    let mut random = [0; 40];
+    dice::entropy(&mut random);
+    let (public, secret) = random.split_at(8);
+    let id: String = public.iter().map(|byte| format!("{byte:02x}")).collect();
+    let body = format!("{PREFIX}{id}_{}", BASE64_URL_SAFE_NO_PAD.encode(secret));
+    let sum = checksum(body.as_bytes());
+    (id, format!("{body}{sum:08x}"))
+}
+
+/// Returns the public part of a token, if it is one of ours and not mistyped.
+pub(super) fn public_part(token: &str) -> Option<&str> {
+    let rest = token.strip_prefix(PREFIX)?;
+    let id = rest.get(..PUBLIC_CHARACTERS)?;
+    let (body, sum) = token.split_at_checked(token.len().checked_sub(CHECKSUM_CHARACTERS)?)?;
+    let fits = u32::from_str_radix(sum, 16).is_ok_and(|sum| sum == checksum(body.as_bytes()));
+    (fits && rest[PUBLIC_CHARACTERS..].starts_with('_')).then_some(id)
+}
+
+/// CRC-32 as zip and PNG have it.
+fn checksum(bytes: &[u8]) -> u32 {
+    let step = |sum: u32, byte: &u8| {
+        let shift = |sum: u32, _| if sum & 1 == 1 { (sum >> 1) ^ 0xedb8_8320 } else { sum >> 1 };
+        (0..8).fold(sum ^ u32::from(*byte), shift)
+    };
+    !bytes.iter().fold(!0, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_found_by_its_public_part_unless_it_is_mistyped() {
+        let (id, text) = make();
+        assert_eq!(public_part(&text), Some(id.as_str()));
+        let mut mistyped = text.into_bytes();
+        mistyped[30] ^= 1;
+        assert_eq!(public_part(&String::from_utf8(mistyped).unwrap()), None);
+        for text in ["", "rdl_", "rdl_é", "rdl_0123456789abcdef_00000000", "Bearer x"] {
+            assert_eq!(public_part(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_checksum_is_the_usual_one() {
+        assert_eq!(checksum(b"123456789"), 0xcbf4_3926);
+    }
+}

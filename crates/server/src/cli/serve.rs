@@ -1,0 +1,380 @@
+//! `redial serve`: the server, from its configuration to its last answer.
+//!
+//! It prints where it listens and where its data is, and at the first start the admin token. SIGTERM
+//! and SIGINT stop it: it says that it is not ready, takes in nothing more, finishes what it began.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+
+use anyhow::Context as _;
+use clap::Args;
+use domain::address::Guard;
+use engine::lanes::{Limits, Weight};
+use engine::roster::Read;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use sha2::{Digest as _, Sha256};
+use store::postgres::{self, Postgres};
+use store::sqlite::{self, Sqlite};
+use store::{Catalog, Ledger, Queue, Vault};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use super::{Failure, Streams};
+use crate::api;
+use crate::app::{App, Parts, Settings};
+use crate::clock::{Clock, SystemClock};
+use crate::committer::Transactions;
+use crate::config::{Configuration, Database, Hidden, Role, Sources};
+use crate::node::{self, Node, Outward};
+use crate::transport::{Resolver, Transport, TransportSettings};
+use crate::{dice, telemetry};
+
+/// How long to wait after the listener could not accept, usually for want of file descriptors.
+const BREATH: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// The most deliveries that wait to be handed over from accepting to sending.
+const HANDED_OVER: usize = 16_384;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Where the API listens
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// The data directory
+    #[arg(long, value_name = "PATH")]
+    data: Option<String>,
+    /// A PostgreSQL URL; nodes with the same one form a fleet
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// What this node does: all, api or worker
+    #[arg(long)]
+    role: Option<String>,
+    /// A private range that endpoints may be in; may be given more than once
+    #[arg(long, value_name = "CIDR")]
+    allow_egress: Vec<String>,
+    /// The policy where nothing nearer sets one: a preset, or a document
+    #[arg(long)]
+    policy: Option<String>,
+    /// The configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Any other setting of docs/configuration.md
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl Arguments {
+    fn options(&self) -> Result<Vec<(String, String)>, Failure> {
+        let given = [
+            ("listen", &self.listen),
+            ("data", &self.data),
+            ("database", &self.database),
+            ("role", &self.role),
+            ("policy", &self.policy),
+        ];
+        let given = given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        let mut options: Vec<_> = given.map(|(name, value)| (name.to_owned(), value)).collect();
+        if !self.allow_egress.is_empty() {
+            options.push(("allow_egress".to_owned(), self.allow_egress.join(",")));
+        }
+        for text in &self.set {
+            let pair = text.split_once('=').ok_or_else(|| {
+                Failure::Usage(format!("--set: `{text}` has no `=`; write KEY=VALUE"))
+            })?;
+            options.push((pair.0.to_owned(), pair.1.to_owned()));
+        }
+        Ok(options)
+    }
+
+    /// Reads the configuration that these arguments, the environment and the file make together.
+    pub(crate) fn configuration(&self) -> Result<Configuration, Failure> {
+        let usage = |problem: crate::config::Problem| Failure::Usage(problem.to_string());
+        let sources = Sources::of_process(self.config.clone(), self.options()?).map_err(usage)?;
+        Configuration::read(sources).map_err(usage)
+    }
+}
+
+pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
+    let configuration = arguments.configuration()?;
+    telemetry::begin(&configuration.log).map_err(Failure::Usage)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listen = configuration.listen;
+        let listener = TcpListener::bind(listen).await;
+        let listener = listener.with_context(|| format!("cannot listen on {listen}"));
+        let listener = listener.map_err(Failure::Other)?;
+        let server = Server::open(configuration, listener).await.map_err(Failure::Other)?;
+        // Before anybody is told that the server is there, and could stop it.
+        let stopped = signals()?;
+        server.announce(streams.out)?;
+        server.run(stopped).await.map_err(Failure::Other)
+    })
+}
+
+/// Listens for the signals to stop from now on, and returns what waits for one of them.
+fn signals() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+        }
+    })
+}
+
+/// Opens the store and serves until `shutdown` is done.
+///
+/// # Errors
+/// If the store cannot be opened; the text says what to do.
+pub async fn run(
+    configuration: Configuration,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()>,
+) -> anyhow::Result<()> {
+    Server::open(configuration, listener).await?.run(shutdown).await
+}
+
+/// A server that is open and does not serve yet.
+pub struct Server {
+    configuration: Configuration,
+    listener: TcpListener,
+    app: Arc<App>,
+    node: Node,
+    upkeep: JoinHandle<()>,
+    first_token: Option<String>,
+}
+
+/// A store, by what it is used for.
+pub(super) struct Store {
+    catalog: Arc<dyn Catalog>,
+    ledger: Arc<dyn Ledger>,
+    queue: Arc<dyn Queue>,
+}
+
+impl Server {
+    /// Opens the store, and makes the admin token at the first start.
+    ///
+    /// # Errors
+    /// If the store cannot be opened.
+    pub async fn open(configuration: Configuration, listener: TcpListener) -> anyhow::Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+        let store = open_store(&configuration, &clock).await?;
+        let guard = Guard::new(configuration.egress.clone());
+        let resolver = Resolver::system().context("the system's name servers cannot be read")?;
+        let transport = TransportSettings::new(guard.clone(), resolver, Arc::new(|_| None));
+        let transport = Arc::new(Transport::new(transport));
+        let node = Node::start(
+            node::Parts {
+                queue: store.queue,
+                catalog: Arc::clone(&store.catalog),
+                ledger: Arc::clone(&store.ledger),
+                carrier: Arc::new(Outward::new(Arc::clone(&transport), Arc::clone(&clock))),
+                clock: Arc::clone(&clock),
+            },
+            node_settings(&configuration),
+        );
+        let upkeep = tokio::spawn(async move { transport.upkeep(clock.as_ref()).await });
+        let settings = settings(&configuration, listener.local_addr()?);
+        let app = Arc::new(App::new(Parts {
+            catalog: store.catalog,
+            ledger: store.ledger,
+            accepting: Arc::new(node.intake()),
+            clock: node.clock(),
+            guard: Arc::new(RwLock::new(guard)),
+            settings,
+        }));
+        let first_token = app.first_token().await?;
+        Ok(Self { configuration, listener, app, node, upkeep, first_token })
+    }
+
+    /// Returns where it listens.
+    ///
+    /// # Errors
+    /// If the listener is gone.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Returns the admin token, if this start made it.
+    #[must_use]
+    pub fn first_token(&self) -> Option<&str> {
+        self.first_token.as_deref()
+    }
+
+    /// Says where it listens, where the data is and, at the first start, what the token is.
+    fn announce(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        writeln!(out, "listening on http://{}", self.address()?)?;
+        match &self.configuration.database {
+            Some(_) => writeln!(out, "data is in PostgreSQL")?,
+            None => writeln!(out, "data is in {}", self.configuration.data.display())?,
+        }
+        writeln!(out, "{}", self.configuration.egress.proxying.announcement())?;
+        if let Some(token) = &self.first_token {
+            writeln!(out, "admin token, shown this once: {token}")?;
+        }
+        out.flush()
+    }
+
+    /// Serves until `shutdown` is done, then finishes what was begun.
+    ///
+    /// # Errors
+    /// Never at present; what fails is logged and answered.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let Self { configuration, listener, app, node, upkeep, .. } = self;
+        let limits = configuration.limits;
+        let service = api::service(Arc::clone(&app), limits.clone(), configuration.role);
+        let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+        let connections = Arc::new(Semaphore::new(limits.connections));
+        let graceful = GracefulShutdown::new();
+        tokio::pin!(shutdown);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut shutdown => break,
+                accepted = accept(&listener, &connections) => accepted,
+            };
+            let Some((stream, slot)) = accepted else { continue };
+            let service = TowerToHyperService::new(Erased(service.clone()));
+            let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+            let connection = graceful.watch(connection);
+            tokio::spawn(async move {
+                // A client that breaks off in the middle is its own business.
+                let _ = connection.await;
+                drop(slot);
+            });
+        }
+        app.stop();
+        drop(listener);
+        let _ = tokio::time::timeout(limits.shutdown, graceful.shutdown()).await;
+        node.stop().await;
+        upkeep.abort();
+        Ok(())
+    }
+}
+
+type Slot = tokio::sync::OwnedSemaphorePermit;
+
+/// Waits for a connection, once there is room for one.
+async fn accept(
+    listener: &TcpListener,
+    connections: &Arc<Semaphore>,
+) -> Option<(tokio::net::TcpStream, Slot)> {
+    let slot = Arc::clone(connections).acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, _)) => {
+            // Answers are small, and somebody waits for each.
+            let _ = stream.set_nodelay(true);
+            Some((stream, slot))
+        }
+        Err(error) => {
+            tracing::warn!("cannot accept a connection: {error}");
+            tokio::time::sleep(BREATH).await;
+            None
+        }
+    }
+}
+
+/// Hands hyper's requests to the API, with the body as axum has it.
+#[derive(Clone)]
+struct Erased(api::Service);
+
+impl tower::Service<http::Request<hyper::body::Incoming>> for Erased {
+    type Response = axum::response::Response;
+    type Error = std::convert::Infallible;
+    type Future = <api::Service as tower::Service<api::Incoming>>::Future;
+
+    fn poll_ready(
+        &mut self,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Self::Error>> {
+        <api::Service as tower::Service<api::Incoming>>::poll_ready(&mut self.0, context)
+    }
+
+    fn call(&mut self, request: http::Request<hyper::body::Incoming>) -> Self::Future {
+        tower::Service::call(&mut self.0, request.map(axum::body::Body::new))
+    }
+}
+
+pub(super) async fn open_store(
+    configuration: &Configuration,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Store> {
+    if let Some(database) = &configuration.database {
+        return open_postgres(configuration, database).await;
+    }
+    let rows = Arc::clone(clock);
+    let timeline: sqlite::Clock = Arc::new(move || rows.now());
+    let mut settings = sqlite::Settings::new(&configuration.data, dice::entropy, timeline);
+    settings.key = configuration.encryption_key.as_ref().map(|Hidden(key)| *key);
+    settings.dead_letters_kept = configuration.retention.dead_letters;
+    let opened = tokio::task::spawn_blocking(move || Sqlite::open(settings)).await?;
+    let store = Arc::new(opened?);
+    Ok(Store { catalog: Arc::clone(&store) as _, ledger: Arc::clone(&store) as _, queue: store })
+}
+
+async fn open_postgres(
+    configuration: &Configuration,
+    database: &Database,
+) -> anyhow::Result<Store> {
+    let key = configuration.encryption_key.as_ref().context("encryption_key is missing")?;
+    let mut key = key.0;
+    let vault = Vault::new(&mut key, dice::entropy);
+    let mut settings = postgres::Settings::new(&database.url.0, vault);
+    settings.listen_url = database.listen_url.as_ref().map(|Hidden(url)| url.clone());
+    settings.connections = database.connections;
+    settings.dead_letter_retention = configuration.retention.dead_letters;
+    let store = Arc::new(Postgres::connect(settings).await?);
+    Ok(Store { catalog: Arc::clone(&store) as _, ledger: Arc::clone(&store) as _, queue: store })
+}
+
+fn node_settings(configuration: &Configuration) -> node::Settings {
+    let limits = &configuration.limits;
+    let shared = configuration.database.is_some();
+    let mut engine = engine::Settings::of(node::unique_name("redial"));
+    engine.in_flight = limits.in_flight;
+    engine.payload_bytes = limits.payload_memory;
+    if !shared {
+        // Nobody else writes: what memory knows is what there is, unless a hand-over got lost.
+        engine.walk_every = std::time::Duration::from_secs(30);
+    }
+    node::Settings {
+        engine,
+        lanes: Limits {
+            lane: Weight { rows: limits.lane_rows, bytes: limits.lane_bytes },
+            ..Limits::default()
+        },
+        transactions: if shared { Transactions::Apart } else { Transactions::Together },
+        policy: Read::from(&configuration.policy),
+        sends: match configuration.role {
+            Role::All | Role::Worker => true,
+            Role::Api => false,
+        },
+        handed_over: HANDED_OVER,
+        grace: limits.shutdown,
+    }
+}
+
+fn settings(configuration: &Configuration, address: SocketAddr) -> Settings {
+    let limits = &configuration.limits;
+    let token = configuration.admin_token.as_ref();
+    let public_url = configuration.public_url.as_ref().map(|url| url.as_str().to_owned());
+    let public_url = public_url.unwrap_or_else(|| format!("http://{address}"));
+    Settings {
+        policy: configuration.policy.clone(),
+        retention: configuration.retention.messages,
+        admin_token: token.map(|Hidden(token)| Sha256::digest(token.as_bytes()).into()),
+        public_url: public_url.trim_end_matches('/').to_owned(),
+        batch_messages: limits.batch_messages,
+        batch_concurrency: limits.batch_concurrency,
+        token_age: limits.token_age,
+        cached_tokens: limits.cached_tokens,
+        cached_applications: limits.cached_applications,
+    }
+}

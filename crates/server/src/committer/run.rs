@@ -1,0 +1,175 @@
+//! The tasks that cut batches and commit them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::lanes::{Cut, Which};
+use store::queue::{Accepted, Batch, Committed, Done, Settled};
+
+use super::weight::{rows_of_upkeep, weight_of_settle};
+use super::{
+    AcceptTicket, Counts, Listener, Rejected, Reply, SettleTicket, Shared, Ticket, Transactions,
+    UpkeepTicket,
+};
+
+/// The wait after a batch that failed; it doubles with each further one.
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+/// The longest wait after a failed batch.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+type Tickets = Cut<AcceptTicket, SettleTicket, UpkeepTicket>;
+
+/// Runs until the committer is closed and nothing waits any more.
+pub(super) async fn all(shared: Arc<Shared>) -> Counts {
+    match shared.settings.transactions {
+        Transactions::Together => lane(&shared, None).await,
+        Transactions::Apart => {
+            let (accepts, settles, upkeep) = tokio::join!(
+                lane(&shared, Some(Which::Accepts)),
+                lane(&shared, Some(Which::Settles)),
+                lane(&shared, Some(Which::Upkeep)),
+            );
+            accepts.plus(settles).plus(upkeep)
+        }
+    }
+}
+
+/// Carries one lane, or all of them together.
+async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
+    let mut counts = Counts::default();
+    let mut wait = FIRST_WAIT;
+    loop {
+        let now = shared.settings.clock.now();
+        let (cut, closed) = {
+            let mut state = shared.lock();
+            let cut = match which {
+                None => state.lanes.cut(now),
+                Some(which) => state.lanes.cut_lane(which, now),
+            };
+            (cut, state.closed)
+        };
+        let Some(cut) = cut else {
+            if closed {
+                return counts;
+            }
+            shared.notify_of(which.unwrap_or(Which::Accepts)).notified().await;
+            continue;
+        };
+        let items = cut.accepts.len() + cut.settles.len() + cut.upkeep.len();
+        counts.batches += 1;
+        counts.items += u64::try_from(items).unwrap_or(u64::MAX);
+        if commit(shared, cut).await {
+            wait = FIRST_WAIT;
+        } else {
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+}
+
+/// Who gets the answers to a batch.
+struct Replies {
+    accepts: Vec<Reply<Accepted>>,
+    settles: Vec<Reply<Settled>>,
+    upkeep: Vec<Reply<Done>>,
+}
+
+/// Commits a batch and answers everybody in it; tells whether that worked.
+async fn commit(shared: &Shared, cut: Tickets) -> bool {
+    let (accepts, for_accepts) = parted(cut.accepts);
+    let (settles, for_settles) = parted(cut.settles);
+    let (upkeep, for_upkeep) = parted(cut.upkeep);
+    let replies = Replies { accepts: for_accepts, settles: for_settles, upkeep: for_upkeep };
+    let batch = Arc::new(Batch { accepts, settles, upkeep });
+    let issued_at = shared.settings.clock.now();
+    let result = shared.settings.queue.commit(Arc::clone(&batch)).await;
+    // The store has let go of it by now; if not, that costs a copy.
+    let batch = Arc::try_unwrap(batch).unwrap_or_else(|batch| Batch::clone(&batch));
+    match result {
+        Ok(committed) => {
+            let listener = shared.settings.listener.as_ref();
+            if !committed.accepts.is_empty() {
+                listener.accepted(issued_at, batch.accepts, &committed.accepts);
+            }
+            replies.answer(committed, listener);
+            true
+        }
+        Err(error) => {
+            tracing::warn!(%error, "a batch was not committed");
+            replies.restore(shared, batch, &Rejected::Store(Arc::new(error)));
+            false
+        }
+    }
+}
+
+impl Replies {
+    fn answer(self, committed: Committed, listener: &dyn Listener) {
+        answer(self.accepts, committed.accepts);
+        let settles = answer(self.settles, committed.settles);
+        let upkeep = answer(self.upkeep, committed.upkeep);
+        if !settles.is_empty() || !upkeep.is_empty() {
+            listener.answered(settles, upkeep);
+        }
+    }
+
+    /// Puts back what the core handed in, oldest first, and tells the callers.
+    fn restore(self, shared: &Shared, batch: Batch, rejected: &Rejected) {
+        let mut state = shared.lock();
+        for (item, reply) in batch.settles.into_iter().zip(self.settles).rev() {
+            if let Some(reply) = reply.refuse(rejected) {
+                let weight = weight_of_settle(&item);
+                state.lanes.restore_settle(weight, Ticket { item, reply });
+            }
+        }
+        for (item, reply) in batch.upkeep.into_iter().zip(self.upkeep).rev() {
+            if let Some(reply) = reply.refuse(rejected) {
+                let rows = rows_of_upkeep(&item);
+                state.lanes.restore_upkeep(rows, Ticket { item, reply });
+            }
+        }
+        drop(state);
+        for reply in self.accepts {
+            reply.refuse(rejected);
+        }
+    }
+}
+
+impl<Answer> Reply<Answer> {
+    /// Tells a caller that it was not written; the core is not told, and goes on waiting.
+    fn refuse(self, rejected: &Rejected) -> Option<Self> {
+        match self {
+            Self::Core(number) => Some(Self::Core(number)),
+            Self::Caller(caller) => {
+                // A caller that stopped waiting need not know.
+                let _heard = caller.send(Err(rejected.clone()));
+                None
+            }
+        }
+    }
+}
+
+fn parted<Item, Answer>(tickets: Vec<Ticket<Item, Answer>>) -> (Vec<Item>, Vec<Reply<Answer>>) {
+    tickets.into_iter().map(|ticket| (ticket.item, ticket.reply)).unzip()
+}
+
+/// Answers the callers, and returns what is for the core.
+fn answer<Answer>(
+    replies: Vec<Reply<Answer>>,
+    answers: Vec<Answer>,
+) -> Vec<(engine::Number, Answer)> {
+    let mut for_core = Vec::new();
+    for (reply, answer) in replies.into_iter().zip(answers) {
+        match reply {
+            // A caller that stopped waiting has lost its answer, not its item.
+            Reply::Caller(caller) => drop(caller.send(Ok(answer))),
+            Reply::Core(number) => for_core.push((number, answer)),
+        }
+    }
+    for_core
+}
+
+impl Counts {
+    const fn plus(self, other: Self) -> Self {
+        Self { batches: self.batches + other.batches, items: self.items + other.items }
+    }
+}

@@ -1,0 +1,355 @@
+//! The configuration: a file, the environment, the command line, in this order of weight.
+//!
+//! It is read once, at the start, into structs that make sense; what does not is refused with the
+//! place where it stands and what to write instead. Nobody else reads the environment.
+//!
+//! # Layout
+//! - `keys`: every setting there is, as a table; `gather`: where they come from
+//! - `values`: from what was written to what is meant
+
+mod gather;
+mod keys;
+mod values;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use domain::address::{Host, PlainHttp, Proxy, Proxying, Settings as Egress, UsablePort};
+use domain::policy::{self, Preset};
+use gather::Gathered;
+pub use keys::table;
+
+/// All that an operator can set.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// Where the API listens.
+    pub listen: SocketAddr,
+    /// The data directory.
+    pub data: PathBuf,
+    /// The database, if it is not a file in the data directory.
+    pub database: Option<Database>,
+    /// What this node does.
+    pub role: Role,
+    /// Under which URL people reach this server.
+    pub public_url: Option<url::Url>,
+    /// The admin token, if it is set from outside.
+    pub admin_token: Option<Hidden<String>>,
+    /// The master key, if it is set from outside.
+    pub encryption_key: Option<Hidden<[u8; 32]>>,
+    /// The policy where nothing nearer sets one, with what endpoints start with under it.
+    pub policy: Preset,
+    /// Where deliveries may go.
+    pub egress: Egress,
+    /// How much of everything there may be.
+    pub limits: Limits,
+    /// How long things are kept.
+    pub retention: Retention,
+    /// What is logged, and how.
+    pub log: Log,
+}
+
+/// A PostgreSQL database.
+#[derive(Debug, Clone)]
+pub struct Database {
+    /// Where it is; the URL may hold a password.
+    pub url: Hidden<String>,
+    /// Where to listen for other nodes, if not there.
+    pub listen_url: Option<Hidden<String>>,
+    /// The most connections besides those of the lanes.
+    pub connections: usize,
+}
+
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Everything.
+    All,
+    /// It accepts and answers, and sends nothing.
+    Api,
+    /// It sends, and serves no API but its health.
+    Worker,
+}
+
+/// How much of everything there may be.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// The largest request body; a batch may be sixteen times as large.
+    pub body_bytes: usize,
+    /// The most messages in one batch.
+    pub batch_messages: usize,
+    /// The most messages of one batch that are being accepted at a time.
+    pub batch_concurrency: usize,
+    /// The longest an API request may take.
+    pub request_timeout: Duration,
+    /// The longest a client may take to send its headers.
+    pub header_timeout: Duration,
+    /// The most connections to the API.
+    pub connections: usize,
+    /// The most attempts in flight on this node.
+    pub in_flight: u32,
+    /// The most rows that wait to be written, per lane.
+    pub lane_rows: u32,
+    /// The most bytes that wait to be written, per lane.
+    pub lane_bytes: u64,
+    /// The most payload bytes kept in memory.
+    pub payload_memory: u64,
+    /// The most tokens remembered in memory.
+    pub cached_tokens: usize,
+    /// The most applications remembered in memory.
+    pub cached_applications: usize,
+    /// How long a token is trusted without asking the store.
+    pub token_age: Duration,
+    /// How long a stopping server waits for what it began.
+    pub shutdown: Duration,
+}
+
+/// How long things are kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Retention {
+    /// Messages and attempts whose deliveries are settled.
+    pub messages: Duration,
+    /// Dead letters.
+    pub dead_letters: Duration,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone)]
+pub struct Log {
+    /// In which form.
+    pub format: LogFormat,
+    /// Which events, as `tracing` filters them.
+    pub filter: String,
+}
+
+/// In which form events are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// A value that does not show itself.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden<T>(pub T);
+
+impl<T> fmt::Debug for Hidden<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hidden(…)")
+    }
+}
+
+/// What is wrong with the configuration, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}: {text}")]
+pub struct Problem {
+    origin: String,
+    text: String,
+}
+
+impl Problem {
+    fn new(origin: impl Into<String>, text: String) -> Self {
+        Self { origin: origin.into(), text }
+    }
+}
+
+/// Where a configuration is read from.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// The file's name and text, if there is a file.
+    pub file: Option<(String, String)>,
+    /// The environment.
+    pub environment: Vec<(String, String)>,
+    /// The command line, as names and values.
+    pub options: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// Reads the process's environment, and the file that the command line or the environment
+    /// names; without a name `redial.toml`, if it is there.
+    ///
+    /// # Errors
+    /// If a file was named and cannot be read.
+    pub fn of_process(
+        file: Option<PathBuf>,
+        options: Vec<(String, String)>,
+    ) -> Result<Self, Problem> {
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
+        let environment: Vec<_> = std::env::vars().collect();
+        let named = environment.iter().find(|(name, _)| name == "REDIAL_CONFIG");
+        let named = file.or_else(|| named.map(|(_, path)| PathBuf::from(path)));
+        let path = named.clone().unwrap_or_else(|| PathBuf::from("redial.toml"));
+        let name = path.display().to_string();
+        let file = match std::fs::read_to_string(&path) {
+            Ok(text) => Some((name, text)),
+            Err(_) if named.is_none() => None,
+            Err(error) => return Err(Problem::new(name, format!("cannot be read: {error}"))),
+        };
+        Ok(Self { file, environment, options })
+    }
+}
+
+impl Configuration {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// Says which setting is wrong, where it stands, and what to write instead.
+    pub fn read(sources: Sources) -> Result<Self, Problem> {
+        let mut gathered = Gathered::default();
+        if let Some((name, text)) = &sources.file {
+            gathered.file(name, text)?;
+        }
+        gathered.environment(sources.environment)?;
+        gathered.options(sources.options)?;
+        let roles = [("all", Role::All), ("api", Role::Api), ("worker", Role::Worker)];
+        let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+        let configuration = Self {
+            listen: required(&gathered, "listen")?,
+            data: required(&gathered, "data")?,
+            database: database(&gathered)?,
+            role: gathered.word("role", &roles)?,
+            public_url: gathered.parsed("public_url")?,
+            admin_token: admin_token(&gathered)?,
+            encryption_key: encryption_key(&gathered)?,
+            policy: server_policy(&gathered)?,
+            egress: egress(&gathered)?,
+            limits: limits(&gathered)?,
+            retention: Retention {
+                messages: gathered.span("retention.messages")?,
+                dead_letters: gathered.span("retention.dead_letters")?,
+            },
+            log: Log {
+                format: gathered.word("log.format", &formats)?,
+                filter: gathered.text("log.filter")?.unwrap_or_default(),
+            },
+        };
+        configuration.check(&gathered)
+    }
+
+    /// What only makes sense together.
+    fn check(self, gathered: &Gathered) -> Result<Self, Problem> {
+        if self.role != Role::All && self.database.is_none() {
+            let text = "needs `database`: a store in a file has one process, which does everything";
+            return Err(gathered.wrong("role", text));
+        }
+        if self.database.is_some() && self.encryption_key.is_none() {
+            let text = "is needed with `database`, the same for every node; make one with: \
+                        head -c 32 /dev/urandom | base64";
+            return Err(gathered.wrong("encryption_key", text));
+        }
+        Ok(self)
+    }
+}
+
+fn required<T: std::str::FromStr<Err: fmt::Display>>(
+    gathered: &Gathered,
+    name: &str,
+) -> Result<T, Problem> {
+    gathered.parsed(name)?.ok_or_else(|| gathered.wrong(name, "is missing"))
+}
+
+fn database(gathered: &Gathered) -> Result<Option<Database>, Problem> {
+    let connections = usize::try_from(gathered.number("database_connections")?).unwrap_or(8);
+    let listen_url = gathered.text("database_listen")?.map(Hidden);
+    let url = gathered.text("database")?;
+    Ok(url.map(|url| Database { url: Hidden(url), listen_url, connections }))
+}
+
+fn admin_token(gathered: &Gathered) -> Result<Option<Hidden<String>>, Problem> {
+    let token = gathered.text("admin_token")?;
+    if token.as_ref().is_some_and(|token| token.len() < 16 || token.len() > 512) {
+        return Err(gathered.wrong("admin_token", "must have 16 to 512 characters"));
+    }
+    Ok(token.map(Hidden))
+}
+
+fn encryption_key(gathered: &Gathered) -> Result<Option<Hidden<[u8; 32]>>, Problem> {
+    let Some(text) = gathered.text("encryption_key")? else { return Ok(None) };
+    let bytes = BASE64_STANDARD.decode(text.trim()).ok();
+    let key = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    // The text itself is never shown.
+    let key = key.ok_or_else(|| gathered.wrong("encryption_key", "must be 32 bytes in base64"))?;
+    Ok(Some(Hidden(key)))
+}
+
+fn server_policy(gathered: &Gathered) -> Result<Preset, Problem> {
+    let entry = gathered.entry("policy").unwrap_or_else(|| gather::Entry {
+        origin: "policy".to_owned(),
+        value: toml::Value::String("redial".to_owned()),
+    });
+    let document = toml::to_string(&entry.value).unwrap_or_default();
+    let read = match entry.value.as_str() {
+        Some(text) if text.trim_start().starts_with('{') => policy::read_json(text),
+        Some(name) => {
+            return match policy::preset(name) {
+                Ok(preset) => Ok(preset.clone()),
+                Err(unknown) => Err(Problem::new(entry.origin, unknown.to_string())),
+            };
+        }
+        None => policy::read_toml(&document),
+    };
+    read.map_err(|error| Problem::new(entry.origin, error.to_string()))
+}
+
+fn egress(gathered: &Gathered) -> Result<Egress, Problem> {
+    let plain = gathered.flag("egress.plain_http")?;
+    let mut extra_ports = Vec::new();
+    for port in gathered.list::<u16>("egress.extra_ports")? {
+        let usable = UsablePort::try_from(port);
+        extra_ports
+            .push(usable.map_err(|bad| gathered.wrong("egress.extra_ports", &bad.to_string()))?);
+    }
+    Ok(Egress {
+        allowed: gathered.list("allow_egress")?,
+        own_names: gathered.list("egress.own_names")?,
+        extra_ports,
+        nat64_prefixes: gathered.list("egress.nat64_prefixes")?,
+        plain_http: if plain { PlainHttp::Allowed } else { PlainHttp::Refused },
+        proxying: proxying(gathered)?,
+    })
+}
+
+fn proxying(gathered: &Gathered) -> Result<Proxying, Problem> {
+    let trusted = gathered.flag("egress.proxy_trust")?;
+    let Some(text) = gathered.text("egress.proxy")? else {
+        return if trusted {
+            Err(gathered.wrong("egress.proxy_trust", "makes no sense without `egress.proxy`"))
+        } else {
+            Ok(Proxying::Off)
+        };
+    };
+    let wrong = || gathered.wrong("egress.proxy", "must be host:port, such as proxy.local:3128");
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let host = match host.parse() {
+        Ok(address) => Host::Address(address),
+        Err(_) => Host::Name(host.parse().map_err(|_| wrong())?),
+    };
+    let proxy = Proxy { host, port: port.parse().map_err(|_| wrong())? };
+    Ok(if trusted { Proxying::Trust(proxy) } else { Proxying::Tunnel(proxy) })
+}
+
+fn limits(gathered: &Gathered) -> Result<Limits, Problem> {
+    let count = |name| Ok(usize::try_from(gathered.number(name)?).unwrap_or(usize::MAX));
+    Ok(Limits {
+        body_bytes: usize::try_from(gathered.size("limits.body_bytes")?).unwrap_or(usize::MAX),
+        batch_messages: count("limits.batch_messages")?,
+        batch_concurrency: count("limits.batch_concurrency")?,
+        request_timeout: gathered.span("limits.request_timeout")?,
+        header_timeout: gathered.span("limits.header_timeout")?,
+        connections: count("limits.connections")?,
+        in_flight: gathered.number("limits.in_flight")?,
+        lane_rows: gathered.number("limits.lane_rows")?,
+        lane_bytes: gathered.size("limits.lane_bytes")?,
+        payload_memory: gathered.size("limits.payload_memory")?,
+        cached_tokens: count("limits.cached_tokens")?,
+        cached_applications: count("limits.cached_applications")?,
+        token_age: gathered.span("limits.token_age")?.min(Duration::from_secs(5)),
+        shutdown: gathered.span("limits.shutdown")?,
+    })
+}

@@ -1,0 +1,154 @@
+//! What is in flight: each attempt a task that ends with an event, whatever becomes of it.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use domain::dice::Dice;
+use domain::ids::AttemptId;
+use domain::outcome::Outcome;
+use domain::time::Timestamp;
+use engine::{End, Event, Number, Sending};
+use store::queue::{AttemptRecord, Phases, Trigger};
+use tokio::task::AbortHandle;
+
+use super::World;
+use super::inbox::Inbox;
+use crate::clock::Clock;
+use crate::dice::Throws;
+use crate::transport::Transport;
+
+/// The way out. It never fails: however an attempt ends is an outcome.
+pub trait Carrier: Send + Sync {
+    /// Makes an attempt. Dropping the future interrupts it.
+    fn carry<'a>(
+        &'a self,
+        sending: &'a Sending,
+    ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>>;
+}
+
+/// The attempts in flight.
+pub(super) struct Attempts {
+    running: HashMap<Number, AbortHandle>,
+    throws: Throws,
+}
+
+impl Attempts {
+    /// Begins with none.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { running: HashMap::new(), throws: Throws::seeded(seed) }
+    }
+
+    /// Begins one.
+    pub(super) fn begin(&mut self, world: &Arc<World>, sending: Box<Sending>) {
+        let number = sending.attempt;
+        let dice = self.throws.throw();
+        let task = tokio::spawn(make(Arc::clone(world), sending, dice));
+        self.running.insert(number, task.abort_handle());
+    }
+
+    /// Interrupts one, if it has not ended.
+    pub(super) fn abort(&mut self, number: Number) {
+        if let Some(attempt) = self.running.remove(&number) {
+            attempt.abort();
+        }
+    }
+
+    /// Forgets one that has ended.
+    pub(super) fn ended(&mut self, number: Number) {
+        self.running.remove(&number);
+    }
+}
+
+impl Drop for Attempts {
+    fn drop(&mut self) {
+        self.running.values().for_each(AbortHandle::abort);
+    }
+}
+
+async fn make(world: Arc<World>, sending: Box<Sending>, dice: Dice) {
+    let began_at = world.timeline.rows();
+    let inbox = Arc::clone(&world.inbox);
+    let mut promise = Promise {
+        inbox,
+        number: sending.attempt,
+        trigger: sending.trigger,
+        began_at,
+        dice,
+        kept: false,
+    };
+    let mut record = world.carrier.carry(&sending).await;
+    // The transport knows our own clock only; rows are on the store's.
+    record.began_at = began_at;
+    record.ended_at = world.timeline.rows();
+    promise.keep(End::Recorded(Box::new(record)));
+}
+
+/// Sees to it that an attempt ends with an event, also if it is aborted or panics.
+struct Promise {
+    inbox: Arc<Inbox>,
+    number: Number,
+    trigger: Trigger,
+    began_at: Timestamp,
+    dice: Dice,
+    kept: bool,
+}
+
+impl Promise {
+    fn keep(&mut self, end: End) {
+        self.kept = true;
+        self.inbox.post(Event::Ended { attempt: self.number, end, dice: self.dice });
+    }
+
+    fn interrupted(&self) -> AttemptRecord {
+        AttemptRecord {
+            id: AttemptId::from_bytes([0; 20]),
+            began_at: self.began_at,
+            ended_at: self.began_at,
+            trigger: self.trigger,
+            outcome: Outcome::Interrupted,
+            phases: Phases::default(),
+            request_headers: Vec::new(),
+            response_headers: Vec::new(),
+            response_body: bytes::Bytes::new(),
+            error: None,
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        let end = if std::thread::panicking() {
+            End::Panicked
+        } else {
+            End::Recorded(Box::new(self.interrupted()))
+        };
+        self.keep(end);
+    }
+}
+
+/// The transport as a way out.
+pub struct Outward {
+    transport: Arc<Transport>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Outward {
+    /// Takes a transport and the clock that it is to read.
+    #[must_use]
+    pub const fn new(transport: Arc<Transport>, clock: Arc<dyn Clock>) -> Self {
+        Self { transport, clock }
+    }
+}
+
+impl Carrier for Outward {
+    fn carry<'a>(
+        &'a self,
+        sending: &'a Sending,
+    ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>> {
+        Box::pin(self.transport.send(sending, self.clock.as_ref()))
+    }
+}

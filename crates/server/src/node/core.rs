@@ -1,0 +1,198 @@
+//! The task that owns the engine: it hands it what happened, and carries out what it says.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::partition::Partition;
+use engine::{Effect, Engine, Event};
+use store::keys::{Epoch, Lease, Node as Name};
+
+use super::World;
+use super::attempts::Attempts;
+use super::effects::{self, Written};
+use crate::dice;
+
+/// The wait before a core is started again after a panic.
+const AFTER_A_PANIC: Duration = Duration::from_millis(500);
+
+/// Runs engines one after the other until one has stopped: usually the first one.
+pub(super) async fn run(world: Arc<World>, settings: engine::Settings) {
+    let mut settings = settings;
+    let original = settings.node.0.clone();
+    for life in 1_u32.. {
+        let mut core = Core::new(&world, settings.clone());
+        if core.live().await {
+            return;
+        }
+        tracing::error!("the engine panicked; it starts again and reads everything anew");
+        drop(core);
+        give_up(&world, &settings.node).await;
+        settings.node = Name(format!("{original}-{life}"));
+        tokio::time::sleep(AFTER_A_PANIC).await;
+    }
+}
+
+/// Gives back what a core that panicked still owns, so that the next one takes it under a new epoch.
+async fn give_up(world: &World, node: &Name) {
+    world.inbox.own(std::iter::empty());
+    let mut left = Vec::new();
+    world.inbox.take(&mut left);
+    if let Ok(renewal) = world.queue.renew(node.clone()).await {
+        let released = world.queue.release(node.clone(), renewal.owned).await;
+        if let Err(error) = released {
+            // Their lease ends by itself.
+            tracing::warn!(%error, "partitions could not be given back");
+        }
+    }
+}
+
+/// An engine and what belongs to it.
+struct Core {
+    world: Arc<World>,
+    node: Name,
+    engine: Engine,
+    attempts: Attempts,
+    /// What is owned, for whoever writes under a lease besides the engine.
+    leases: BTreeMap<Partition, Epoch>,
+    wake_at: Option<Duration>,
+    effects: Vec<Effect>,
+}
+
+/// Whether a core goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Goes,
+    Stopped,
+    Panicked,
+}
+
+impl Core {
+    fn new(world: &Arc<World>, settings: engine::Settings) -> Self {
+        let mut seed = [0; 8];
+        dice::entropy(&mut seed);
+        Self {
+            world: Arc::clone(world),
+            node: settings.node.clone(),
+            engine: Engine::new(settings),
+            attempts: Attempts::new(u64::from_be_bytes(seed)),
+            leases: BTreeMap::new(),
+            wake_at: None,
+            effects: Vec::new(),
+        }
+    }
+
+    /// Lives until the engine has stopped, or panicked; tells whether it stopped.
+    async fn live(&mut self) -> bool {
+        let mut events = vec![Event::Policies(self.world.rosters.policies()), Event::TimePassed];
+        loop {
+            match self.work(&mut events) {
+                Life::Goes => {}
+                Life::Stopped => return true,
+                Life::Panicked => return false,
+            }
+            let wait =
+                self.wake_at.map(|at| at.saturating_sub(self.world.timeline.moment().elapsed));
+            tokio::select! {
+                biased;
+                () = self.world.inbox.wait() => {}
+                () = tokio::time::sleep(wait.unwrap_or(Duration::MAX)), if wait.is_some() => {
+                    self.wake_at = None;
+                    events.push(Event::TimePassed);
+                }
+            }
+            let timer = events.pop();
+            self.world.inbox.take(&mut events);
+            events.extend(timer);
+        }
+    }
+
+    /// Hands the engine what happened, and carries out what it says.
+    fn work(&mut self, events: &mut Vec<Event>) -> Life {
+        let mut written = Written::default();
+        let mut stopped = false;
+        for event in events.drain(..) {
+            self.note(&event);
+            let now = self.world.timeline.moment();
+            let (engine, effects) = (&mut self.engine, &mut self.effects);
+            let stepped = catch_unwind(AssertUnwindSafe(|| engine.step(now, event, effects)));
+            if stepped.is_err() {
+                return Life::Panicked;
+            }
+            for effect in self.effects.drain(..) {
+                match effect {
+                    Effect::Stopped => stopped = true,
+                    Effect::WakeAt(at) => self.wake_at = Some(at),
+                    Effect::Send(sending) => {
+                        self.world.sums.sending(sending.attempt, sending.delivery.received_at);
+                        self.attempts.begin(&self.world, sending);
+                    }
+                    Effect::Abort(attempt) => self.attempts.abort(attempt),
+                    other @ (Effect::Renew
+                    | Effect::Take { .. }
+                    | Effect::Release(_)
+                    | Effect::Walk(_)
+                    | Effect::ReadRequests(_)
+                    | Effect::Load { .. }
+                    | Effect::ReadRoster(_)
+                    | Effect::Settle { .. }
+                    | Effect::Upkeep { .. }
+                    | Effect::Disable { .. }
+                    | Effect::Announce(_)) => {
+                        effects::carry_out(&self.world, &self.node, other, &mut written);
+                    }
+                }
+            }
+        }
+        written.hand_in(&self.world);
+        if stopped { Life::Stopped } else { Life::Goes }
+    }
+
+    /// Sees what passes by.
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::Ended { attempt, end, .. } => {
+                self.attempts.ended(*attempt);
+                if end.costs_nothing() {
+                    self.world.sums.interrupted(*attempt);
+                }
+            }
+            Event::Settled { attempt, answer } => self.world.sums.settled(*attempt, *answer),
+            Event::Renewed { asked_at, answer: Ok(renewal) } => {
+                self.world.timeline.correct(*asked_at, renewal.now);
+                self.leases = owned(&renewal.owned);
+                self.share_leases();
+            }
+            Event::Taken(Ok(leases)) => {
+                self.leases.extend(owned(leases));
+                self.share_leases();
+            }
+            Event::Renewed { answer: Err(_), .. }
+            | Event::Taken(Err(_))
+            | Event::TimePassed
+            | Event::Policies(_)
+            | Event::Released(_)
+            | Event::Walked(_)
+            | Event::Loaded { .. }
+            | Event::Roster { .. }
+            | Event::HandedOver { .. }
+            | Event::Upkept { .. }
+            | Event::Disabled { .. }
+            | Event::Requests(_)
+            | Event::Asked
+            | Event::Woken(_)
+            | Event::Stop
+            | Event::StopNow => {}
+        }
+    }
+
+    fn share_leases(&self) {
+        self.world.inbox.own(self.leases.keys().copied());
+        self.world.leases.send_replace(self.leases.clone());
+    }
+}
+
+fn owned(leases: &[Lease]) -> BTreeMap<Partition, Epoch> {
+    leases.iter().map(|lease| (lease.partition, lease.epoch)).collect()
+}

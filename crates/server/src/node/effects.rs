@@ -1,0 +1,146 @@
+//! Carrying out what the engine says, each question a task that ends with its answer as an event.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Announcement, Effect, Event, Number, Unanswered};
+use store::keys::{ApplicationKey, Node as Name};
+use store::queue::{Settle, Upkeep};
+
+use super::World;
+
+/// The wait before something that must be done is tried again.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
+
+/// What goes to the committer together.
+#[derive(Default)]
+pub(super) struct Written {
+    settles: Vec<(Number, Settle)>,
+    upkeep: Vec<(Number, Upkeep)>,
+}
+
+impl Written {
+    /// Hands it all in under one lock.
+    pub(super) fn hand_in(self, world: &World) {
+        if !self.settles.is_empty() || !self.upkeep.is_empty() {
+            world.committer.take_in(self.settles, self.upkeep);
+        }
+    }
+}
+
+/// Carries out an effect that does not concern the core itself.
+pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written: &mut Written) {
+    let (world, node) = (Arc::clone(world), node.clone());
+    match effect {
+        Effect::Settle { attempt, settle } => {
+            world.sums.settling(attempt, &settle);
+            written.settles.push((attempt, *settle));
+        }
+        Effect::Upkeep { step, upkeep } => written.upkeep.push((step, upkeep)),
+        Effect::Announce(announcement) => announce(&world, announcement),
+        Effect::Renew => ask(world, async move |world| {
+            let asked_at = world.timeline.moment().elapsed;
+            let answer = world.queue.renew(node).await;
+            Event::Renewed { asked_at, answer: answered("renew", answer) }
+        }),
+        Effect::Take { most } => ask(world, async move |world| {
+            Event::Taken(answered("take", world.queue.take(node, most).await))
+        }),
+        Effect::Release(leases) => ask(world, async move |world| {
+            Event::Released(answered("release", world.queue.release(node, leases).await))
+        }),
+        Effect::Walk(partitions) => ask(world, async move |world| {
+            Event::Walked(answered("walk", world.queue.waiting(partitions).await))
+        }),
+        Effect::ReadRequests(partitions) => ask(world, async move |world| {
+            Event::Requests(answered("requests", world.queue.requests(partitions).await))
+        }),
+        Effect::Load { load, what } => ask(world, async move |world| Event::Loaded {
+            load,
+            answer: answered("load", world.queue.load(what).await),
+        }),
+        Effect::ReadRoster(application) => {
+            ask(world, async move |world| roster(&world, application).await)
+        }
+        Effect::Disable { application, endpoint, reason } => ask(world, async move |world| {
+            loop {
+                let at = world.timeline.rows();
+                match world.catalog.disable_endpoint(application, endpoint, reason, at).await {
+                    Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN_AFTER).await,
+                    Ok(_) | Err(_) => break,
+                }
+            }
+            world.inbox.post(roster(&world, application).await);
+            Event::Disabled { endpoint }
+        }),
+        // The core does these itself.
+        Effect::Send(_) | Effect::Abort(_) | Effect::WakeAt(_) | Effect::Stopped => {}
+    }
+}
+
+/// Reads a roster anew, and tells the engine.
+pub(super) async fn roster(world: &World, application: ApplicationKey) -> Event {
+    let answer = match world.rosters.read_now(application).await {
+        Ok(roster) => Ok(Some(roster)),
+        Err(store::Error::Missing(_)) => Ok(None),
+        Err(error) => {
+            tracing::warn!(%error, "an application's endpoints could not be read");
+            Err(Unanswered)
+        }
+    };
+    Event::Roster { application, answer }
+}
+
+fn ask<Asking>(world: Arc<World>, asking: impl FnOnce(Arc<World>) -> Asking)
+where
+    Asking: Future<Output = Event> + Send + 'static,
+{
+    let inbox = Arc::clone(&world.inbox);
+    let asking = asking(world);
+    tokio::spawn(async move { inbox.post(asking.await) });
+}
+
+fn answered<T>(verb: &'static str, answer: Result<T, store::Error>) -> Result<T, Unanswered> {
+    answer.map_err(|error| {
+        tracing::warn!(%error, verb, "the store did not answer");
+        Unanswered
+    })
+}
+
+fn announce(world: &World, announcement: Announcement) {
+    match &announcement {
+        Announcement::Disabled { endpoint, reason, .. } => {
+            tracing::warn!(
+                endpoint.row = endpoint.0,
+                reason = reason.word(),
+                "an endpoint is disabled"
+            );
+        }
+        Announcement::Tripped { endpoint, .. } => {
+            tracing::warn!(endpoint.row = endpoint.0, "a breaker tripped");
+        }
+        Announcement::Panicked { delivery, times } => {
+            let (endpoint, message) = (delivery.endpoint.0, delivery.message.0);
+            tracing::error!(endpoint, message, times, "a delivery made the sender panic");
+        }
+        Announcement::Took(partitions) => {
+            tracing::info!(partitions = partitions.len(), "partitions taken");
+        }
+        Announcement::Lost(partitions) => {
+            tracing::info!(partitions = partitions.len(), "partitions lost or given back");
+        }
+        Announcement::Warned { endpoint, level, .. } => {
+            tracing::info!(
+                endpoint.row = endpoint.0,
+                percent = level.percent(),
+                "an endpoint fails"
+            );
+        }
+        Announcement::Closed { endpoint, .. } => {
+            tracing::info!(endpoint.row = endpoint.0, "a breaker closed");
+        }
+        Announcement::Noticed { .. } | Announcement::Buried { .. } => {}
+    }
+    // Nobody may be listening.
+    let _heard = world.announcements.send(announcement);
+}

@@ -1,0 +1,101 @@
+//! What a node does from time to time: pruning, sums, policies of event types, other nodes' calls.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::partition::Partition;
+use engine::Event;
+use engine::roster::read_policy;
+use store::page::{From, Page};
+use store::queue::{Done, Upkeep};
+
+use super::World;
+
+/// The most rows that one step of pruning removes.
+const PRUNED_AT_ONCE: u32 = 200;
+/// The wait between two steps while there is something to prune.
+const WHILE_PRUNING: Duration = Duration::from_millis(50);
+/// The wait while there is nothing to prune.
+const BETWEEN_PRUNING: Duration = Duration::from_secs(30);
+/// How often sums are written.
+const SUMS_EVERY: Duration = Duration::from_secs(10);
+/// How often policies of event types are read.
+const POLICIES_EVERY: Duration = Duration::from_secs(5);
+/// The wait before listening again after the store failed.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// The most event types on a page.
+const PAGE: u32 = 250;
+
+/// Removes what has outlived its time, in small steps. The owner of the first partition does it,
+/// so that a fleet does not prune the same rows together.
+pub(super) async fn prune(world: Arc<World>) {
+    loop {
+        let wait = match prune_once(&world).await {
+            Some(Done::Changed(rows)) if rows > 0 => WHILE_PRUNING,
+            Some(Done::Changed(_) | Done::Fenced | Done::Refused(_)) | None => BETWEEN_PRUNING,
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+async fn prune_once(world: &World) -> Option<Done> {
+    if !world.inbox.owns(Partition::from_number(0)?) {
+        return None;
+    }
+    let step = Upkeep::Prune { now: world.timeline.rows(), most: PRUNED_AT_ONCE };
+    world.committer.upkeep(step).await.ok()
+}
+
+/// Writes the sums that have gathered.
+pub(super) async fn roll_up(world: Arc<World>) {
+    loop {
+        tokio::time::sleep(SUMS_EVERY).await;
+        world.sums.flush(&world).await;
+    }
+}
+
+/// Passes other nodes' calls on to the engine.
+pub(super) async fn wakes(world: Arc<World>) {
+    loop {
+        match world.queue.woken().await {
+            Ok(partitions) => world.inbox.post(Event::Woken(partitions)),
+            Err(_) => tokio::time::sleep(AGAIN_AFTER).await,
+        }
+    }
+}
+
+/// Keeps the policies of event types fresh.
+pub(super) async fn policies(world: Arc<World>) {
+    loop {
+        match event_types(&world).await {
+            Ok(found) => {
+                if world.rosters.set_event_types(found) {
+                    world.inbox.post(Event::Policies(world.rosters.policies()));
+                }
+            }
+            Err(error) => tracing::warn!(%error, "event types could not be read"),
+        }
+        let _called = tokio::time::timeout(POLICIES_EVERY, world.event_types.notified()).await;
+    }
+}
+
+async fn event_types(
+    world: &World,
+) -> Result<BTreeMap<String, Arc<domain::policy::Policy>>, store::Error> {
+    let mut found = BTreeMap::new();
+    let mut from = From::Start;
+    loop {
+        let listed = world.catalog.event_types(Page { from, limit: PAGE }).await?;
+        for entry in listed.entries {
+            let read = entry.settings.policy.as_ref().map(read_policy);
+            if let Some(Ok(read)) = read {
+                found.insert(entry.name, read.policy);
+            }
+        }
+        match listed.reached {
+            Some(reached) if !listed.done => from = From::After(reached),
+            Some(_) | None => return Ok(found),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Taking messages in: fan out, commit, answer when durable.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use domain::names::{Channel, EventTypeName};
+use domain::partition::Partition;
+use domain::policy::Policy;
+use domain::time::Timestamp;
+use engine::Event;
+use engine::roster::Facts;
+use store::keys::{ApplicationKey, EndpointKey};
+use store::queue::{Accept, Accepted, NewMessage, Once, Request, Upkeep};
+
+use super::{Intake, effects};
+use crate::committer::Rejected;
+use crate::dice;
+
+/// How often a message is fanned out again because its application changed meanwhile.
+const MOST_FAN_OUTS: u32 = 16;
+
+/// A message to be taken in.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// Whose it is.
+    pub application: ApplicationKey,
+    /// The message as it will be kept.
+    pub message: NewMessage,
+    /// Its event type, as filters read it.
+    pub event_type: EventTypeName,
+    /// Its channels, as filters read them.
+    pub channels: BTreeSet<Channel>,
+    /// The policy that was set on it.
+    pub policy: Option<Arc<Policy>>,
+    /// When it is to be delivered, if not at once.
+    pub deliver_at: Option<Timestamp>,
+    /// The hash of its idempotency key.
+    pub idempotency: Option<[u8; 32]>,
+    /// The only endpoint that gets it, whatever its filter says; all that fit if none is named.
+    pub only: Option<EndpointKey>,
+}
+
+/// Why a message was not taken in.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTaken {
+    /// It was not written.
+    #[error(transparent)]
+    Rejected(#[from] Rejected),
+    /// The endpoints could not be read.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The application is gone.
+    #[error("the application is gone")]
+    ApplicationMissing,
+    /// A FIFO endpoint would get it, and sends in order of acceptance alone.
+    #[error("an endpoint that keeps the order cannot take a message with a delivery time")]
+    FifoDeliverAt,
+    /// The database refused it; the text is for the operator.
+    #[error("the store refused the message: {0}")]
+    Refused(String),
+    /// The application changes faster than messages can be fanned out.
+    #[error("the application's endpoints change too fast")]
+    Unsettled,
+}
+
+impl Intake {
+    /// Takes a message in: returns when it is on disk, or was before.
+    ///
+    /// # Errors
+    /// If it was not written; nothing of it is, then.
+    pub async fn take_in(&self, draft: Draft) -> Result<Accepted, NotTaken> {
+        let rosters = &self.world.rosters;
+        let mut roster = rosters.current(draft.application).await.map_err(missing)?;
+        for _ in 0..MOST_FAN_OUTS {
+            let policies = rosters.policies();
+            let facts = Facts {
+                event_type: &draft.event_type,
+                channels: &draft.channels,
+                policy: draft.policy.as_ref(),
+                received_at: draft.message.received_at,
+                deliver_at: draft.deliver_at,
+            };
+            let deliveries = match draft.only {
+                None => roster.fan_out(&facts, &policies),
+                Some(only) => roster.fan_out_to(only, &facts, &policies).into_iter().collect(),
+            };
+            let fifo = |it: &store::queue::NewDelivery| it.order == store::queue::Order::Fifo;
+            if draft.deliver_at.is_some() && deliveries.iter().any(fifo) {
+                return Err(NotTaken::FifoDeliverAt);
+            }
+            let accept = Accept {
+                application: draft.application,
+                revision: roster.revision,
+                message: draft.message.clone(),
+                idempotency: draft.idempotency,
+                deliveries,
+            };
+            match self.world.committer.accept(accept).await? {
+                Accepted::Stale(revision) => {
+                    let read = rosters.at_least(draft.application, revision).await;
+                    roster = read.map_err(missing)?;
+                }
+                Accepted::ApplicationMissing => {
+                    rosters.forget(draft.application);
+                    return Err(NotTaken::ApplicationMissing);
+                }
+                Accepted::Refused(text) => return Err(NotTaken::Refused(text)),
+                accepted @ (Accepted::New { .. }
+                | Accepted::Repeated(_)
+                | Accepted::EventIdTaken(_)) => return Ok(accepted),
+            }
+        }
+        Err(NotTaken::Unsettled)
+    }
+
+    /// Hears that an application's endpoints changed here.
+    pub fn changed(&self, application: ApplicationKey) {
+        self.world.rosters.forget(application);
+        let world = Arc::clone(&self.world);
+        tokio::spawn(async move {
+            let event = effects::roster(&world, application).await;
+            world.inbox.post(event);
+        });
+    }
+
+    /// Leaves a request for whoever owns an endpoint's partition.
+    ///
+    /// # Errors
+    /// If it was not written.
+    pub async fn ask(&self, request: Request) -> Result<(), Rejected> {
+        let mut id = [0; 16];
+        dice::entropy(&mut id);
+        let partition = request.partition;
+        let once = Once { at: request.at, id };
+        self.world.committer.upkeep(Upkeep::Ask { once, request }).await?;
+        self.asked(partition);
+        Ok(())
+    }
+
+    /// Hears that a request waits for whoever owns a partition.
+    pub fn asked(&self, partition: Partition) {
+        if self.world.inbox.owns(partition) {
+            self.world.inbox.post(Event::Asked);
+        }
+    }
+
+    /// Hears that policies of event types changed here.
+    pub fn event_types_changed(&self) {
+        self.world.event_types.notify_one();
+    }
+
+    /// Hears that a replay task was started here.
+    pub fn replay_started(&self) {
+        self.world.replays.notify_one();
+    }
+
+    /// Returns the time of the rows, for `received_at` and all that the catalog writes.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.world.timeline.rows()
+    }
+}
+
+fn missing(error: store::Error) -> NotTaken {
+    match error {
+        store::Error::Missing(_) => NotTaken::ApplicationMissing,
+        error @ (store::Error::Unavailable { .. }
+        | store::Error::Taken { .. }
+        | store::Error::Refused(_)
+        | store::Error::CannotOpen(_)
+        | store::Error::Damaged { .. }) => NotTaken::Store(error),
+    }
+}

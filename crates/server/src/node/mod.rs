@@ -1,0 +1,211 @@
+//! The shell around the engine: it tells the machine what happened and does what it says.
+//!
+//! Nothing is decided here. What the engine wants done is carried out, and each answer becomes an
+//! event; what goes wrong on the way becomes one, too. A node can be dropped at any point: whatever
+//! matters is in the store.
+//!
+//! # Layout
+//! - `core`: the task that owns the engine; `inbox`: what waits for it
+//! - `effects`: carrying out what it says; `attempts`: what is in flight
+//! - `intake`: taking messages in; `rosters`: the endpoints they fan out to
+//! - `replays`, `housekeeping`, `sums`: replay tasks, pruning, per-minute sums
+//! - `timeline`: the time of the rows
+
+mod attempts;
+mod core;
+mod effects;
+mod housekeeping;
+mod inbox;
+mod intake;
+mod replays;
+mod rosters;
+mod sums;
+mod timeline;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::partition::Partition;
+use engine::lanes::Limits;
+use engine::roster::Read;
+use engine::{Announcement, Event, Policies};
+use store::keys::{Epoch, Node as Name};
+use store::{Catalog, Ledger, Queue};
+use tokio::sync::{Notify, broadcast, watch};
+use tokio::task::JoinHandle;
+
+pub use self::attempts::{Carrier, Outward};
+use self::inbox::Inbox;
+pub use self::intake::{Draft, NotTaken};
+use self::rosters::Rosters;
+use self::sums::Sums;
+use self::timeline::Timeline;
+use crate::clock::Clock;
+use crate::committer::{self, Committer, Counts, Listener, Transactions};
+use crate::dice;
+
+/// How many announcements a slow listener may lag behind before it misses some.
+const ANNOUNCEMENTS: usize = 1_024;
+
+/// What a node is made of.
+pub struct Parts {
+    /// The hot path of the store.
+    pub queue: Arc<dyn Queue>,
+    /// What people set up.
+    pub catalog: Arc<dyn Catalog>,
+    /// What people look at.
+    pub ledger: Arc<dyn Ledger>,
+    /// The way out.
+    pub carrier: Arc<dyn Carrier>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// How a node is started.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The engine's limits.
+    pub engine: engine::Settings,
+    /// The limits of lanes and batches.
+    pub lanes: Limits,
+    /// How the store writes the lanes.
+    pub transactions: Transactions,
+    /// The server's policy and endpoint defaults.
+    pub policy: Read,
+    /// Whether this node sends, or only takes messages in.
+    pub sends: bool,
+    /// The most deliveries that wait to be handed over from accepting to sending.
+    pub handed_over: usize,
+    /// How long attempts in flight may take to end when the node stops.
+    pub grace: Duration,
+}
+
+/// A running node.
+pub struct Node {
+    world: Arc<World>,
+    committer: JoinHandle<Counts>,
+    tasks: Vec<JoinHandle<()>>,
+    core: Option<JoinHandle<()>>,
+    grace: Duration,
+}
+
+/// What all parts of a node share.
+pub(crate) struct World {
+    pub(crate) queue: Arc<dyn Queue>,
+    pub(crate) catalog: Arc<dyn Catalog>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) carrier: Arc<dyn Carrier>,
+    pub(crate) committer: Committer,
+    pub(crate) timeline: Arc<Timeline>,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) rosters: Rosters,
+    pub(crate) sums: Sums,
+    /// What is owned, under which epochs.
+    pub(crate) leases: watch::Sender<BTreeMap<Partition, Epoch>>,
+    /// Called when a replay task was started here.
+    pub(crate) replays: Notify,
+    /// Called when policies of event types changed here.
+    pub(crate) event_types: Notify,
+    pub(crate) announcements: broadcast::Sender<Announcement>,
+}
+
+impl Node {
+    /// Starts a node.
+    #[must_use]
+    pub fn start(parts: Parts, settings: Settings) -> Self {
+        let Settings { engine, lanes, transactions, policy, sends, handed_over, grace } = settings;
+        let timeline = Arc::new(Timeline::start(parts.clock));
+        let inbox = Arc::new(Inbox::new(if sends { handed_over } else { 0 }));
+        let listener = Arc::new(inbox::Ears::new(Arc::clone(&inbox), Arc::clone(&timeline)));
+        let (committer, committing) = Committer::start(committer::Settings {
+            queue: Arc::clone(&parts.queue),
+            clock: timeline.clock(),
+            limits: lanes,
+            transactions,
+            listener: listener as Arc<dyn Listener>,
+        });
+        let policies = Policies { server: policy, event_types: Default::default() };
+        let world = Arc::new(World {
+            rosters: Rosters::new(
+                Arc::clone(&parts.catalog),
+                policies,
+                Arc::clone(&timeline),
+                Arc::clone(&inbox),
+            ),
+            queue: parts.queue,
+            catalog: parts.catalog,
+            ledger: parts.ledger,
+            carrier: parts.carrier,
+            committer,
+            timeline,
+            inbox,
+            sums: Sums::default(),
+            leases: watch::Sender::new(BTreeMap::new()),
+            replays: Notify::new(),
+            event_types: Notify::new(),
+            announcements: broadcast::Sender::new(ANNOUNCEMENTS),
+        });
+        let mut tasks = vec![tokio::spawn(housekeeping::policies(Arc::clone(&world)))];
+        let core = sends.then(|| {
+            tasks.push(tokio::spawn(housekeeping::wakes(Arc::clone(&world))));
+            tasks.push(tokio::spawn(housekeeping::prune(Arc::clone(&world))));
+            tasks.push(tokio::spawn(housekeeping::roll_up(Arc::clone(&world))));
+            tasks.push(tokio::spawn(replays::run(Arc::clone(&world))));
+            tokio::spawn(core::run(Arc::clone(&world), engine))
+        });
+        Self { world, committer: committing, tasks, core, grace }
+    }
+
+    /// Hears what the engine announces from now on.
+    #[must_use]
+    pub fn announcements(&self) -> broadcast::Receiver<Announcement> {
+        self.world.announcements.subscribe()
+    }
+
+    /// Returns a clock that tells the time of the rows.
+    #[must_use]
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.world.timeline) as _
+    }
+
+    /// Returns a handle for whoever takes messages in.
+    #[must_use]
+    pub fn intake(&self) -> Intake {
+        Intake { world: Arc::clone(&self.world) }
+    }
+
+    /// Stops: attempts in flight end within the grace time or are interrupted, everything is
+    /// settled, and the partitions are given back.
+    pub async fn stop(self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        if let Some(mut core) = self.core {
+            self.world.inbox.post(Event::Stop);
+            if tokio::time::timeout(self.grace, &mut core).await.is_err() {
+                self.world.inbox.post(Event::StopNow);
+                // A store that is gone must not keep the process: what is not settled is sent
+                // again by whoever takes over.
+                if tokio::time::timeout(self.grace, &mut core).await.is_err() {
+                    core.abort();
+                }
+            }
+        }
+        self.world.sums.flush(&self.world).await;
+        self.world.committer.close();
+        let _ended = tokio::time::timeout(self.grace, self.committer).await;
+    }
+}
+
+/// Takes messages in, and hears what changed. Clones share a node.
+#[derive(Clone)]
+pub struct Intake {
+    world: Arc<World>,
+}
+
+/// Makes a name that no other node has or had.
+#[must_use]
+pub fn unique_name(host: &str) -> Name {
+    let mut random = [0; 8];
+    dice::entropy(&mut random);
+    Name(format!("{host}-{:016x}", u64::from_be_bytes(random)))
+}

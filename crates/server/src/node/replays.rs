@@ -1,0 +1,217 @@
+//! Replay tasks: the owner of a task's partition walks it, chunk by chunk.
+//!
+//! A task is durable, and so is how far it has got: each chunk moves its cursor in the transaction
+//! that makes the deliveries pending. Whoever takes over goes on where the last one stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::delivery::Pending;
+use domain::ids::EndpointId;
+use domain::partition::Partition;
+use domain::time::Timestamp;
+use engine::{Event, Roster};
+use store::catalog::Name;
+use store::keys::{DeliveryKey, EndpointKey, Lease, MessageKey};
+use store::ledger::{DeliveryEntry, DeliveryFilter, Task, TaskState};
+use store::page::{From, Page};
+use store::queue::{Done, Order, Replay, Upkeep};
+
+use super::World;
+use crate::replay::{Wish, read_selection};
+
+/// The most deliveries that one chunk looks at.
+const CHUNK: u32 = 500;
+/// How often tasks are looked for if nobody calls.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// The most tasks on a page.
+const PAGE: u32 = 100;
+
+type Chosen = Vec<(DeliveryKey, Partition, Order, Pending)>;
+
+/// Runs all tasks that this node is responsible for.
+pub(super) async fn run(world: Arc<World>) {
+    loop {
+        if let Err(error) = look(&world).await {
+            tracing::warn!(%error, "replays are held up");
+        }
+        let _called = tokio::time::timeout(LOOK_EVERY, world.replays.notified()).await;
+    }
+}
+
+async fn look(world: &World) -> Result<(), store::Error> {
+    let mut from = From::Start;
+    loop {
+        let listed = world.ledger.tasks(None, Page { from, limit: PAGE }).await?;
+        for task in listed.entries {
+            while let Some(lease) = lease_for(world, &task)
+                && step(world, &task.id, lease).await?
+            {}
+        }
+        match listed.reached {
+            Some(reached) if !listed.done => from = From::After(reached),
+            Some(_) | None => return Ok(()),
+        }
+    }
+}
+
+/// Returns the right to run a task that has more to do.
+fn lease_for(world: &World, task: &Task) -> Option<Lease> {
+    match task.state {
+        TaskState::Finished => None,
+        TaskState::Running => {
+            let partition = Partition::of(&EndpointId::from_bytes(*task.id.as_bytes()));
+            let epoch = world.leases.borrow().get(&partition).copied()?;
+            Some(Lease { partition, epoch })
+        }
+    }
+}
+
+/// Does one chunk; tells whether there is more.
+async fn step(world: &World, id: &domain::ids::TaskId, lease: Lease) -> Result<bool, store::Error> {
+    let task = world.ledger.task(*id).await?;
+    if task.state == TaskState::Finished {
+        return Ok(false);
+    }
+    let walked = walk(world, &task).await?;
+    let partitions: Vec<Partition> = walked.chosen.iter().map(|it| it.1).collect();
+    let chunk = Replay {
+        lease,
+        task: task.id,
+        cursor: task.cursor,
+        next_cursor: walked.reached,
+        deliveries: walked.chosen,
+        at: world.timeline.rows(),
+    };
+    let done = world.committer.upkeep(Upkeep::Replay(chunk)).await;
+    match done {
+        Ok(Done::Changed(_)) => {
+            // What is pending again is found by looking; the sooner the better.
+            world.inbox.post(Event::Woken(partitions));
+            Ok(walked.reached.is_some())
+        }
+        Ok(Done::Fenced) => Ok(false),
+        Ok(Done::Refused(text)) => Err(store::Error::Refused(text)),
+        Err(error) => Err(store::Error::Unavailable { text: error.to_string(), source: None }),
+    }
+}
+
+/// What a chunk found.
+struct Walked {
+    chosen: Chosen,
+    /// How far it got; none at the end.
+    reached: Option<MessageKey>,
+}
+
+async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
+    let wish = read_selection(&task.selection).ok_or_else(|| {
+        let what = format!("the selection of task {}", task.id);
+        store::Error::Damaged { what, text: "it was written by another version".to_owned() }
+    })?;
+    let roster = match world.rosters.current(task.application).await {
+        Ok(roster) => roster,
+        Err(store::Error::Missing(_)) => return Ok(Walked { chosen: Vec::new(), reached: None }),
+        Err(error) => return Err(error),
+    };
+    let (entries, reached) = match task.endpoint {
+        _ if !wish.selection.ids.is_empty() => (named(world, task, &wish).await?, None),
+        Some(endpoint) => of_endpoint(world, task, endpoint).await?,
+        None => dead_letters(world, task).await?,
+    };
+    let over = entries.last().is_some_and(|last| wish.ends_before(last.received_at));
+    let now = world.timeline.rows();
+    let mut chosen = Vec::new();
+    for entry in &entries {
+        let Some(again) = pending_again(world, &roster, &wish, (entry, now)) else { continue };
+        if on_channel(world, &wish, entry).await? {
+            chosen.push(again);
+        }
+    }
+    Ok(Walked { chosen, reached: reached.filter(|_| !over) })
+}
+
+/// Finds the deliveries that a task names one by one.
+async fn named(
+    world: &World,
+    task: &Task,
+    wish: &Wish,
+) -> Result<Vec<DeliveryEntry>, store::Error> {
+    let mut entries = Vec::new();
+    for id in &wish.selection.ids {
+        match world.ledger.delivery(task.application, *id).await {
+            Ok(entry) => entries.push(entry),
+            Err(store::Error::Missing(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(entries)
+}
+
+/// Tells whether a delivery's message is on the channel that a task names, if it names one.
+async fn on_channel(
+    world: &World,
+    wish: &Wish,
+    entry: &DeliveryEntry,
+) -> Result<bool, store::Error> {
+    let Some(channel) = &wish.channel else { return Ok(true) };
+    let found = world.ledger.message(entry.key.application, Name::Id(entry.message)).await?;
+    Ok(found.channels.contains(channel))
+}
+
+/// Walks one endpoint's deliveries downwards.
+async fn of_endpoint(
+    world: &World,
+    task: &Task,
+    endpoint: EndpointKey,
+) -> Result<(Vec<DeliveryEntry>, Option<MessageKey>), store::Error> {
+    let from = From::After(task.cursor.unwrap_or(MessageKey(task.upper.0.saturating_add(1))));
+    let page = Page { from, limit: CHUNK };
+    let filter = DeliveryFilter::default();
+    let listed = world.ledger.deliveries(task.application, endpoint, filter, page).await?;
+    let reached = listed.reached.filter(|_| !listed.done);
+    Ok((listed.entries, reached))
+}
+
+/// Walks an application's dead letters downwards. The cursor is a message, so a chunk ends with
+/// all dead letters of its last one: what is left out comes first in the next.
+async fn dead_letters(
+    world: &World,
+    task: &Task,
+) -> Result<(Vec<DeliveryEntry>, Option<MessageKey>), store::Error> {
+    let upper = task.cursor.unwrap_or(MessageKey(task.upper.0.saturating_add(1)));
+    let mut from = From::After((upper, EndpointKey(i64::MAX)));
+    let mut entries: Vec<DeliveryEntry> = Vec::new();
+    loop {
+        let page = Page { from, limit: CHUNK };
+        let filter = DeliveryFilter::default();
+        let listed = world.ledger.dead_letters(task.application, filter, page).await?;
+        entries.extend(listed.entries.into_iter().filter(|entry| entry.key.message < upper));
+        let Some(reached) = listed.reached.filter(|_| !listed.done) else {
+            return Ok((entries, None));
+        };
+        let last = reached.0;
+        let first = entries.first().map(|entry| entry.key.message);
+        if first.is_some_and(|first| first != last) {
+            entries.retain(|entry| entry.key.message != last);
+            return Ok((entries, Some(MessageKey(last.0.saturating_add(1)))));
+        }
+        from = From::After(reached);
+    }
+}
+
+fn pending_again(
+    world: &World,
+    roster: &Roster,
+    wish: &Wish,
+    (entry, now): (&DeliveryEntry, Timestamp),
+) -> Option<(DeliveryKey, Partition, Order, Pending)> {
+    let member = roster.member(entry.key.endpoint)?;
+    let endpoint = &member.view.endpoint;
+    if !wish.means(entry, endpoint.id) {
+        return None;
+    }
+    let policies = world.rosters.policies();
+    let policy = roster.applicable(member, &entry.event_type, None, &policies);
+    let pending = Pending::fresh(&policy.limits, now);
+    Some((entry.key, endpoint.partition, endpoint.order, pending))
+}

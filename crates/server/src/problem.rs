@@ -1,0 +1,172 @@
+//! Errors as they go over the wire: `{code, detail}`, and for faults of a request the form that the
+//! SDKs know from 422 answers.
+//!
+//! Every answer that is not a success is JSON and comes from here. Whatever only the operator may
+//! know is logged with the request's id, and the id is all that the caller sees of it.
+
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+use serde_json::{Value, json};
+
+use crate::app::{Error, Fault, FaultKind, RefusalKind};
+
+/// How long whoever is too fast, or finds us unavailable, is asked to wait.
+const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
+
+/// An answer that is not a success.
+#[derive(Debug)]
+pub(crate) enum Problem {
+    /// What `app` says.
+    App(Error),
+    /// No operation has this path.
+    NoSuchPath,
+    /// The path exists, the method does not.
+    NoSuchMethod,
+    /// The query cannot be read.
+    BadQuery(String),
+    /// The request took too long.
+    TimedOut,
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self::App(error)
+    }
+}
+
+impl Problem {
+    /// Returns the stable word for what happened. Each has its section in docs/errors.md.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NoSuchPath => "not_found",
+            Self::NoSuchMethod => "method_not_allowed",
+            Self::BadQuery(_) => "generic_error",
+            Self::TimedOut => "timeout",
+            Self::App(error) => match error {
+                Error::Unauthenticated => "authentication_failed",
+                // With a blank, as the SDKs' servers have always written it.
+                Error::Forbidden(_) => "insufficient access",
+                Error::Missing(_) => "not_found",
+                Error::Conflict(_) => "conflict",
+                Error::EventTypeExists(_) => "event_type_exists",
+                Error::Invalid(_) => "validation_error",
+                Error::TooLarge(_) => "payload_too_large",
+                Error::TooFast => "too_many_requests",
+                Error::NotOffered(_) => "not_implemented",
+                Error::Unavailable(_) => "unavailable",
+                Error::Internal(_) => "internal_error",
+                Error::Refused { refusal, .. } => match refusal {
+                    RefusalKind::Generic => "generic_error",
+                    RefusalKind::UrlNotAllowed => "destination_not_allowed",
+                    RefusalKind::LimitReached => "limit_reached",
+                    RefusalKind::InvalidRange => "invalid_range",
+                    RefusalKind::MissingPayload => "missing_payload",
+                    RefusalKind::InvalidScheme => "invalid_scheme",
+                },
+            },
+        }
+    }
+
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::NoSuchPath => StatusCode::NOT_FOUND,
+            Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
+            Self::BadQuery(_) => StatusCode::BAD_REQUEST,
+            Self::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+            Self::App(error) => match error {
+                Error::Unauthenticated => StatusCode::UNAUTHORIZED,
+                Error::Forbidden(_) => StatusCode::FORBIDDEN,
+                Error::Missing(_) => StatusCode::NOT_FOUND,
+                Error::Conflict(_) | Error::EventTypeExists(_) => StatusCode::CONFLICT,
+                Error::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+                Error::Refused { .. } => StatusCode::BAD_REQUEST,
+                Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+                Error::TooFast => StatusCode::TOO_MANY_REQUESTS,
+                Error::NotOffered(_) => StatusCode::NOT_IMPLEMENTED,
+                Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+                Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            },
+        }
+    }
+
+    /// Says what happened and what to do next, for whoever called.
+    fn detail(&self) -> Value {
+        match self {
+            Self::NoSuchPath => json!("there is no such path; /docs lists all operations"),
+            Self::NoSuchMethod => json!("this path does not take this method"),
+            Self::BadQuery(text) => json!(text),
+            Self::TimedOut => json!("the request took too long; try again"),
+            Self::App(error) => match error {
+                Error::Invalid(faults) => faults.iter().map(fault).collect(),
+                Error::Unavailable(_) => {
+                    json!("the server cannot do this right now; try again soon")
+                }
+                Error::Internal(_) => {
+                    json!("something is wrong with the server; its log has the request's id")
+                }
+                Error::Unauthenticated
+                | Error::Forbidden(_)
+                | Error::Missing(_)
+                | Error::Conflict(_)
+                | Error::EventTypeExists(_)
+                | Error::Refused { .. }
+                | Error::TooLarge(_)
+                | Error::TooFast
+                | Error::NotOffered(_) => json!(error.to_string()),
+            },
+        }
+    }
+
+    /// Returns status, code and detail, for one message among many.
+    pub(crate) fn told(&self) -> (u16, &'static str, Value) {
+        (self.status().as_u16(), self.code(), self.detail())
+    }
+
+    /// Returns what only the operator may read.
+    fn secret(&self) -> Option<&str> {
+        match self {
+            Self::App(Error::Unavailable(text) | Error::Internal(text)) => Some(text),
+            Self::App(_)
+            | Self::NoSuchPath
+            | Self::NoSuchMethod
+            | Self::BadQuery(_)
+            | Self::TimedOut => None,
+        }
+    }
+}
+
+fn fault(fault: &Fault) -> Value {
+    let kind = match fault.kind {
+        FaultKind::Value => "value_error",
+        // Not a code: the dot belongs to the SDKs' words.
+        FaultKind::Json => "value_error.jsondecode",
+        FaultKind::ApplicationUidMismatch => "application_uid_mismatch",
+        FaultKind::ApplicationUidMissing => "application_uid_missing",
+    };
+    json!({ "loc": fault.place, "msg": fault.text, "type": kind })
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        if let Some(text) = self.secret() {
+            tracing::error!(http.status = status.as_u16(), "a request failed: {text}");
+        }
+        // The request's id is added where it is known, by whoever gave it.
+        let body = json!({ "code": self.code(), "detail": self.detail() });
+        let mut response = (status, body.to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(RETRY_AFTER, RETRY_SECONDS);
+            }
+            _ => {}
+        }
+        response
+    }
+}

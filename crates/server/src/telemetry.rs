@@ -1,0 +1,25 @@
+//! Logs: one line for each event, to standard error, for people or for machines.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Log, LogFormat};
+
+/// Begins to log. A second call in the same process changes nothing.
+///
+/// # Errors
+/// If the filter cannot be read.
+pub(crate) fn begin(log: &Log) -> Result<(), String> {
+    let filter = EnvFilter::try_new(&log.filter)
+        .map_err(|error| format!("log.filter: `{}` cannot be read: {error}", log.filter))?;
+    let colours = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    let builder = builder.with_writer(std::io::stderr);
+    // Whoever logs already, such as a test, goes on doing so.
+    let _ = match log.format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+    Ok(())
+}

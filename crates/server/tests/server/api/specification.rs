@@ -1,0 +1,119 @@
+//! The OpenAPI document: what is committed is what is served, and every operation in it keeps
+//! strangers out.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::Running;
+
+const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+
+/// An operation of the document.
+struct Operation {
+    method: Method,
+    path: String,
+    id: String,
+    admin: bool,
+    open: bool,
+}
+
+async fn document(server: &Running) -> Value {
+    server.get("/openapi.json").await.expect(200)
+}
+
+fn operations(document: &Value) -> Vec<Operation> {
+    let mut found = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let security = operation["security"].as_array().cloned().unwrap_or_default();
+            found.push(Operation {
+                method: method.to_uppercase().parse().unwrap(),
+                path: path.strip_prefix("/api/v1").unwrap().to_owned(),
+                id: operation["operationId"].as_str().unwrap().to_owned(),
+                admin: security.iter().any(|it| it.get("admin token").is_some()),
+                open: security.is_empty(),
+            });
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn the_committed_document_is_the_one_that_is_served() {
+    let server = Running::start().await;
+    let served = format!("{:#}\n", document(&server).await);
+    let committed = std::fs::read_to_string(COMMITTED).unwrap_or_default();
+    if committed != served {
+        let fresh = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("openapi.json");
+        std::fs::write(&fresh, served).unwrap();
+        panic!("docs/openapi.json is not what is served; take it from {}", fresh.display());
+    }
+}
+
+#[tokio::test]
+async fn the_document_has_the_operations_of_the_sdks() {
+    let server = Running::start().await;
+    let document = document(&server).await;
+    assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
+    let operations = operations(&document);
+    let ids: Vec<&str> = operations.iter().map(|it| it.id.as_str()).collect();
+    for id in ["v1.application.create", "v1.endpoint.rotate-secret", "v1.message.create"] {
+        assert!(ids.contains(&id), "{id}");
+    }
+    let mut unique = ids.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), ids.len());
+    for reference in references(&document) {
+        let name = reference.strip_prefix("#/components/schemas/").unwrap();
+        assert!(document["components"]["schemas"].get(name).is_some(), "{name} is not described");
+    }
+}
+
+fn references(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(map) => {
+            let own = map.get("$ref").and_then(Value::as_str).map(str::to_owned);
+            own.into_iter().chain(map.values().flat_map(references)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn no_operation_lets_a_foreign_application_or_a_stranger_in() {
+    let server = Running::start().await;
+    let (own, foreign) = (server.application().await, server.application().await);
+    let token = server.token(&own, false).await;
+    let endpoint = server.endpoint(&foreign).await;
+    let message = server.message(&foreign).await;
+    let before = server.get(&format!("/app/{foreign}/endpoint/{endpoint}")).await.expect(200);
+    // One operation ends the token that it is asked with.
+    let others = |operation: &Operation| operation.id != "v1.authentication.logout";
+    for operation in operations(&document(&server).await).into_iter().filter(others) {
+        let path = operation
+            .path
+            .replace("{app_id}", &foreign)
+            .replace("{endpoint_id}", &endpoint)
+            .replace("{msg_id}", &message)
+            .replace("{event_type_name}", "x");
+        let (method, id) = (operation.method.clone(), &operation.id);
+        let stranger = server.ask("nobody", method.clone(), &path, &json!({})).await;
+        assert_eq!(stranger.status == 401, !operation.open, "{id}: {stranger:?}");
+        let answered = server.ask(&token, method, &path, &json!({})).await;
+        let status = answered.status.as_u16();
+        match () {
+            () if operation.open || status == 501 => {}
+            () if operation.admin => assert_eq!(status, 403, "{id}: {answered:?}"),
+            () if operation.path.contains("{app_id}") => {
+                // A message's body is read before its application is looked for.
+                let read_first = id == "v1.message.create" && status == 422;
+                assert!(status == 404 || read_first, "{id}: {answered:?}");
+            }
+            () => assert!(status < 500, "{id}: {answered:?}"),
+        }
+    }
+    let after = server.get(&format!("/app/{foreign}/endpoint/{endpoint}")).await.expect(200);
+    assert_eq!(before, after);
+}

@@ -1,0 +1,94 @@
+//! A node on a store in memory, with a way out that does what a test says.
+
+mod scene;
+
+use std::time::Duration;
+
+use domain::delivery::{Cause, Delivery};
+use domain::endpoint::{Reason, State};
+
+use scene::{Scene, Step};
+
+#[tokio::test]
+async fn a_message_taken_in_is_delivered() {
+    let scene = Scene::begin(&[Step::Answer(200)]).await;
+    let message = scene.send().await;
+    let entry = scene.settled(message).await;
+    assert_eq!(entry.state, Delivery::Delivered);
+    assert_eq!((entry.recorded, entry.last_status), (1, Some(200)));
+    assert_eq!(scene.arrivals(), 1);
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_made_again_when_it_is_due() {
+    let scene = Scene::begin(&[Step::Answer(503), Step::Answer(500), Step::Answer(204)]).await;
+    let message = scene.send().await;
+    let entry = scene.settled(message).await;
+    assert_eq!(entry.state, Delivery::Delivered);
+    assert_eq!((entry.recorded, scene.arrivals()), (3, 3));
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn a_delivery_that_makes_us_panic_three_times_is_buried_and_others_go_on() {
+    let scene = Scene::begin(&[Step::Panic, Step::Panic, Step::Panic, Step::Answer(200)]).await;
+    let poison = scene.send().await;
+    let entry = scene.settled(poison).await;
+    assert_eq!(entry.state, Delivery::Dead(Cause::Poison));
+    assert_eq!(entry.recorded, 0);
+    let next = scene.send().await;
+    assert_eq!(scene.settled(next).await.state, Delivery::Delivered);
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn gone_disables_the_endpoint_and_buries_what_waits() {
+    let scene = Scene::begin(&[Step::Answer(410)]).await;
+    let messages = [scene.send().await, scene.send().await, scene.send().await];
+    for message in messages {
+        let state = scene.settled(message).await.state;
+        assert!(
+            matches!(state, Delivery::Dead(Cause::Permanent | Cause::EndpointDisabled)),
+            "{state:?}"
+        );
+    }
+    scene.endpoint_becomes(State::Disabled(Reason::Gone)).await;
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn stopping_lets_what_is_in_flight_end_and_settles_it() {
+    let scene = Scene::begin(&[Step::Slow(Duration::from_millis(300), 200)]).await;
+    let message = scene.send().await;
+    scene.arrived(1).await;
+    let store = scene.end().await;
+    let entry = scene::entry(&store, message).await;
+    assert_eq!(entry.state, Delivery::Delivered);
+}
+
+#[tokio::test]
+async fn what_is_still_in_flight_after_the_grace_time_is_interrupted_and_costs_nothing() {
+    let scene = Scene::begin(&[Step::Slow(Duration::from_secs(600), 200)]).await;
+    let message = scene.send().await;
+    scene.arrived(1).await;
+    let store = scene.end().await;
+    let entry = scene::entry(&store, message).await;
+    assert!(matches!(entry.state, Delivery::Pending(_)));
+    assert_eq!(entry.recorded, 0);
+    let again = Scene::on(store, &[Step::Answer(200)]).await;
+    assert_eq!(again.settled(message).await.state, Delivery::Delivered);
+    again.end().await;
+}
+
+#[tokio::test]
+async fn a_replay_task_sends_a_dead_letter_again() {
+    let scene = Scene::begin(&[Step::Answer(400), Step::Answer(200)]).await;
+    let message = scene.send().await;
+    assert_eq!(scene.settled(message).await.state, Delivery::Dead(Cause::Permanent));
+    scene.replay().await;
+    scene.arrived(2).await;
+    let entry = scene.becomes(message, Delivery::Delivered).await;
+    assert_eq!(entry.recorded, 2);
+    scene.end().await;
+}

@@ -1,0 +1,270 @@
+//! An application with one endpoint on a store in memory, and a node that sends to nobody.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::delivery::Delivery;
+use domain::endpoint::State;
+use domain::ids::{ApplicationId, AttemptId, EndpointId, MessageId, TaskId};
+use domain::names::EventTypeName;
+use domain::outcome::Outcome;
+use engine::Sending;
+use engine::roster::read_policy;
+use redial::clock::{Clock, SystemClock};
+use redial::committer::Transactions;
+use redial::node::{Carrier, Draft, Intake, Node, Parts, Settings, unique_name};
+use serde_json::json;
+use store::catalog::{
+    Application, ApplicationSettings, Confidential, Endpoint, EndpointSettings, Name,
+    NewApplication, NewEndpoint, Secret,
+};
+use store::ledger::{DeliveryEntry, NewTask, TaskKind};
+use store::memory::{Memory, State as Rows};
+use store::queue::{Accepted, AttemptRecord, NewMessage, Order, Phases};
+use store::{Catalog as _, Ledger as _};
+
+/// What the way out does next.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Step {
+    Answer(u16),
+    Slow(Duration, u16),
+    Panic,
+}
+
+/// Does what it is told, step by step; the last step repeats.
+struct Script {
+    steps: Mutex<VecDeque<Step>>,
+    arrivals: AtomicUsize,
+}
+
+impl Carrier for Script {
+    fn carry<'a>(
+        &'a self,
+        sending: &'a Sending,
+    ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>> {
+        let step = {
+            let mut steps = self.steps.lock().unwrap();
+            if steps.len() > 1 { steps.pop_front() } else { steps.front().copied() }.unwrap()
+        };
+        let number = self.arrivals.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            let status = match step {
+                Step::Answer(status) => status,
+                Step::Panic => panic!("as told"),
+                Step::Slow(wait, status) => {
+                    tokio::time::sleep(wait).await;
+                    status
+                }
+            };
+            record(sending, number, status)
+        })
+    }
+}
+
+fn record(sending: &Sending, number: usize, status: u16) -> AttemptRecord {
+    let mut random = [7; 16];
+    random[4..12].copy_from_slice(&number.to_be_bytes());
+    let now = sending.delivery.received_at;
+    AttemptRecord {
+        id: AttemptId::new(now, random),
+        began_at: now,
+        ended_at: now,
+        trigger: sending.trigger,
+        outcome: Outcome::answered(status),
+        phases: Phases::default(),
+        request_headers: Vec::new(),
+        response_headers: Vec::new(),
+        response_body: Bytes::new(),
+        error: None,
+    }
+}
+
+/// A node with an application and an endpoint.
+pub(super) struct Scene {
+    node: Node,
+    intake: Intake,
+    script: Arc<Script>,
+    store: Store,
+    sent: AtomicUsize,
+}
+
+/// What outlives a node.
+#[derive(Clone)]
+pub(super) struct Store {
+    memory: Arc<Memory>,
+    application: Application,
+    endpoint: Endpoint,
+}
+
+impl Scene {
+    pub(super) async fn begin(steps: &[Step]) -> Self {
+        let clock = SystemClock::start();
+        let memory = Arc::new(Memory::new(Rows::default(), Box::new(move || clock.now())));
+        let at = clock.now();
+        let id = ApplicationId::new(at, [1; 16]);
+        let settings = ApplicationSettings { name: "scene".to_owned(), ..Default::default() };
+        let new = NewApplication { id, uid: None, settings, at };
+        let application = memory.create_application(new).await.unwrap();
+        let new = NewEndpoint {
+            application: application.key,
+            id: EndpointId::new(at, [2; 16]),
+            uid: None,
+            state: State::Active,
+            order: Order::Due,
+            settings: EndpointSettings::default(),
+            confidential: Confidential::default(),
+            secret: Secret { text: "whsec_c2NlbmU=".into(), created_at: at, expires_at: None },
+            at,
+        };
+        let endpoint = memory.create_endpoint(new).await.unwrap();
+        Self::on(Store { memory, application, endpoint }, steps).await
+    }
+
+    pub(super) async fn on(store: Store, steps: &[Step]) -> Self {
+        let script = Arc::new(Script {
+            steps: Mutex::new(steps.iter().copied().collect()),
+            arrivals: AtomicUsize::new(0),
+        });
+        let parts = Parts {
+            queue: Arc::clone(&store.memory) as _,
+            catalog: Arc::clone(&store.memory) as _,
+            ledger: Arc::clone(&store.memory) as _,
+            carrier: Arc::clone(&script) as _,
+            clock: Arc::new(SystemClock::start()),
+        };
+        let node = Node::start(parts, settings());
+        let (intake, sent) = (node.intake(), AtomicUsize::new(0));
+        Self { node, intake, script, store, sent }
+    }
+
+    /// Takes a message in.
+    pub(super) async fn send(&self) -> MessageId {
+        let now = self.intake.now();
+        let mut random = [0; 16];
+        let number = self.sent.fetch_add(1, Ordering::SeqCst);
+        random[4..12].copy_from_slice(&number.to_be_bytes());
+        let id = MessageId::new(now, random);
+        let message = NewMessage {
+            id,
+            event_type: "scene.made".to_owned(),
+            event_id: None,
+            channels: Vec::new(),
+            payload: Bytes::from_static(b"{}"),
+            content_type: None,
+            policy: None,
+            received_at: now,
+            retained_until: now.after(Duration::from_secs(86_400)),
+        };
+        let draft = Draft {
+            application: self.store.application.key,
+            message,
+            event_type: EventTypeName::parse("scene.made").unwrap(),
+            channels: Default::default(),
+            policy: None,
+            deliver_at: None,
+            idempotency: None,
+            only: None,
+        };
+        let taken = self.intake.take_in(draft).await.unwrap();
+        assert!(matches!(taken, Accepted::New { .. }), "{taken:?}");
+        id
+    }
+
+    pub(super) fn arrivals(&self) -> usize {
+        self.script.arrivals.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many attempts were begun.
+    pub(super) async fn arrived(&self, count: usize) {
+        until(|| async { (self.arrivals() >= count).then_some(()) }).await;
+    }
+
+    /// Waits until the message's delivery is settled.
+    pub(super) async fn settled(&self, message: MessageId) -> DeliveryEntry {
+        until(|| async {
+            let entry = entry(&self.store, message).await;
+            (!matches!(entry.state, Delivery::Pending(_))).then_some(entry)
+        })
+        .await
+    }
+
+    /// Waits until the message's delivery is in a state.
+    pub(super) async fn becomes(&self, message: MessageId, state: Delivery) -> DeliveryEntry {
+        until(|| async {
+            let entry = entry(&self.store, message).await;
+            (entry.state == state).then_some(entry)
+        })
+        .await
+    }
+
+    pub(super) async fn endpoint_becomes(&self, state: State) {
+        let Store { memory, application, endpoint } = &self.store;
+        until(|| async {
+            let found = memory.endpoint(application.key, Name::Id(endpoint.id)).await.unwrap();
+            (found.state == state).then_some(())
+        })
+        .await;
+    }
+
+    /// Starts a task that replays all dead letters of the endpoint.
+    pub(super) async fn replay(&self) {
+        let task = NewTask {
+            id: TaskId::new(self.intake.now(), [3; 16]),
+            application: self.store.application.key,
+            endpoint: Some(self.store.endpoint.key),
+            kind: TaskKind::Recover,
+            selection: json!({
+                "ids": [], "endpoint": null, "causes": [], "status_class": null, "since": null,
+                "until": null, "states": "dead", "never_tried": false, "event_types": [],
+                "channel": null,
+            }),
+            by: "scene".to_owned(),
+            at: self.intake.now(),
+        };
+        self.store.memory.start_task(task).await.unwrap();
+    }
+
+    /// Stops the node and returns what outlives it.
+    pub(super) async fn end(self) -> Store {
+        self.node.stop().await;
+        self.store
+    }
+}
+
+pub(super) async fn entry(store: &Store, message: MessageId) -> DeliveryEntry {
+    let Store { memory, application, endpoint } = store;
+    let found = memory.message(application.key, Name::Id(message)).await.unwrap();
+    let deliveries = memory.deliveries_of(application.key, found.key).await.unwrap();
+    deliveries.into_iter().find(|entry| entry.key.endpoint == endpoint.key).unwrap()
+}
+
+fn settings() -> Settings {
+    let quick = json!({
+        "policy": { "schedule": { "kind": "fixed", "waits": ["100ms"] }, "max_attempts": 5 }
+    });
+    let policy = read_policy(&quick).unwrap();
+    Settings {
+        engine: engine::Settings::of(unique_name("scene")),
+        lanes: Default::default(),
+        transactions: Transactions::Together,
+        policy,
+        sends: true,
+        handed_over: 1_000,
+        grace: Duration::from_secs(2),
+    }
+}
+
+/// Asks again and again, for twenty seconds at the most.
+async fn until<T, Asking: Future<Output = Option<T>>>(ask: impl Fn() -> Asking) -> T {
+    for _ in 0..2_000 {
+        if let Some(found) = ask().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not happen within twenty seconds");
+}

@@ -1,0 +1,116 @@
+//! A receiver that keeps what arrives and fails when it is told to.
+//!
+//! It tells its paths apart, so that each endpoint of a tour has one of its own.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+/// Asks again and again, for thirty seconds at the most.
+pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    for _ in 0..1_500 {
+        if let Some(found) = ask().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("within thirty seconds it did not happen that {what}");
+}
+
+/// One request as it arrived, and what it was answered.
+#[derive(Debug, Clone)]
+pub(super) struct Arrival {
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    pub(super) status: u16,
+}
+
+impl Arrival {
+    /// Returns the value of a header.
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+/// Listens on a port of this machine.
+#[derive(Clone)]
+pub(super) struct Receiver {
+    port: u16,
+    paths: Arc<Mutex<BTreeMap<String, Path>>>,
+}
+
+#[derive(Default)]
+struct Path {
+    arrivals: Vec<Arrival>,
+    answers: VecDeque<u16>,
+}
+
+impl Receiver {
+    pub(super) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let receiver = Self { port, paths: Arc::default() };
+        let own = receiver.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let own = own.clone();
+                let service = service_fn(move |request| own.clone().receive(request));
+                let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(serving);
+            }
+        });
+        receiver
+    }
+
+    /// Returns a URL of this receiver.
+    pub(super) fn url(&self, name: &str) -> String {
+        format!("http://127.0.0.1:{}/{name}", self.port)
+    }
+
+    async fn receive(
+        self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Empty<Bytes>>, Infallible> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let mut paths = self.paths.lock().unwrap();
+        let path = paths.entry(parts.uri.path().to_owned()).or_default();
+        let status = path.answers.pop_front().unwrap_or(204);
+        path.arrivals.push(Arrival { headers: parts.headers, body, status });
+        let mut response = Response::new(Empty::new());
+        *response.status_mut() = StatusCode::from_u16(status).unwrap();
+        Ok(response)
+    }
+
+    /// Gives the next requests for a name these statuses; later ones get 204.
+    pub(super) fn answer(&self, name: &str, statuses: &[u16]) {
+        let mut paths = self.paths.lock().unwrap();
+        paths.entry(format!("/{name}")).or_default().answers = statuses.iter().copied().collect();
+    }
+
+    /// Returns what has arrived for a name.
+    pub(super) fn at(&self, name: &str) -> Vec<Arrival> {
+        let paths = self.paths.lock().unwrap();
+        paths.get(&format!("/{name}")).map(|path| path.arrivals.clone()).unwrap_or_default()
+    }
+
+    /// Waits for that many arrivals of a message.
+    pub(super) async fn wait(&self, name: &str, message: &str, count: usize) -> Vec<Arrival> {
+        eventually(&format!("{message} arrives {count} times at {name}"), async || {
+            let mut arrivals = self.at(name);
+            arrivals.retain(|arrival| arrival.header("webhook-id") == message);
+            (arrivals.len() >= count).then_some(arrivals)
+        })
+        .await
+    }
+}

@@ -1,0 +1,151 @@
+//! TLS: good certificates, and every kind of bad one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::outcome::Outcome;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use redial::transport::Transport;
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use store::queue::AttemptRecord;
+use tokio::io::AsyncWriteExt as _;
+use tokio_rustls::TlsAcceptor;
+
+use super::receiver::{OK, Receiver, read_request};
+use super::scene::{Scene, loopback, resolving, settings, took};
+
+const NAME: &str = "hooks.example.com";
+
+/// An authority that only the tests trust.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        Self(CertifiedIssuer::self_signed(params, key).unwrap())
+    }
+
+    fn root(&self) -> CertificateDer<'static> {
+        self.0.der().clone()
+    }
+
+    /// Makes a receiver's side of TLS.
+    fn acceptor(&self, params: CertificateParams) -> TlsAcceptor {
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .unwrap();
+        TlsAcceptor::from(Arc::new(config))
+    }
+}
+
+fn named(name: &str) -> CertificateParams {
+    CertificateParams::new(vec![name.to_owned()]).unwrap()
+}
+
+async fn receiver(acceptor: TlsAcceptor) -> Receiver {
+    Receiver::start(move |talk| {
+        let acceptor = acceptor.clone();
+        async move {
+            let Ok(mut stream) = acceptor.accept(talk.tcp).await else { return };
+            let sni = stream.get_ref().1.server_name().map(str::to_owned);
+            while read_request(&mut stream, 0).await.is_some() {
+                let sni = sni.as_deref().unwrap_or("none");
+                let answer = OK.replace("\r\n\r\n", &format!("\r\nx-sni: {sni}\r\n\r\n"));
+                if stream.write_all(answer.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        }
+    })
+    .await
+}
+
+fn scene(receiver: &Receiver, roots: Vec<CertificateDer<'static>>) -> Scene {
+    let mut settings = settings(loopback(), resolving(&[(NAME, &["127.0.0.1"])]));
+    settings.extra_roots = roots;
+    let url = format!("https://{NAME}:{}/", receiver.address.port());
+    Scene::with(&url, Transport::new(settings))
+}
+
+#[tokio::test]
+async fn a_good_certificate_is_taken_and_its_connection_used_again() {
+    let authority = Authority::new();
+    let receiver = receiver(authority.acceptor(named(NAME))).await;
+    let scene = scene(&receiver, vec![authority.root()]);
+    let record = scene.send().await;
+    assert_eq!(record.outcome, Outcome::answered(200), "{:?}", record.error);
+    assert!(record.phases.tls.is_some());
+    assert!(record.response_headers.contains(&("x-sni".to_owned(), NAME.to_owned())));
+    let again = scene.send().await;
+    assert_eq!(again.outcome, Outcome::answered(200), "{:?}", again.error);
+    assert!(again.phases.tls.is_none());
+    assert_eq!(receiver.connections(), 1);
+}
+
+async fn refused(params: CertificateParams, trusted: bool) -> AttemptRecord {
+    let authority = Authority::new();
+    let receiver = receiver(authority.acceptor(params)).await;
+    let roots = if trusted { vec![authority.root()] } else { Vec::new() };
+    scene(&receiver, roots).send().await
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_name_is_refused() {
+    let record = refused(named("other.example.com"), true).await;
+    assert_eq!(record.outcome, Outcome::TlsFailed);
+    let text = "the receiver's certificate is for another name";
+    assert_eq!(record.error.as_deref(), Some(text));
+}
+
+#[tokio::test]
+async fn an_expired_certificate_is_refused() {
+    let mut params = named(NAME);
+    params.not_before = date_time_ymd(2001, 1, 1);
+    params.not_after = date_time_ymd(2002, 1, 1);
+    let record = refused(params, true).await;
+    assert_eq!(record.outcome, Outcome::TlsFailed);
+    assert_eq!(record.error.as_deref(), Some("the receiver's certificate has expired"));
+}
+
+#[tokio::test]
+async fn an_unknown_authority_is_refused() {
+    let record = refused(named(NAME), false).await;
+    assert_eq!(record.outcome, Outcome::TlsFailed);
+    assert!(record.error.unwrap().contains("unknown authority"));
+}
+
+#[tokio::test]
+async fn a_receiver_that_does_not_speak_tls_is_told_from_one_that_does() {
+    let receiver = Receiver::start(|mut talk| async move {
+        talk.say("HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        talk.until_closed().await;
+    })
+    .await;
+    let record = scene(&receiver, Vec::new()).send().await;
+    assert_eq!(record.outcome, Outcome::TlsFailed);
+    let text = "the receiver does not speak TLS on this port";
+    assert_eq!(record.error.as_deref(), Some(text));
+}
+
+#[tokio::test]
+async fn a_handshake_that_stalls_times_out() {
+    let receiver = Receiver::start(|mut talk| async move {
+        talk.until_closed().await;
+    })
+    .await;
+    let (connect, whole) = (Duration::from_millis(300), Duration::from_secs(60));
+    let record = scene(&receiver, Vec::new()).within(connect, whole).send().await;
+    assert_eq!(record.outcome, Outcome::TimedOut);
+    assert_eq!(record.error.as_deref(), Some("the TLS handshake took too long"));
+    assert!(took(&record) >= connect && took(&record) < whole / 6, "{:?}", took(&record));
+}

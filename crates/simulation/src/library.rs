@@ -1,0 +1,53 @@
+//! Rosters as processes read them. A policy is read once and not each time: reading documents
+//! would take longer than everything else that is simulated.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use engine::roster::{Member, Roster};
+use store::catalog::{EndpointView, FanOut};
+use store::keys::{ApplicationKey, EndpointKey};
+
+use crate::plan;
+
+/// What was read so far.
+#[derive(Debug, Default)]
+pub(crate) struct Library {
+    members: BTreeMap<EndpointKey, Arc<Member>>,
+}
+
+impl Library {
+    /// Reads a roster from what the catalog returned.
+    pub(crate) fn read(&mut self, application: ApplicationKey, fan_out: FanOut) -> Arc<Roster> {
+        let FanOut { revision, policy, endpoints } = fan_out;
+        let read = |view| self.member(application, view);
+        let members = endpoints.into_iter().filter_map(read).collect();
+        let empty = FanOut { revision, policy, endpoints: Vec::new() };
+        let mut roster = Roster::read(application, empty, &plan::policies());
+        roster.members = members;
+        Arc::new(roster)
+    }
+
+    fn member(&mut self, application: ApplicationKey, view: EndpointView) -> Option<Arc<Member>> {
+        let key = view.endpoint.key;
+        let known = self.members.get(&key);
+        let same = known.filter(|known| known.view.endpoint.settings == view.endpoint.settings);
+        let member = match same {
+            Some(known) if known.view == view => return Some(Arc::clone(known)),
+            Some(known) => Arc::new(Member {
+                view,
+                filter: known.filter.clone(),
+                policy: known.policy.clone(),
+                defaults: Arc::clone(&known.defaults),
+                complaint: None,
+            }),
+            None => {
+                let alone = FanOut { revision: 0, policy: None, endpoints: vec![view] };
+                let roster = Roster::read(application, alone, &plan::policies());
+                roster.members.into_iter().next()?
+            }
+        };
+        self.members.insert(key, Arc::clone(&member));
+        Some(member)
+    }
+}

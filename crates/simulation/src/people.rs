@@ -1,0 +1,306 @@
+//! People and their programs: they create, change, pause, disable and delete endpoints, cancel,
+//! hurry and replay deliveries, and close breakers, on whichever process they meet.
+
+use std::collections::BTreeSet;
+
+use domain::delivery::Pending;
+use domain::endpoint::{Reason, State};
+use domain::ids::{EndpointId, TaskId};
+use domain::partition::Partition;
+use domain::time::Timestamp;
+use engine::Event;
+use store::catalog::{Confidential, EndpointSettings, Name, NewEndpoint, Secret};
+use store::keys::{ApplicationKey, DeliveryKey, EndpointKey};
+use store::ledger::{NewTask, TaskKind};
+use store::queue::{Done, Once, Order, Replay, Request, RequestKind, Upkeep};
+
+use crate::agenda::Happening;
+use crate::calls::Question;
+use crate::committer::Asker;
+use crate::counters::Path;
+use crate::node::{BEGINNING, NodeRef};
+use crate::plan;
+use crate::senders::{CHANNELS, EVENT_TYPES};
+use crate::world::World;
+
+/// Something that is written outside of the committers.
+#[derive(Debug, Clone)]
+pub(crate) enum Write {
+    Create(Box<NewEndpoint>),
+    Change { endpoint: EndpointKey, rate: Option<u32>, in_flight: Option<u32> },
+    Pause(EndpointKey),
+    Resume(EndpointKey),
+    Disable(EndpointKey),
+    Enable(EndpointKey),
+    Delete(EndpointKey),
+    Cancel(DeliveryKey),
+    StartTask(Box<Replay>, ApplicationKey),
+}
+
+/// A step of upkeep that the shell asked for.
+#[derive(Debug)]
+pub(crate) enum Errand {
+    /// Nobody waits for it.
+    Ask,
+    /// The owners of these partitions are to be woken.
+    Replay(BTreeSet<Partition>),
+}
+
+impl World {
+    /// A person does something.
+    pub(crate) fn person_acts(&mut self) {
+        let wait = self.chance.millis(100, 4_000);
+        self.agenda.plan(self.now + wait, Happening::PersonActs);
+        let open = self.open_processes();
+        let Some(me) = self.chance.pick(&open).copied() else { return };
+        let endpoints = self.watch.living_endpoints();
+        let Some(endpoint) = self.chance.pick(&endpoints).copied() else { return };
+        match self.chance.below(24) {
+            0 => {
+                let application = self.chance.pick(&self.applications).copied();
+                let new = application.map(|application| self.new_endpoint(application));
+                if let Some(new) = new.filter(|_| endpoints.len() < 12) {
+                    self.call(me, Question::Write(Write::Create(Box::new(new))));
+                }
+            }
+            1 | 2 => {
+                let rate = self.chance.percent(50).then(|| self.chance.count(2, 60));
+                let in_flight = self.chance.percent(50).then(|| self.chance.count(1, 8));
+                self.call(me, Question::Write(Write::Change { endpoint, rate, in_flight }));
+            }
+            3 | 4 => self.call(me, Question::Write(Write::Pause(endpoint))),
+            5..=7 => self.call(me, Question::Write(Write::Resume(endpoint))),
+            8 => self.call(me, Question::Write(Write::Disable(endpoint))),
+            9 | 10 => self.call(me, Question::Write(Write::Enable(endpoint))),
+            11 if endpoints.len() > 2 => self.call(me, Question::Write(Write::Delete(endpoint))),
+            11..=14 => self.cancel_one(me),
+            15..=17 => self.hurry_one(me),
+            18 | 19 => self.ask(me, endpoint, RequestKind::ResetBreaker),
+            _ => self.replay_some(me, endpoint),
+        }
+    }
+
+    fn cancel_one(&mut self, me: NodeRef) {
+        let bits = self.chance.bits();
+        if let Some(key) = self.watch.some_pending(bits) {
+            self.call(me, Question::Write(Write::Cancel(key)));
+        }
+    }
+
+    fn hurry_one(&mut self, me: NodeRef) {
+        let bits = self.chance.bits();
+        if let Some(key) = self.watch.some_pending(bits) {
+            self.ask(me, key.endpoint, RequestKind::RetryNow(key.message));
+        }
+    }
+
+    fn ask(&mut self, me: NodeRef, endpoint: EndpointKey, kind: RequestKind) {
+        let Some((application, partition)) = self.watch.place_of(endpoint) else { return };
+        let Some(at) = self.process(me).map(|process| process.rows(self.now)) else { return };
+        let request = Request { number: 0, application, endpoint, partition, kind, at };
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.chance.bits().to_be_bytes());
+        let once = Once { at, id };
+        self.offer_upkeep(me, Asker::Shell(Errand::Ask), Upkeep::Ask { once, request });
+    }
+
+    fn replay_some(&mut self, me: NodeRef, endpoint: EndpointKey) {
+        let Some((application, partition)) = self.watch.place_of(endpoint) else { return };
+        let Some(process) = self.process(me) else { return };
+        let now = process.rows(self.now);
+        // The task's id decides which process may run it; this one makes an id that it may.
+        let task = TaskId::new(now, self.chance.id_bytes());
+        let home = Partition::of(&EndpointId::from_bytes(*task.as_bytes()));
+        let Some(lease) = self.process(me).and_then(|it| it.leases.get(&home)).copied() else {
+            return;
+        };
+        let Some((order, limits)) = self.watch.order_and_limits(endpoint) else { return };
+        let bits = self.chance.bits();
+        let settled = self.watch.some_settled(application, endpoint, bits);
+        let pending = Pending::fresh(&limits, now);
+        let deliveries = settled.into_iter().map(|key| (key, partition, order, pending)).collect();
+        let replay = Replay { lease, task, cursor: None, next_cursor: None, deliveries, at: now };
+        self.call(me, Question::Write(Write::StartTask(Box::new(replay), application)));
+    }
+
+    /// Makes an endpoint with settings of its own.
+    pub(crate) fn new_endpoint(&mut self, application: ApplicationKey) -> NewEndpoint {
+        let at = BEGINNING.after(self.now);
+        let documents = plan::documents();
+        let own = self.chance.percent(85);
+        let policy = self.chance.pick(&documents).cloned().filter(|_| own);
+        let event_types = EVENT_TYPES.iter().filter(|_| self.chance.percent(25));
+        let event_types = event_types.map(|name| (*name).to_owned()).collect();
+        let channels = CHANNELS.iter().filter(|_| self.chance.percent(10));
+        let channels = channels.map(|name| (*name).to_owned()).collect();
+        NewEndpoint {
+            application,
+            id: EndpointId::new(at, self.chance.id_bytes()),
+            uid: None,
+            state: State::Active,
+            order: if self.chance.percent(30) { Order::Fifo } else { Order::Due },
+            settings: EndpointSettings {
+                origin: "https://receiver.example".to_owned(),
+                event_types,
+                channels,
+                rate: self.chance.percent(60).then(|| self.chance.count(2, 200)),
+                in_flight: self.chance.percent(60).then(|| self.chance.count(1, 12)),
+                policy,
+                ..EndpointSettings::default()
+            },
+            confidential: Confidential::default(),
+            secret: Secret {
+                text: "whsec_c2VjcmV0LXNlY3JldC1zZWNyZXQ=".to_owned(),
+                created_at: at,
+                expires_at: None,
+            },
+            at,
+        }
+    }
+
+    /// Writes something; false if that is refused.
+    pub(crate) fn write(&mut self, write: &Write) -> bool {
+        let at = BEGINNING.after(self.now);
+        match write {
+            Write::Create(new) => self.create(new),
+            Write::Change { endpoint, rate, in_flight } => self.update(*endpoint, at, |it| {
+                it.settings.rate = *rate;
+                it.settings.in_flight = *in_flight;
+                true
+            }),
+            Write::Pause(key) => self.transition(*key, at, |it| it.pause().ok()),
+            Write::Resume(key) => self.transition(*key, at, |it| it.resume().ok()),
+            Write::Disable(key) => {
+                self.transition(*key, at, |it| it.disable(Reason::ByPerson).ok())
+            }
+            Write::Enable(key) => self.transition(*key, at, |it| it.enable().ok()),
+            Write::Delete(key) => {
+                let Some((application, _)) = self.watch.place_of(*key) else { return false };
+                let done = self.state.delete_endpoint(application, *key, at).is_ok();
+                if done {
+                    self.watch.state_changed(*key, State::Deleted, self.now);
+                }
+                done
+            }
+            Write::Cancel(key) => {
+                let done = self.state.cancel(*key, at).is_ok();
+                if done {
+                    self.counters.count(Path::Cancelled);
+                    if self.watch.cancelled(*key, self.now) {
+                        self.counters.count(Path::CancelledInFlight);
+                    }
+                }
+                done
+            }
+            Write::StartTask(replay, application) => {
+                let task = NewTask {
+                    id: replay.task,
+                    application: *application,
+                    endpoint: None,
+                    kind: TaskKind::BulkReplay,
+                    selection: serde_json::Value::Null,
+                    by: "a person".to_owned(),
+                    at,
+                };
+                self.state.start_task(task).is_ok()
+            }
+        }
+    }
+
+    /// Creates an endpoint, with a receiver at its end.
+    pub(crate) fn create(&mut self, new: &NewEndpoint) -> bool {
+        let Ok(endpoint) = self.state.create_endpoint(new.clone()) else { return false };
+        let at = BEGINNING.after(self.now);
+        let Ok(fan_out) = self.state.fan_out(endpoint.application, at) else { return false };
+        let roster = self.library.read(endpoint.application, fan_out);
+        if let Some(member) = roster.member(endpoint.key) {
+            self.watch.created(member, self.now);
+        }
+        if self.plan.moods && self.now < self.plan.lasting {
+            let wait = self.chance.millis(100, 20_000);
+            self.agenda.plan(self.now + wait, Happening::MoodSwings(endpoint.key));
+        }
+        true
+    }
+
+    fn transition(
+        &mut self,
+        key: EndpointKey,
+        at: Timestamp,
+        change: impl FnOnce(State) -> Option<State>,
+    ) -> bool {
+        let mut after = None;
+        let done = self.update(key, at, |endpoint| {
+            after = change(endpoint.state);
+            after.map(|state| endpoint.state = state).is_some()
+        });
+        if let Some(state) = after.filter(|_| done) {
+            self.watch.state_changed(key, state, self.now);
+        }
+        done
+    }
+
+    fn update(
+        &mut self,
+        key: EndpointKey,
+        at: Timestamp,
+        change: impl FnOnce(&mut store::catalog::Endpoint) -> bool,
+    ) -> bool {
+        let Some((application, _)) = self.watch.place_of(key) else { return false };
+        let Some(id) = self.watch.endpoint_id(key) else { return false };
+        let Ok(mut endpoint) = self.state.endpoint(application, &Name::Id(id)) else {
+            return false;
+        };
+        endpoint.updated_at = at;
+        if !change(&mut endpoint) || self.state.update_endpoint(endpoint).is_err() {
+            return false;
+        }
+        let Ok(fan_out) = self.state.fan_out(application, at) else { return false };
+        let roster = self.library.read(application, fan_out);
+        if let Some(member) = roster.member(key) {
+            self.watch.changed(member, self.now);
+        }
+        true
+    }
+
+    /// What was written may have to be told to whoever sends.
+    pub(crate) fn written(&mut self, me: NodeRef, write: Write) {
+        match write {
+            Write::Create(_) | Write::Cancel(_) => {}
+            Write::Change { endpoint, .. }
+            | Write::Pause(endpoint)
+            | Write::Resume(endpoint)
+            | Write::Disable(endpoint)
+            | Write::Enable(endpoint)
+            | Write::Delete(endpoint) => self.ask(me, endpoint, RequestKind::Refresh),
+            Write::StartTask(replay, _) => {
+                let partitions = replay.deliveries.iter().map(|it| it.1).collect();
+                let errand = Errand::Replay(partitions);
+                self.offer_upkeep(me, Asker::Shell(errand), Upkeep::Replay(*replay));
+            }
+        }
+    }
+
+    /// A step that the shell asked for is done.
+    pub(crate) fn errand_done(&mut self, me: NodeRef, errand: Errand, answer: &Done) {
+        match (errand, answer) {
+            (Errand::Ask, _) | (Errand::Replay(_), Done::Fenced | Done::Refused(_)) => {}
+            (Errand::Replay(partitions), Done::Changed(_)) => {
+                let own = partitions.iter().copied().collect();
+                self.notify(me, partitions);
+                self.feed(me, Event::Woken(own));
+            }
+        }
+    }
+
+    /// Somebody prunes.
+    pub(crate) fn prunes(&mut self) {
+        let wait = self.chance.millis(2_000, 6_000);
+        self.agenda.plan(self.now + wait, Happening::Prunes);
+        let open = self.open_processes();
+        let Some(me) = self.chance.pick(&open).copied() else { return };
+        let Some(now) = self.process(me).map(|process| process.rows(self.now)) else { return };
+        let most = self.chance.count(10, 200);
+        self.offer_upkeep(me, Asker::Shell(Errand::Ask), Upkeep::Prune { now, most });
+    }
+}

@@ -1,0 +1,176 @@
+//! What a call does to the store when it takes effect: the reference store, and whoever watches it.
+
+use domain::endpoint::Reason;
+use domain::time::Timestamp;
+use store::catalog::Name;
+use store::keys::{ApplicationKey, EndpointKey, Lease};
+use store::queue::{Accept, Accepted, Batch, Bury, Done, Settle, Settled, Upkeep};
+
+use crate::bugs::Bug;
+use crate::calls::Reply;
+use crate::counters::Path;
+use crate::node::{BEGINNING, NodeRef};
+use crate::world::World;
+
+/// The state of the way to the store.
+#[derive(Debug, Default)]
+pub(crate) struct Weather {
+    /// How many outages there are at the moment.
+    pub(crate) down: u32,
+    /// How many things slow it down.
+    pub(crate) slow: u32,
+}
+
+impl World {
+    fn rows_now(&self) -> Timestamp {
+        BEGINNING.after(self.now)
+    }
+
+    /// Renews a lease.
+    pub(crate) fn renew(&mut self, me: NodeRef) -> Reply {
+        let now = self.rows_now();
+        let name = self.name_of(me);
+        self.watch.renewed(me, self.now);
+        Reply::Renewal(self.state.renew(name, now))
+    }
+
+    /// Takes partitions.
+    pub(crate) fn take(&mut self, me: NodeRef, most: u8) -> Reply {
+        let now = self.rows_now();
+        let name = self.name_of(me);
+        let now = match self.bug {
+            // Far enough in the future, every other lease has run out.
+            Some(Bug::TakeWhatIsOwned) => now.after(store::limits::LEASE),
+            Some(_) | None => now,
+        };
+        let mut leases = self.state.take(&name, most, now);
+        if self.bug == Some(Bug::AnswerTheOldEpoch) {
+            for lease in &mut leases {
+                lease.epoch = self.epochs.get(&lease.partition).copied().unwrap_or(lease.epoch);
+            }
+        }
+        for lease in &leases {
+            if self.watch.is_taken_over(lease.partition) {
+                self.counters.count(Path::TookOver);
+            }
+            self.epochs.insert(lease.partition, lease.epoch);
+            self.watch.took(me, *lease, self.now, &self.state);
+        }
+        Reply::Leases(leases)
+    }
+
+    /// Gives partitions back.
+    pub(crate) fn release(&mut self, me: NodeRef, leases: &[Lease]) -> Reply {
+        let name = self.name_of(me);
+        self.state.release(&name, leases);
+        self.watch.released(me, leases);
+        self.counters.count(Path::Released);
+        Reply::Nothing
+    }
+
+    /// The name outlives the process: its last calls may take effect after it.
+    fn name_of(&self, me: NodeRef) -> store::keys::Node {
+        store::keys::Node(format!("node-{}-{}", me.slot, me.life))
+    }
+
+    /// Accepts a message.
+    pub(crate) fn commit_accept(&mut self, mut accept: Accept) -> Accepted {
+        if self.bug == Some(Bug::AcceptWithAnOldRevision) {
+            let now = self.rows_now();
+            let current = self.state.fan_out(accept.application, now);
+            accept.revision = current.map_or(accept.revision, |current| current.revision);
+        }
+        if self.bug == Some(Bug::ForgetIdempotencyKeys) {
+            accept.idempotency = None;
+        }
+        let known = self.watch.knows(accept.message.id);
+        let batch = Batch { accepts: vec![accept.clone()], ..Batch::default() };
+        let answer = self.state.commit(batch).accepts.pop();
+        let answer = answer.unwrap_or_else(|| Accepted::Refused("no answer".to_owned()));
+        match &answer {
+            Accepted::New { message, .. } if !known => {
+                self.watch.accepted(&accept, *message, self.now, &self.state);
+            }
+            Accepted::New { .. } => self.counters.count(Path::AcceptFoundItself),
+            Accepted::Repeated(_) => self.counters.count(Path::KeyRepeated),
+            Accepted::Stale(_) => self.counters.count(Path::StaleFanOut),
+            Accepted::EventIdTaken(_) | Accepted::ApplicationMissing | Accepted::Refused(_) => {}
+        }
+        answer
+    }
+
+    /// Settles an attempt.
+    pub(crate) fn commit_settle(&mut self, settle: Settle) -> Settled {
+        let mut written = settle.clone();
+        if self.bug == Some(Bug::SettleWithoutTheEpoch) {
+            let current = self.epochs.get(&settle.lease.partition);
+            written.lease.epoch = current.copied().unwrap_or(settle.lease.epoch);
+        }
+        if self.bug == Some(Bug::DropRunningState) {
+            written.running = None;
+        }
+        let repeated = self.watch.has_recorded(settle.attempt.id);
+        let batch = Batch { settles: vec![written], ..Batch::default() };
+        let answer = self.state.commit(batch).settles.pop().unwrap_or(Settled::Missing);
+        if repeated {
+            self.counters.count(Path::SettleRepeated);
+            return answer;
+        }
+        match answer {
+            Settled::Applied { .. } | Settled::Missing | Settled::Refused => {}
+            Settled::LeftAlone => self.counters.count(Path::SettleLeftAlone),
+            Settled::Fenced => self.counters.count(Path::SettleFenced),
+        }
+        self.watch.settled(&settle, answer, self.now);
+        answer
+    }
+
+    /// Does a step of upkeep.
+    pub(crate) fn commit_upkeep(&mut self, step: Upkeep) -> Done {
+        let batch = Batch { upkeep: vec![step.clone()], ..Batch::default() };
+        let answer = self.state.commit(batch).upkeep.pop().unwrap_or(Done::Fenced);
+        match (&step, &answer) {
+            (_, Done::Fenced) => self.counters.count(Path::UpkeepFenced),
+            (Upkeep::Bury(bury), Done::Changed(_)) => self.buried(bury),
+            (Upkeep::Replay(replay), Done::Changed(_)) => {
+                self.counters.count(Path::Replayed);
+                self.watch.replayed(replay, self.now);
+            }
+            (Upkeep::Ask { .. }, Done::Changed(_)) => self.watch.asked(&step, &self.state),
+            (Upkeep::Prune { .. }, Done::Changed(_)) => self.watch.pruned(&self.state),
+            (Upkeep::Run { endpoint, running, .. }, Done::Changed(_)) => {
+                self.watch.wrote(*endpoint, *running);
+            }
+            (Upkeep::Consume { .. } | Upkeep::RollUp { .. }, Done::Changed(_))
+            | (_, Done::Refused(_)) => {}
+        }
+        answer
+    }
+
+    fn buried(&mut self, bury: &Bury) {
+        use domain::delivery::Cause;
+        let path = match bury.cause {
+            Cause::Expired => Path::BuriedExpired,
+            Cause::EndpointDisabled => Path::BuriedDisabled,
+            Cause::BreakerOpen => Path::BuriedByBreaker,
+            Cause::Poison => Path::BuriedPoison,
+            Cause::EndpointDeleted | Cause::Permanent | Cause::Exhausted | Cause::Blocked => {
+                Path::BuriedUnsent
+            }
+        };
+        self.counters.count(path);
+        self.watch.buried(bury, self.now);
+    }
+
+    /// Disables an endpoint, as an engine wished.
+    pub(crate) fn disable(&mut self, application: ApplicationKey, key: EndpointKey, why: Reason) {
+        let Some(id) = self.watch.endpoint_id(key) else { return };
+        let Ok(mut endpoint) = self.state.endpoint(application, &Name::Id(id)) else { return };
+        let Ok(state) = endpoint.state.disable(why) else { return };
+        endpoint.state = state;
+        endpoint.updated_at = self.rows_now();
+        if self.state.update_endpoint(endpoint).is_ok() {
+            self.watch.state_changed(key, state, self.now);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Invariants 3 and 4, at the moment something becomes of a delivery.
+
+use std::time::Duration;
+
+use domain::breaker::WhileOpen;
+use domain::delivery::{Cause, Delivery, Pending};
+use domain::endpoint::State as EndpointState;
+use domain::ids::AttemptId;
+use store::keys::{DeliveryKey, MessageKey};
+use store::memory::State;
+use store::queue::{Bury, Load, NextState, Replay, RequestKind, Settle, Settled, Upkeep};
+
+use super::endpoints::is_open;
+use super::{Open, Watch};
+use crate::counters::Path;
+use crate::node::BEGINNING;
+
+/// How far the clocks of a fleet may be apart.
+const CLOCKS: Duration = Duration::from_secs(7);
+
+impl Watch {
+    /// Tells whether an attempt is recorded.
+    pub(crate) fn has_recorded(&self, attempt: AttemptId) -> bool {
+        self.recorded.contains(&attempt)
+    }
+
+    /// A settle took effect.
+    pub(crate) fn settled(&mut self, settle: &Settle, answer: Settled, now: Duration) {
+        self.now = now;
+        let key = settle.key;
+        let expected = self.expected.get(&settle.attempt.id);
+        let counts = expected.is_none_or(|expected| expected.counts);
+        if let Some(entry) = self.deliveries.get_mut(&key) {
+            let own = |open: Open| {
+                expected.is_none_or(|it| it.me == open.me && it.attempt == open.attempt)
+            };
+            if entry.open.is_some_and(own) {
+                entry.open = None;
+            }
+        }
+        if let Some(running) = settle.running.filter(|_| answer != Settled::Fenced) {
+            self.wrote(key.endpoint, running);
+        }
+        match answer {
+            Settled::Applied { .. } => self.applied(settle, counts),
+            Settled::LeftAlone => {
+                self.recorded.insert(settle.attempt.id);
+                if let Some(entry) = self.deliveries.get_mut(&key) {
+                    entry.recorded += 1;
+                }
+            }
+            Settled::Fenced | Settled::Missing | Settled::Refused => {}
+        }
+    }
+
+    fn applied(&mut self, settle: &Settle, counts: bool) {
+        let key = settle.key;
+        self.recorded.insert(settle.attempt.id);
+        let owner = self.place_of(key.endpoint).and_then(|(_, it)| self.owners.get(&it)).copied();
+        if owner.is_some_and(|owner| owner.lease.epoch > settle.lease.epoch) {
+            let text = format!("{key:?} is settled under an epoch that is over");
+            return self.complain(3, text);
+        }
+        let Some(entry) = self.deliveries.get_mut(&key) else {
+            return self.complain(6, format!("{key:?} is settled and does not exist"));
+        };
+        let Delivery::Pending(before) = entry.state else {
+            let state = entry.state;
+            return self.complain(3, format!("{key:?} was {state:?} and is settled"));
+        };
+        if entry.recorded != settle.recorded {
+            let text = format!("{key:?} has {} attempts, not {}", entry.recorded, settle.recorded);
+            return self.complain(3, text);
+        }
+        entry.recorded += 1;
+        entry.counted += u32::from(counts);
+        let (counted, most, panics) = (entry.counted, entry.max_attempts, entry.panics);
+        if settle.budget.attempts != counted {
+            let said = settle.budget.attempts;
+            self.complain(4, format!("{key:?} used {counted} attempts and {said} are counted"));
+        }
+        if most.is_some_and(|most| counted > most) {
+            self.complain(4, format!("{key:?} used {counted} attempts of {most:?}"));
+        }
+        match settle.next {
+            NextState::Pending { due } => {
+                let budget = settle.budget;
+                self.set_state(key, Delivery::Pending(Pending { due, budget }));
+            }
+            NextState::Delivered => self.set_state(key, Delivery::Delivered),
+            NextState::Dead(cause) => {
+                if cause == Cause::Exhausted && most.is_some_and(|most| counted < most) {
+                    self.complain(4, format!("{key:?} is exhausted after {counted} of {most:?}"));
+                }
+                if cause == Cause::Poison && panics < 3 {
+                    self.complain(4, format!("{key:?} is poison after {panics} panics"));
+                }
+                self.check_expiry(key, &before, cause);
+                self.set_state(key, Delivery::Dead(cause));
+            }
+        }
+    }
+
+    /// What a verdict buries as expired has just been tried, so only its time is looked at.
+    fn check_expiry(&mut self, key: DeliveryKey, before: &Pending, cause: Cause) {
+        if cause == Cause::Expired && before.budget.expires_at.is_none() {
+            self.complain(4, format!("{key:?} is expired and has all the time in the world"));
+        }
+    }
+
+    /// Deliveries were buried without an attempt.
+    pub(crate) fn buried(&mut self, bury: &Bury, now: Duration) {
+        self.now = now;
+        for message in &bury.messages {
+            let Bury { application, endpoint, .. } = *bury;
+            let key = DeliveryKey { application, endpoint, message: *message };
+            let Some(entry) = self.deliveries.get(&key) else { continue };
+            let Delivery::Pending(pending) = entry.state else { continue };
+            let open = entry.open.is_some_and(|open| open.lease == Some(bury.lease));
+            if let Some(problem) = self.burial_problem(key, &pending, bury) {
+                self.complain(4, format!("{key:?} is buried as {:?} {problem}", bury.cause));
+            }
+            if open && bury.cause == Cause::Expired {
+                self.complain(3, format!("{key:?} is buried as expired while it is being sent"));
+            }
+            self.set_state(key, Delivery::Dead(bury.cause));
+        }
+    }
+
+    fn burial_problem(&self, key: DeliveryKey, pending: &Pending, bury: &Bury) -> Option<String> {
+        let entry = self.deliveries.get(&key)?;
+        let place = self.endpoints.get(&key.endpoint)?;
+        match bury.cause {
+            Cause::Expired => {
+                let Some(end) = pending.budget.expires_at else {
+                    return Some("and has all the time in the world".to_owned());
+                };
+                if end > BEGINNING.after(self.now).after(CLOCKS) {
+                    return Some(format!("before its end at {end:?}"));
+                }
+                let due = pending.due.before(CLOCKS);
+                let since = |at: Option<Duration>| at.is_some_and(|at| BEGINNING.after(at) >= due);
+                let paused = place.running.paused_until.is_some_and(|until| until >= due);
+                let held = is_open(place.running.breaker)
+                    || paused
+                    || place.state == EndpointState::Paused
+                    || since(place.held);
+                let tried = since(entry.ended);
+                (!held && !tried).then(|| format!("without an attempt since {:?}", pending.due))
+            }
+            Cause::EndpointDisabled => {
+                let disabled = matches!(place.state, EndpointState::Disabled(_));
+                let was = disabled || place.changed > Duration::ZERO;
+                (!was).then(|| "and its endpoint was never disabled".to_owned())
+            }
+            Cause::EndpointDeleted => (place.state != EndpointState::Deleted)
+                .then(|| "and its endpoint is not deleted".to_owned()),
+            Cause::BreakerOpen => {
+                let settings = place.member.defaults.breaker.as_ref();
+                let buries = settings.is_some_and(|it| it.while_open() == WhileOpen::Bury);
+                (!buries).then(|| "by a breaker that holds".to_owned())
+            }
+            Cause::Poison => (entry.panics < 3).then(|| format!("after {} panics", entry.panics)),
+            Cause::Permanent | Cause::Exhausted | Cause::Blocked => {
+                Some("without a verdict".to_owned())
+            }
+        }
+    }
+
+    /// Deliveries were replayed.
+    pub(crate) fn replayed(&mut self, replay: &Replay, now: Duration) {
+        self.now = now;
+        for (key, _, _, pending) in &replay.deliveries {
+            let Some(entry) = self.deliveries.get_mut(key) else { continue };
+            if let Delivery::Pending(_) = entry.state {
+                continue;
+            }
+            entry.counted = 0;
+            entry.taken = false;
+            entry.sent_after.clear();
+            self.set_state(*key, Delivery::Pending(*pending));
+        }
+    }
+
+    /// A delivery was cancelled; true if it was being sent.
+    pub(crate) fn cancelled(&mut self, key: DeliveryKey, now: Duration) -> bool {
+        self.now = now;
+        self.set_state(key, Delivery::Cancelled);
+        self.deliveries.get(&key).is_some_and(|entry| entry.open.is_some())
+    }
+
+    /// A request was left for an owner.
+    pub(crate) fn asked(&mut self, step: &Upkeep, _: &State) {
+        let Upkeep::Ask { request, .. } = step else { return };
+        let RequestKind::RetryNow(message) = request.kind else { return };
+        let (application, endpoint) = (request.application, request.endpoint);
+        let key = DeliveryKey { application, endpoint, message };
+        let Some(entry) = self.deliveries.get(&key) else { return };
+        self.paths.push(Path::RetriedNow);
+        if let Ok(hurried) = entry.state.retry_now(request.at) {
+            self.set_state(key, hurried);
+        }
+    }
+
+    /// Somebody pruned: what is pending for deleted endpoints is buried, a few at a time.
+    pub(crate) fn pruned(&mut self, state: &State) {
+        let deleted = self.endpoints.iter().filter(|(_, it)| it.state == EndpointState::Deleted);
+        let deleted: Vec<_> = deleted.map(|(key, place)| (*key, place.application)).collect();
+        for (endpoint, application) in deleted {
+            let key = |message| DeliveryKey { application, endpoint, message: MessageKey(message) };
+            let theirs = self.pending.range(key(i64::MIN)..=key(i64::MAX));
+            let mut theirs: Vec<_> = theirs.copied().collect();
+            if theirs.is_empty() {
+                continue;
+            }
+            let what = Load { application, endpoint, most: u32::MAX, most_bytes: 0 };
+            let left = state.load(what).deliveries;
+            theirs.retain(|key| !left.iter().any(|delivery| delivery.key == *key));
+            for key in theirs {
+                self.set_state(key, Delivery::Dead(Cause::EndpointDeleted));
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! 64 callers who accept a message and settle its one delivery, over and over, and what gathers
+//! their wishes into batches while the one before is committed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::endpoint::State;
+use domain::ids::{ApplicationId, AttemptId, EndpointId, MessageId};
+use store::Error;
+use store::catalog::{
+    ApplicationSettings, Confidential, Endpoint, EndpointSettings, NewApplication, NewEndpoint,
+    Secret,
+};
+use store::conformance::{Handle, fresh, success};
+use store::keys::{DeliveryKey, Lease, Node};
+use store::queue::{
+    Accept, Accepted, Batch, FirstState, NewDelivery, NewMessage, NextState, Order, Settle, Settled,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use super::place::Place;
+use super::{moment, now};
+
+const CALLERS: u64 = 64;
+static MADE: AtomicU64 = AtomicU64::new(1);
+
+/// What a run reached.
+pub(crate) struct Run {
+    pub(crate) per_second: f64,
+    /// The mean number of accepts and settles in a batch.
+    pub(crate) batch: f64,
+}
+
+enum Wish {
+    Accept(Box<Accept>, oneshot::Sender<Accepted>),
+    Settle(Box<Settle>, oneshot::Sender<Settled>),
+}
+
+#[derive(Clone)]
+struct Target {
+    endpoint: Endpoint,
+    revision: i64,
+    lease: Lease,
+}
+
+/// Lets the callers do so many lifecycles between them, on an endpoint of their own.
+pub(crate) async fn run(store: &Handle, lifecycles: u64) -> Result<Run, Error> {
+    let target = target(store).await?;
+    let (wishes, waiting) = mpsc::channel(1_024);
+    let committer = tokio::spawn(commit(store.clone(), waiting));
+    let next = Arc::new(AtomicU64::new(0));
+    let began = now();
+    let mut callers = Vec::new();
+    for _ in 0..CALLERS {
+        let (target, wishes, next) = (target.clone(), wishes.clone(), Arc::clone(&next));
+        callers.push(tokio::spawn(async move {
+            while next.fetch_add(1, Ordering::Relaxed) < lifecycles {
+                live(&target, &wishes).await?;
+            }
+            Ok::<_, Error>(())
+        }));
+    }
+    for caller in callers {
+        caller.await.map_err(|error| Error::unavailable("a caller ended", error))??;
+    }
+    let elapsed = now().duration_since(began);
+    drop(wishes);
+    let batches = committer.await.map_err(|error| Error::unavailable("it ended", error))??;
+    let per_second = float(lifecycles) / elapsed.as_secs_f64();
+    Ok(Run { per_second, batch: 2.0 * float(lifecycles) / float(batches) })
+}
+
+/// Writes the same rows with nothing around them, in transactions of the same size.
+pub(crate) async fn bare(place: &Place, lifecycles: u64, batch: f64) -> Result<f64, Error> {
+    // The schema is the store's own.
+    drop(place.open().await?);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a batch has at least one item and at most some hundreds"
+    )]
+    let half = (batch / 2.0).round().max(1.0) as u32;
+    let began;
+    let done = match place {
+        Place::Sqlite(directory) => {
+            let mut bare = store::sqlite::Bare::create(directory)?;
+            began = now();
+            while bare.lifecycles() < lifecycles {
+                bare.transaction(half, half)?;
+            }
+            bare.lifecycles()
+        }
+        Place::Postgres(url) => {
+            let mut bare = store::postgres::Bare::connect(url).await?;
+            began = now();
+            while bare.lifecycles() < lifecycles {
+                bare.transaction(half, half).await?;
+            }
+            bare.lifecycles()
+        }
+    };
+    Ok(float(done) / now().duration_since(began).as_secs_f64())
+}
+
+/// Commits whatever waits, batch by batch; returns how many batches these were.
+async fn commit(store: Handle, mut waiting: mpsc::Receiver<Wish>) -> Result<u64, Error> {
+    let mut batches = 0;
+    while let Some(first) = waiting.recv().await {
+        let (mut batch, mut accepts, mut settles) = (Batch::default(), Vec::new(), Vec::new());
+        let mut next = Some(first);
+        while let Some(wish) = next {
+            match wish {
+                Wish::Accept(accept, reply) => {
+                    batch.accepts.push(*accept);
+                    accepts.push(reply);
+                }
+                Wish::Settle(settle, reply) => {
+                    batch.settles.push(*settle);
+                    settles.push(reply);
+                }
+            }
+            next = waiting.try_recv().ok();
+        }
+        let done = store.queue.commit(Arc::new(batch)).await?;
+        batches += 1;
+        for (reply, answer) in accepts.into_iter().zip(done.accepts) {
+            let _heard = reply.send(answer);
+        }
+        for (reply, answer) in settles.into_iter().zip(done.settles) {
+            let _heard = reply.send(answer);
+        }
+    }
+    Ok(batches)
+}
+
+async fn live(target: &Target, wishes: &mpsc::Sender<Wish>) -> Result<(), Error> {
+    let gone = || Error::Refused("the committer is gone".to_owned());
+    let (reply, answer) = oneshot::channel();
+    let wish = Wish::Accept(Box::new(accept(target)), reply);
+    wishes.send(wish).await.map_err(|_| gone())?;
+    let answer = answer.await.map_err(|_| gone())?;
+    let Accepted::New { message, .. } = answer else {
+        return Err(Error::Refused(format!("not accepted: {answer:?}")));
+    };
+    let (reply, settled) = oneshot::channel();
+    let Endpoint { application, key: endpoint, .. } = target.endpoint;
+    let key = DeliveryKey { application, endpoint, message };
+    let wish = Wish::Settle(Box::new(settle(target, key)), reply);
+    wishes.send(wish).await.map_err(|_| gone())?;
+    let settled = settled.await.map_err(|_| gone())?;
+    if settled != (Settled::Applied { turn: None }) {
+        return Err(Error::Refused(format!("not settled: {settled:?}")));
+    }
+    Ok(())
+}
+
+fn accept(target: &Target) -> Accept {
+    let (at, random) = (moment(), random());
+    let mut hash = [3; 32];
+    hash[..16].copy_from_slice(&random);
+    Accept {
+        application: target.endpoint.application,
+        revision: target.revision,
+        message: NewMessage {
+            id: MessageId::new(at, random),
+            event_type: "bench.lifecycle".to_owned(),
+            event_id: None,
+            channels: Vec::new(),
+            payload: Bytes::from(vec![b'x'; 512]),
+            content_type: None,
+            policy: None,
+            received_at: at,
+            retained_until: at.after(Duration::from_secs(30 * 86_400)),
+        },
+        idempotency: Some(hash),
+        deliveries: vec![NewDelivery {
+            endpoint: target.endpoint.key,
+            partition: target.endpoint.partition,
+            order: Order::Due,
+            state: FirstState::Pending(fresh(at)),
+        }],
+    }
+}
+
+fn settle(target: &Target, key: DeliveryKey) -> Settle {
+    let at = moment();
+    let header = |name: &str| (name.to_owned(), "0123456789abcdef".to_owned());
+    let mut attempt = success(AttemptId::new(at, random()));
+    (attempt.began_at, attempt.ended_at) = (at, at);
+    attempt.request_headers =
+        ["webhook-id", "webhook-timestamp", "webhook-signature"].map(header).to_vec();
+    attempt.response_headers = ["content-type", "date"].map(header).to_vec();
+    attempt.response_body = Bytes::from_static(b"{\"received\":true}");
+    Settle {
+        lease: target.lease,
+        key,
+        recorded: 0,
+        next: NextState::Delivered,
+        budget: fresh(at).budget,
+        attempt,
+        running: None,
+    }
+}
+
+/// Makes an application and an endpoint, and takes all partitions.
+async fn target(store: &Handle) -> Result<Target, Error> {
+    let (at, id) = (moment(), random());
+    let settings = ApplicationSettings { name: "figures".to_owned(), ..Default::default() };
+    let new = NewApplication { id: ApplicationId::new(at, id), uid: None, settings, at };
+    let application = store.catalog.create_application(new).await?;
+    let new = NewEndpoint {
+        application: application.key,
+        id: EndpointId::new(at, id),
+        uid: None,
+        state: State::Active,
+        order: Order::Due,
+        settings: EndpointSettings::default(),
+        confidential: Confidential::default(),
+        secret: Secret { text: "whsec_figures".to_owned(), created_at: at, expires_at: None },
+        at,
+    };
+    let endpoint = store.catalog.create_endpoint(new).await?;
+    let node = Node("figures".to_owned());
+    store.queue.renew(node.clone()).await?;
+    let mut leases = store.queue.take(node.clone(), u8::MAX).await?;
+    leases.extend(store.queue.renew(node).await?.owned);
+    let lease = leases.into_iter().find(|lease| lease.partition == endpoint.partition);
+    let lease = lease.ok_or_else(|| Error::Refused("the partition is not free".to_owned()))?;
+    let revision = store.catalog.fan_out(application.key, at).await?.revision;
+    Ok(Target { endpoint, revision, lease })
+}
+
+/// Bytes that look like chance and differ each time.
+fn random() -> [u8; 16] {
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    bytes[8..].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+fn float(count: u64) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}

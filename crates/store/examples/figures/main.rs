@@ -1,0 +1,181 @@
+//! The store's figures: beside a bare loop, on a store that is full, and when it is opened.
+//!
+//! ```text
+//! cargo build --release -p redial-store --example figures
+//! scripts/with-postgres target/release/examples/figures yardstick --store postgres
+//! target/release/examples/figures full --store sqlite --place DIRECTORY
+//! scripts/with-postgres target/release/examples/figures full --store postgres
+//! target/release/examples/figures opening --store sqlite --place DIRECTORY
+//! ```
+//!
+//! `--settled N --pending N --endpoints N` say how full, `--lifecycles N --pairs N` how long.
+//!
+//! # Layout
+//! - `place`: where stores are, and how they are opened; `fill`: how they become full
+//! - `load`: 64 callers and what gathers their batches; `reads`: lists and how long they take
+
+#![expect(clippy::print_stdout, reason = "figures are printed")]
+
+mod fill;
+mod load;
+mod place;
+mod reads;
+
+use std::time::{Duration, Instant};
+
+use domain::partition::Partition;
+use store::Error;
+
+use fill::Plan;
+use place::Place;
+
+/// What the command line says.
+struct Arguments {
+    what: String,
+    place: Place,
+    plan: Plan,
+    lifecycles: u64,
+    pairs: u32,
+}
+
+fn main() -> Result<(), Error> {
+    let arguments = parse(std::env::args().skip(1)).map_err(Error::Refused)?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| Error::unavailable("no runtime", error))?;
+    runtime.block_on(async {
+        match arguments.what.as_str() {
+            "yardstick" => yardstick(&arguments).await,
+            "full" => full(&arguments).await,
+            "opening" => opening(&arguments).await,
+            other => Err(Error::Refused(format!("there is no figure `{other}`"))),
+        }
+    })
+}
+
+/// The store beside a bare loop over the same rows.
+async fn yardstick(arguments: &Arguments) -> Result<(), Error> {
+    let mut pairs = Vec::new();
+    for number in 0..arguments.pairs {
+        let place = arguments.place.at(&format!("store_{number}")).await?;
+        let run = load::run(&place.open().await?, arguments.lifecycles).await?;
+        let place = arguments.place.at(&format!("bare_{number}")).await?;
+        let bare = load::bare(&place, arguments.lifecycles, run.batch).await?;
+        println!("store {:.0}/s (batches of {:.0}), bare {bare:.0}/s", run.per_second, run.batch);
+        pairs.push((run.per_second, bare));
+    }
+    tell("store ÷ bare loop", &pairs);
+    Ok(())
+}
+
+/// A full store beside an empty one, and how long reading takes on it.
+async fn full(arguments: &Arguments) -> Result<(), Error> {
+    let place = arguments.place.at("full").await?;
+    let began = now();
+    let filled = fill::fill(&place, arguments.plan).await?;
+    println!("filled in {:.0} s: {:?}", now().duration_since(began).as_secs_f64(), arguments.plan);
+    let full = place.open().await?;
+    reads::tell(&full, &filled).await?;
+    let mut pairs = Vec::new();
+    for number in 0..arguments.pairs {
+        let empty = arguments.place.at(&format!("empty_{number}")).await?.open().await?;
+        // Not measured: a file that grows for the first time is slower than one that has its size,
+        // and that would flatter the full one.
+        load::run(&empty, arguments.lifecycles).await?;
+        load::run(&full, arguments.lifecycles).await?;
+        let empty = load::run(&empty, arguments.lifecycles).await?.per_second;
+        let full = load::run(&full, arguments.lifecycles).await?.per_second;
+        println!("full {full:.0}/s, empty {empty:.0}/s");
+        pairs.push((full, empty));
+    }
+    tell("full ÷ empty", &pairs);
+    reads::tell(&full, &filled).await
+}
+
+/// Opening a store with a million pending deliveries, and learning which endpoints have work.
+async fn opening(arguments: &Arguments) -> Result<(), Error> {
+    let pending = arguments.plan.pending;
+    for (name, endpoints) in [("one", 1), ("many", pending / 10)] {
+        let place = arguments.place.at(name).await?;
+        fill::only_pending(&place, pending, endpoints).await?;
+        for _ in 0..arguments.pairs {
+            let before = resident();
+            let began = now();
+            let store = place.open().await?;
+            let opened = now().duration_since(began);
+            let waiting = store.queue.waiting(Partition::all().collect()).await?;
+            let both = now().duration_since(began);
+            println!(
+                "{pending} pending on {endpoints} endpoints: opened in {:.3} s, {} endpoints known \
+                 after {:.3} s; {} KiB resident, {} KiB of them new, at most {} KiB",
+                opened.as_secs_f64(),
+                waiting.len(),
+                both.as_secs_f64(),
+                resident(),
+                resident().saturating_sub(before),
+                status("VmHWM:"),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Tells the median ratio of pairs, and the median rates.
+fn tell(what: &str, pairs: &[(f64, f64)]) {
+    let ratio = median(pairs.iter().map(|pair| pair.0 / pair.1));
+    let (one, other) =
+        (median(pairs.iter().map(|pair| pair.0)), median(pairs.iter().map(|pair| pair.1)));
+    println!("{what}: {ratio:.2} (medians {one:.0}/s and {other:.0}/s of {} pairs)", pairs.len());
+}
+
+fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Returns how many KiB of memory this process has.
+fn resident() -> u64 {
+    status("VmRSS:")
+}
+
+fn status(what: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(what));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark looks at the clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Returns a moment for rows: ids and times in a benchmark have to be fresh.
+#[expect(clippy::disallowed_methods, reason = "a benchmark looks at the clock")]
+fn moment() -> domain::time::Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    domain::time::Timestamp::EPOCH.after(since.unwrap_or(Duration::ZERO))
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let what = words.next().ok_or("say which figure: yardstick, full or opening")?;
+    let (mut store, mut directory) = ("sqlite".to_owned(), None);
+    let mut plan = Plan { settled: 5_000_000, pending: 1_000_000, endpoints: 1_000 };
+    let (mut lifecycles, mut pairs) = (20_000, 5);
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        let number = || value.parse::<u64>().map_err(|error| format!("{word} {value}: {error}"));
+        match word.as_str() {
+            "--store" => store = value,
+            "--place" => directory = Some(value),
+            "--settled" => plan.settled = number()?,
+            "--pending" => plan.pending = number()?,
+            "--endpoints" => plan.endpoints = number()?,
+            "--lifecycles" => lifecycles = number()?,
+            "--pairs" => pairs = u32::try_from(number()?).map_err(|error| error.to_string())?,
+            _ => return Err(format!("there is no option `{word}`")),
+        }
+    }
+    let place = Place::named(&store, directory)?;
+    Ok(Arguments { what, place, plan, lifecycles, pairs })
+}

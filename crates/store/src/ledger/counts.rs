@@ -1,0 +1,62 @@
+//! Counts, as far as they can be counted quickly.
+
+use domain::delivery::Delivery;
+
+/// An endpoint's deliveries by state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Delivered ones.
+    pub delivered: u32,
+    /// Pending ones.
+    pub pending: u32,
+    /// Dead letters.
+    pub dead: u32,
+    /// Cancelled ones.
+    pub cancelled: u32,
+    /// Whether these are all; otherwise the newest of them, as many as one walk may look at.
+    pub complete: bool,
+}
+
+/// A number of things, up to a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    /// How many there are.
+    pub number: u32,
+    /// Whether these are all; otherwise there are more.
+    pub complete: bool,
+}
+
+impl Counts {
+    /// Begins to count.
+    pub(crate) const fn begin() -> Self {
+        Self { delivered: 0, pending: 0, dead: 0, cancelled: 0, complete: true }
+    }
+
+    /// Counts one delivery.
+    pub(crate) fn add(&mut self, state: Delivery) {
+        match state {
+            Delivery::Pending(_) => self.pending += 1,
+            Delivery::Delivered => self.delivered += 1,
+            Delivery::Dead(_) => self.dead += 1,
+            Delivery::Cancelled => self.cancelled += 1,
+        }
+    }
+}
+
+impl Tally {
+    /// Makes a tally of a count that went one beyond its limit, if there was so much.
+    pub(crate) fn up_to(limit: u32, counted: u32) -> Self {
+        Self { number: counted.min(limit), complete: counted <= limit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_at_its_limit_is_complete_and_one_beyond_it_is_not() {
+        assert_eq!(Tally::up_to(10, 10), Tally { number: 10, complete: true });
+        assert_eq!(Tally::up_to(10, 11), Tally { number: 10, complete: false });
+    }
+}

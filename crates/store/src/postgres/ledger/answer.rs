@@ -1,0 +1,94 @@
+//! Answers that are given again.
+
+use domain::time::Timestamp;
+use tokio_postgres::types::Type;
+
+use super::super::Postgres;
+use super::super::columns::{parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::row::field;
+use crate::ledger::StoredAnswer;
+use crate::{Error, limits};
+
+/// Remembers an answer, unless another one is remembered; returns the one that is.
+pub(super) async fn remember(
+    store: &Postgres,
+    hash: [u8; 32],
+    answer: StoredAnswer,
+    at: Timestamp,
+) -> Result<StoredAnswer, Failure> {
+    let sealed = answer.seal(&store.vault, &hash)?;
+    let mut transaction = store.write().await?;
+    let result = remember_in(&mut transaction, &hash, sealed, at).await;
+    match transaction.end(result).await? {
+        Some(known) => Ok(StoredAnswer::open(&store.vault, &hash, &known)?),
+        None => Ok(answer),
+    }
+}
+
+/// Returns the answer that was there before, if there was one.
+async fn remember_in(
+    transaction: &mut Transaction<'_>,
+    hash: &[u8; 32],
+    sealed: Vec<u8>,
+    at: Timestamp,
+) -> Result<Option<Vec<u8>>, Failure> {
+    if put(transaction, hash, sealed, at).await? {
+        return Ok(None);
+    }
+    let known = find(transaction, hash, at).await?;
+    // It was there a moment ago, and pruned since.
+    let gone = || Error::Unavailable { text: "it has just changed".to_owned(), source: None };
+    Ok(Some(known.ok_or_else(gone)?))
+}
+
+/// Returns the answer that is remembered under a hash.
+pub(super) async fn recall(
+    store: &Postgres,
+    hash: [u8; 32],
+    now: Timestamp,
+) -> Result<Option<StoredAnswer>, Failure> {
+    let mut transaction = store.read().await?;
+    let result = find(&mut transaction, &hash, now).await;
+    let sealed = transaction.end(result).await?;
+    let opened = sealed.map(|sealed| StoredAnswer::open(&store.vault, &hash, &sealed));
+    Ok(opened.transpose()?)
+}
+
+/// Writes an answer, also over one that no longer counts; answers whether it did.
+///
+/// Indexes: the primary key of answers, answers_at.
+async fn put(
+    transaction: &mut Transaction<'_>,
+    hash: &[u8; 32],
+    sealed: Vec<u8>,
+    at: Timestamp,
+) -> Result<bool, Failure> {
+    let statement = "\
+        insert into answers as a (hash, at, sealed) values ($1, $2, $3) \
+        on conflict (hash) do update set at = excluded.at, sealed = excluded.sealed \
+        where a.at <= $4";
+    let columns = [
+        single(hash.as_slice(), Type::BYTEA),
+        single(at.as_micros(), Type::INT8),
+        single(sealed, Type::BYTEA),
+        single(at.before(limits::IDEMPOTENCY).as_micros(), Type::INT8),
+    ];
+    Ok(transaction.execute(statement, &parameters(&columns)).await? > 0)
+}
+
+/// Index: the primary key of answers.
+async fn find(
+    transaction: &mut Transaction<'_>,
+    hash: &[u8; 32],
+    now: Timestamp,
+) -> Result<Option<Vec<u8>>, Failure> {
+    let statement = "select sealed from answers where hash = $1 and at > $2";
+    let columns = [
+        single(hash.as_slice(), Type::BYTEA),
+        single(now.before(limits::IDEMPOTENCY).as_micros(), Type::INT8),
+    ];
+    let row = transaction.one(statement, &parameters(&columns)).await?;
+    Ok(row.map(|row| field(&row, "sealed")).transpose()?)
+}

@@ -1,0 +1,91 @@
+//! Counting deliveries.
+
+use std::ops::Range;
+
+use domain::ids::MessageId;
+use domain::time::Timestamp;
+use tokio_postgres::types::Type;
+
+use super::super::columns::{parameters, single};
+use super::super::failure::Failure;
+use super::super::row::{count, field};
+use super::super::{Postgres, codes};
+use crate::keys::{ApplicationKey, EndpointKey};
+use crate::ledger::{Counts, MOST_COUNTED, MOST_WALKED, Tally};
+use crate::limits;
+
+/// Counts an endpoint's deliveries whose message was received within some time. Ids tell when a
+/// message was made, and none is on its way for long: so the walk begins and ends near that time.
+///
+/// Indexes: messages_id; the primary keys of deliveries and messages.
+pub(super) async fn by_state(
+    store: &Postgres,
+    (application, endpoint): (ApplicationKey, EndpointKey),
+    range: Range<Timestamp>,
+) -> Result<Counts, Failure> {
+    let statement = "\
+        with walked as materialized ( \
+            select message, state from deliveries \
+            where application = $1 and endpoint = $2 \
+              and message > coalesce( \
+                  (select key from messages where application = $1 and id < $3 \
+                   order by id desc limit 1), -9223372036854775808) \
+              and message < coalesce( \
+                  (select key from messages where application = $1 and id >= $4 \
+                   order by id limit 1), 9223372036854775807) \
+            order by message desc limit $7 + 1), \
+        counted as ( \
+            select w.state, count(*) as deliveries \
+            from (select * from walked order by message desc limit $7) w \
+            join messages m on m.application = $1 and m.key = w.message \
+            where m.received_at >= $5 and m.received_at < $6 \
+            group by w.state) \
+        select (select count(*) from walked) <= $7 as complete, state, deliveries \
+        from (select 1) always left join counted on true";
+    let earliest = MessageId::first_at(range.start.before(limits::UNDER_WAY));
+    let latest = MessageId::first_at(range.end.after(limits::UNDER_WAY));
+    let columns = [
+        single(application.0, Type::INT8),
+        single(endpoint.0, Type::INT8),
+        single(earliest.as_bytes().as_slice(), Type::BYTEA),
+        single(latest.as_bytes().as_slice(), Type::BYTEA),
+        single(range.start.as_micros(), Type::INT8),
+        single(range.end.as_micros(), Type::INT8),
+        single(i64::from(MOST_WALKED), Type::INT8),
+    ];
+    let mut transaction = store.read().await?;
+    let result = transaction.query(statement, &parameters(&columns)).await;
+    let rows = transaction.end(result).await?;
+    let mut counts = Counts::begin();
+    for row in &rows {
+        counts.complete = field(row, "complete")?;
+        match field::<Option<i16>>(row, "state")? {
+            Some(codes::PENDING) => counts.pending = count(row, "deliveries")?,
+            Some(codes::DELIVERED) => counts.delivered = count(row, "deliveries")?,
+            Some(codes::DEAD) => counts.dead = count(row, "deliveries")?,
+            Some(codes::CANCELLED) => counts.cancelled = count(row, "deliveries")?,
+            // A state that nobody knows is counted by nobody.
+            Some(_) | None => {}
+        }
+    }
+    Ok(counts)
+}
+
+/// Counts an application's dead letters.
+///
+/// Index: deliveries_dead.
+pub(super) async fn dead_letters(
+    store: &Postgres,
+    application: ApplicationKey,
+) -> Result<Tally, Failure> {
+    let statement = "\
+        select count(*) as dead from ( \
+            select 1 from deliveries where application = $1 and state = 2 limit $2) d";
+    let columns =
+        [single(application.0, Type::INT8), single(i64::from(MOST_COUNTED) + 1, Type::INT8)];
+    let mut transaction = store.read().await?;
+    let result = transaction.one(statement, &parameters(&columns)).await;
+    let row = transaction.end(result).await?;
+    let counted = row.map_or(Ok(0), |row| count(&row, "dead"))?;
+    Ok(Tally::up_to(MOST_COUNTED, counted))
+}

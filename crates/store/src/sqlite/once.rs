@@ -1,0 +1,95 @@
+//! Steps that come again, and answers that are given again.
+
+use domain::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::reader::Reading;
+use super::writer::Writing;
+use crate::ledger::StoredAnswer;
+use crate::queue::Once;
+use crate::{Error, limits};
+
+/// Notes a step; answers whether it is new. Needs the primary key of `done_once`.
+pub(super) fn is_new(connection: &Connection, once: &Once) -> Result<bool, Error> {
+    let sql = "INSERT INTO done_once (at, id) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    let parameters = params![once.at.as_micros(), once.id];
+    Ok(connection.prepare_cached(sql)?.execute(parameters)? > 0)
+}
+
+/// Remembers an answer, unless another one is remembered; returns the one that is.
+pub(super) fn remember(
+    writing: &Writing<'_>,
+    hash: &[u8; 32],
+    answer: &StoredAnswer,
+    at: Timestamp,
+) -> Result<StoredAnswer, Error> {
+    if let Some(sealed) = sealed(writing.connection, hash, at)? {
+        return StoredAnswer::open(writing.vault, hash, &sealed);
+    }
+    put(writing.connection, hash, &answer.seal(writing.vault, hash)?, at)?;
+    Ok(answer.clone())
+}
+
+/// Returns the answer that is remembered under a hash.
+pub(super) fn recall(
+    reading: &Reading<'_>,
+    hash: &[u8; 32],
+    now: Timestamp,
+) -> Result<Option<StoredAnswer>, Error> {
+    let sealed = sealed(reading.connection, hash, now)?;
+    sealed.map(|sealed| StoredAnswer::open(reading.vault, hash, &sealed)).transpose()
+}
+
+/// Forgets steps that were remembered for long enough. Needs the primary key of `done_once`.
+pub(super) fn forget_steps(
+    connection: &Connection,
+    now: Timestamp,
+    most: usize,
+) -> Result<usize, Error> {
+    let sql = "DELETE FROM done_once WHERE (at, id) IN (
+            SELECT at, id FROM done_once WHERE at <= ?1 ORDER BY at, id LIMIT ?2)";
+    let parameters = params![now.before(limits::REMEMBERED).as_micros(), limit(most)];
+    Ok(connection.prepare_cached(sql)?.execute(parameters)?)
+}
+
+/// Forgets answers that were remembered for long enough. Needs the index `answers_at`.
+pub(super) fn forget_answers(
+    connection: &Connection,
+    now: Timestamp,
+    most: usize,
+) -> Result<usize, Error> {
+    let sql = "DELETE FROM answers WHERE hash IN (
+            SELECT hash FROM answers INDEXED BY answers_at WHERE at <= ?1 ORDER BY at LIMIT ?2)";
+    let parameters = params![now.before(limits::IDEMPOTENCY).as_micros(), limit(most)];
+    Ok(connection.prepare_cached(sql)?.execute(parameters)?)
+}
+
+/// Returns an answer that still counts. Needs the primary key of `answers`.
+fn sealed(
+    connection: &Connection,
+    hash: &[u8; 32],
+    now: Timestamp,
+) -> Result<Option<Vec<u8>>, Error> {
+    let sql = "SELECT sealed FROM answers WHERE hash = ?1 AND at > ?2";
+    let since = now.before(limits::IDEMPOTENCY).as_micros();
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row(params![hash, since], |row| row.get(0)).optional()?)
+}
+
+/// Writes an answer over one that no longer counts. Needs the primary key of `answers`; writes to
+/// `answers_at`.
+fn put(
+    connection: &Connection,
+    hash: &[u8; 32],
+    sealed: &[u8],
+    at: Timestamp,
+) -> Result<(), Error> {
+    let sql = "INSERT INTO answers (hash, at, sealed) VALUES (?1, ?2, ?3)
+        ON CONFLICT (hash) DO UPDATE SET at = excluded.at, sealed = excluded.sealed";
+    connection.prepare_cached(sql)?.execute(params![hash, at.as_micros(), sealed])?;
+    Ok(())
+}
+
+fn limit(most: usize) -> i64 {
+    i64::try_from(most).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,107 @@
+//! Rows that do not read as what they should be: the rest of the store goes on, and they are noted.
+//!
+//! They are broken past the store, in statements that both dialects understand.
+
+use std::time::Duration;
+
+use domain::delivery::Cause;
+use domain::endpoint::Reason;
+use store::conformance::{NOW, Scene};
+use store::ledger::{NewTask, TaskKind};
+use store::page::{From, Page};
+use store::queue::{NextState, Upkeep};
+
+/// Breaks one row of each kind, and looks at the others. `odd_id` is a blob that is no id, as the
+/// dialect writes it.
+pub(crate) async fn are_passed_over(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str)) {
+    a_load_and_its_lists(scene, odd_id, &breaks).await;
+    attempts_and_dead_letters(scene, &breaks).await;
+    the_catalog_and_the_tasks(scene, &breaks).await;
+    let noted = scene.store().ledger.damage();
+    assert!(noted.len() >= 6, "{noted:#?}");
+    assert!(noted.iter().any(|damage| damage.what.contains("endpoint ")), "{noted:#?}");
+}
+
+async fn a_load_and_its_lists(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str)) {
+    let endpoint = scene.endpoint().await;
+    let mut keys = Vec::new();
+    for _ in 0..3 {
+        keys.push(scene.pending(&endpoint).await);
+    }
+    let middle = keys.remove(1).message.0;
+    breaks(&format!("update messages set id = {odd_id} where key = {middle}")).await;
+    let messages: Vec<_> = keys.iter().map(|key| key.message).collect();
+    let loaded = scene.load(&endpoint).await;
+    let found: Vec<_> = loaded.deliveries.iter().map(|one| one.key.message).collect();
+    assert_eq!((found, loaded.complete), (messages.clone(), true));
+    let ledger = &scene.store().ledger;
+    let application = scene.application.key;
+    let listed = ledger.messages(application, Default::default(), page()).await.unwrap();
+    let mut found: Vec<_> = listed.entries.iter().map(|entry| entry.key).collect();
+    found.reverse();
+    assert_eq!((found, listed.done), (messages.clone(), true));
+    let listed = ledger.deliveries(application, endpoint.key, Default::default(), page()).await;
+    assert_eq!(listed.unwrap().entries.len(), 2);
+    for key in keys {
+        scene.store().ledger.cancel(key, NOW).await.unwrap();
+    }
+    // What is damaged does not keep the others from being pruned.
+    let now = NOW.after(Duration::from_secs(91 * 86_400));
+    for _ in 0..5 {
+        scene.keep_up(Upkeep::Prune { now, most: 100 }).await;
+    }
+    let listed = ledger.messages(application, Default::default(), page()).await.unwrap();
+    assert_eq!(listed.entries, []);
+}
+
+async fn attempts_and_dead_letters(scene: &Scene, breaks: impl AsyncFn(&str)) {
+    let endpoint = scene.endpoint().await;
+    let dead = NextState::Dead(Cause::Exhausted);
+    let (odd, good) = (scene.settled(&endpoint, dead).await, scene.settled(&endpoint, dead).await);
+    let row = format!("endpoint = {} and message = {}", odd.endpoint.0, odd.message.0);
+    breaks(&format!("update attempts set outcome = 99 where {row}")).await;
+    let ledger = &scene.store().ledger;
+    let listed = ledger.attempts(good.application, endpoint.key, Default::default(), page()).await;
+    let listed: Vec<_> = listed.unwrap().entries.iter().map(|entry| entry.key).collect();
+    assert_eq!(listed, [good]);
+    assert_eq!(ledger.attempts_of(odd).await.unwrap(), []);
+    breaks(&format!("update deliveries set cause = 99 where {row}")).await;
+    let listed = ledger.dead_letters(good.application, Default::default(), page()).await.unwrap();
+    let listed: Vec<_> = listed.entries.iter().map(|entry| entry.key).collect();
+    assert_eq!(listed, [good]);
+    assert_eq!(ledger.deliveries_of(odd.application, odd.message).await.unwrap(), []);
+}
+
+async fn the_catalog_and_the_tasks(scene: &Scene, breaks: impl AsyncFn(&str)) {
+    let (odd, good) = (scene.endpoint().await, scene.endpoint().await);
+    breaks(&format!("update endpoints set settings = 'no document' where key = {}", odd.key.0))
+        .await;
+    let catalog = &scene.store().catalog;
+    let listed = catalog.endpoints(good.application, page()).await.unwrap();
+    let listed: Vec<_> = listed.entries.iter().map(|entry| entry.key).collect();
+    assert!(listed.contains(&good.key) && !listed.contains(&odd.key));
+    // A fan-out that leaves an endpoint out would lose its messages: it fails instead.
+    assert!(catalog.fan_out(good.application, NOW).await.is_err());
+    let disabled = catalog.disable_endpoint(good.application, good.key, Reason::Gone, NOW).await;
+    assert!(disabled.is_ok(), "{disabled:?}");
+    let ledger = &scene.store().ledger;
+    for _ in 0..2 {
+        let task = NewTask {
+            id: scene.id(),
+            application: good.application,
+            endpoint: None,
+            kind: TaskKind::Recover,
+            selection: serde_json::json!({}),
+            by: "somebody".to_owned(),
+            at: NOW,
+        };
+        ledger.start_task(task).await.unwrap();
+    }
+    let first = "select id from replay_tasks order by id limit 1";
+    breaks(&format!("update replay_tasks set kind = 99 where id = ({first})")).await;
+    assert_eq!(ledger.tasks(None, page()).await.unwrap().entries.len(), 1);
+}
+
+fn page<Id>() -> Page<Id> {
+    Page { from: From::Start, limit: 10 }
+}
