@@ -63,25 +63,42 @@ impl Connection {
         Ok((head.status, kept))
     }
 
-    /// Sends the next request of a source until it is taken. A server that is full may turn it
-    /// away; how often it did is returned.
+    /// Sends the next request of a source. A server that is full may take a part of it, or nothing;
+    /// then there is a short wait.
     ///
     /// # Errors
-    /// If the answer is neither a success nor "later".
-    pub(super) async fn insist(&mut self, source: &Source, at: Timestamp) -> anyhow::Result<u32> {
+    /// If the answer is neither a success nor "later", or nothing was taken for too long.
+    pub(super) async fn send(&mut self, source: &Source, at: Timestamp) -> anyhow::Result<Taken> {
         let number = source.next.fetch_add(1, Ordering::Relaxed);
-        for turned_away in 0..MOST_TURNS {
+        let mut turned_away = 0;
+        for _ in 0..MOST_TURNS {
             let (status, body) = self.exchange(source.request(number, at)).await?;
-            if status.is_success() {
-                let whole = source.messages() < 2 || shapes::all_accepted(&body);
-                anyhow::ensure!(whole, "{}", quoted(&source.head, status, &body));
-                return Ok(turned_away);
+            anyhow::ensure!(
+                status.is_success() || is_full(status),
+                "{}",
+                quoted(&source.head, status, &body)
+            );
+            let messages = source.accepted(status, &body);
+            turned_away += source.messages() - messages;
+            if turned_away == 0 {
+                return Ok(Taken { messages, turned_away });
             }
-            anyhow::ensure!(is_full(status), "{}", quoted(&source.head, status, &body));
             tokio::time::sleep(TURNED_AWAY_WAIT).await;
+            if messages > 0 {
+                return Ok(Taken { messages, turned_away });
+            }
         }
         anyhow::bail!("{} was turned away {MOST_TURNS} times", source.head.uri())
     }
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Taken {
+    /// Messages that were taken.
+    pub(super) messages: u64,
+    /// How often a message was turned away before or beside them.
+    pub(super) turned_away: u64,
 }
 
 fn is_full(status: StatusCode) -> bool {
@@ -136,18 +153,27 @@ impl Source {
         request.map(|()| Full::new(body.map(|body| body.stamped(at)).unwrap_or_default()))
     }
 
-    /// Returns how many messages one request has.
+    /// Returns how many messages one request has. One without any counts as one.
     pub(super) fn messages(&self) -> u64 {
         let messages = self.bodies.first().map_or(0, Body::messages);
-        u64::try_from(messages).unwrap_or(u64::MAX)
+        u64::try_from(messages).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Returns how many of a request's messages were taken.
+    fn accepted(&self, status: StatusCode, body: &[u8]) -> u64 {
+        match (status.is_success(), self.messages()) {
+            (false, _) => 0,
+            (true, 1) => 1,
+            (true, messages) => shapes::accepted(body).min(messages),
+        }
     }
 }
 
 /// When a closed loop ends.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Limit {
-    /// After so many requests.
-    Requests(u64),
+    /// When so many messages were taken, or a few more: a batch is not cut.
+    Messages(u64),
     /// After so long.
     Time(Duration),
 }
@@ -164,8 +190,8 @@ pub(super) struct Closed {
 /// What a loop did.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {
-    /// Requests that were taken.
-    pub(super) requests: u64,
+    /// Messages that were taken.
+    pub(super) messages: u64,
     /// How often one was turned away before.
     pub(super) turned_away: u64,
     /// When the first was sent.
@@ -175,9 +201,9 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Returns the requests per second.
+    /// Returns the messages per second.
     pub(super) fn per_second(&self) -> f64 {
-        super::per_second(self.requests, self.ended.since(self.began))
+        super::per_second(self.messages, self.ended.since(self.began))
     }
 }
 
@@ -186,15 +212,26 @@ impl Sent {
 struct Tickets {
     limit: Limit,
     began: Timestamp,
-    taken: AtomicU64,
+    /// Messages that were given out and not given back.
+    given: AtomicU64,
 }
 
 impl Tickets {
-    fn take(&self, now: Timestamp) -> bool {
+    fn take(&self, messages: u64, now: Timestamp) -> bool {
         match self.limit {
-            Limit::Requests(most) => self.taken.fetch_add(1, Ordering::Relaxed) < most,
+            Limit::Messages(most) => {
+                let left = self.given.fetch_add(messages, Ordering::Relaxed) < most;
+                if !left {
+                    self.give_back(messages);
+                }
+                left
+            }
             Limit::Time(span) => now.since(self.began) < span,
         }
+    }
+
+    fn give_back(&self, messages: u64) {
+        self.given.fetch_sub(messages, Ordering::Relaxed);
     }
 }
 
@@ -209,17 +246,17 @@ impl Closed {
             connections.push(Connection::open(self.port).await.context("cannot connect")?);
         }
         let began = clock.now();
-        let tickets = Arc::new(Tickets { limit: self.limit, began, taken: AtomicU64::new(0) });
+        let tickets = Arc::new(Tickets { limit: self.limit, began, given: AtomicU64::new(0) });
         let mut workers = JoinSet::new();
         for connection in connections {
             let (source, tickets) = (Arc::clone(&self.source), Arc::clone(&tickets));
             workers.spawn(work(connection, source, tickets, Arc::clone(clock)));
         }
-        let mut sent = Sent { requests: 0, turned_away: 0, began, ended: began };
+        let mut sent = Sent { messages: 0, turned_away: 0, began, ended: began };
         while let Some(worked) = workers.join_next().await {
-            let (requests, turned_away) = worked??;
-            sent.requests += requests;
-            sent.turned_away += turned_away;
+            let all = worked??;
+            sent.messages += all.messages;
+            sent.turned_away += all.turned_away;
         }
         sent.ended = clock.now();
         Ok(sent)
@@ -231,14 +268,16 @@ async fn work(
     source: Arc<Source>,
     tickets: Arc<Tickets>,
     clock: Arc<dyn Clock>,
-) -> anyhow::Result<(u64, u64)> {
-    let (mut requests, mut turned_away) = (0, 0);
+) -> anyhow::Result<Taken> {
+    let mut all = Taken { messages: 0, turned_away: 0 };
     loop {
         let now = clock.now();
-        if !tickets.take(now) {
-            return Ok((requests, turned_away));
+        if !tickets.take(source.messages(), now) {
+            return Ok(all);
         }
-        turned_away += u64::from(connection.insist(&source, now).await?);
-        requests += 1;
+        let taken = connection.send(&source, now).await?;
+        tickets.give_back(source.messages() - taken.messages);
+        all.messages += taken.messages;
+        all.turned_away += taken.turned_away;
     }
 }

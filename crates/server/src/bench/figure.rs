@@ -61,6 +61,7 @@ impl Unit {
             Self::Time if value < 1.0 => format!("{:.2} ms", value * 1e3),
             Self::Time => format!("{value:.2} s"),
             Self::Bytes if value < 1e4 => format!("{value:.0} B"),
+            Self::Bytes if value < 1e6 => format!("{:.1} kB", value / 1e3),
             Self::Bytes => format!("{:.1} MB", value / 1e6),
             Self::Count if value < 10.0 => format!("{value:.2}"),
             Self::Count if value < 100.0 => format!("{value:.1}"),
@@ -180,6 +181,7 @@ mod tests {
         assert_eq!(times, ["55 µs", "1.10 ms", "2.50 s"]);
         assert_eq!(Unit::PerSecond.format(61_234.4), "61,234/s");
         assert_eq!(Unit::Bytes.format(812.0), "812 B");
+        assert_eq!(Unit::Bytes.format(44_200.0), "44.2 kB");
         assert_eq!(Unit::Bytes.format(250e6), "250.0 MB");
         assert_eq!(Unit::Count.format(33.25), "33.2");
         assert_eq!(Unit::Count.format(200_000.0), "200,000");

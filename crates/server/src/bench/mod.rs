@@ -48,6 +48,8 @@ use report::Report;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use scenario::Scenario;
 use scratch::Directory;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use usage::Processes;
 
 /// What to measure, on what.
@@ -96,17 +98,33 @@ pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Repo
     };
     // One thread for the load: it is the receivers' counterpart, and two would fight the server.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut stops = Stops::listen(&runtime)?;
     let mut report = Report::new(machine, order.plan, bench.launch.database.is_some());
     let count = order.scenarios.len();
     for (index, scenario) in order.scenarios.into_iter().enumerate() {
         bench.say(&format!("[{}/{count}] {}", index + 1, scenario.title()));
-        match runtime.block_on(scenario.run(&bench)) {
-            Ok(figures) => report.add(figures),
-            Err(error) => {
+        let mut figures = Vec::new();
+        let measured = runtime.block_on(async {
+            tokio::select! {
+                measured = scenario.run(&bench, &mut figures) => Some(measured),
+                () = stops.next() => None,
+            }
+        });
+        report.add(figures);
+        match measured {
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
                 bench.say(&format!("    failed: {error:#}"));
                 report.failed(scenario, &error);
             }
+            None => {
+                report.failed(scenario, &anyhow::anyhow!("interrupted"));
+                break;
+            }
         }
+    }
+    if let Some(server) = &bench.launch.database {
+        runtime.block_on(scratch::remove_all(server, &bench.directory.name()))?;
     }
     Ok(report)
 }
@@ -129,6 +147,11 @@ impl Bench<'_> {
         self.directory.path().join(format!("{name}-{}", self.number()))
     }
 
+    /// Returns the name of a database that does not exist yet.
+    fn database_name(&self) -> String {
+        format!("{}_{}", self.directory.name(), self.number())
+    }
+
     /// Returns the processes of the database, if it is on this machine.
     fn database_processes(&self) -> Processes {
         let port = self.launch.database.as_deref().and_then(scratch::local_port);
@@ -144,6 +167,28 @@ impl Bench<'_> {
 /// Returns where benchmarks write unless they are told.
 pub(crate) fn default_directory() -> PathBuf {
     Path::new(&std::env::temp_dir()).to_owned()
+}
+
+/// Signals to stop. Whoever stops a benchmark wants its servers and files gone too.
+struct Stops {
+    interrupted: Signal,
+    terminated: Signal,
+}
+
+impl Stops {
+    /// Begins to listen.
+    fn listen(runtime: &Runtime) -> std::io::Result<Self> {
+        let _entered = runtime.enter();
+        let [interrupted, terminated] = [SignalKind::interrupt(), SignalKind::terminate()];
+        Ok(Self { interrupted: signal(interrupted)?, terminated: signal(terminated)? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupted.recv() => {}
+            _ = self.terminated.recv() => {}
+        }
+    }
 }
 
 /// Every hanging endpoint holds two files: one here, one at the server, which inherits the limit.

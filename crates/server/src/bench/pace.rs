@@ -132,7 +132,7 @@ impl Line {
         loop {
             let due = self.due.lock().await.recv().await;
             let Some(at) = due else { return Ok(()) };
-            connection.insist(&self.source, at).await?;
+            connection.send(&self.source, at).await?;
             let took = self.clock.now().since(at);
             self.answered.lock().unwrap_or_else(PoisonError::into_inner).record(took);
         }

@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Asks the server to stop, and waits until it has.
-    pub(super) async fn stop(mut self, clock: &Arc<dyn Clock>) -> anyhow::Result<()> {
+    pub(super) async fn stop(&mut self, clock: &Arc<dyn Clock>) -> anyhow::Result<()> {
         kill_process(self.pid()?, Signal::TERM)?;
         let began = clock.now();
         while self.child.try_wait()?.is_none() {

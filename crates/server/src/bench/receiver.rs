@@ -28,11 +28,12 @@ use super::latencies::Latencies;
 use crate::clock::Clock;
 
 /// How late a late answer is.
-pub(super) const LATE: Duration = Duration::from_millis(5);
-/// How long a crowd that is busy takes for each.
-pub(super) const BUSY: Duration = Duration::from_millis(250);
+const LATE: Duration = Duration::from_millis(5);
+/// The shortest and the longest time that a busy endpoint takes. If all took the same, they would
+/// all be done in the same moment, again and again.
+const BUSY_MILLIS: (u64, u64) = (125, 375);
 /// The highest number of an endpoint in its group, plus one.
-pub(super) const MOST_ENDPOINTS: usize = 8_192;
+const MOST_ENDPOINTS: usize = 8_192;
 /// How many connections may wait to be taken: a crowd may come all at once.
 const MOST_WAITING: u32 = 4_096;
 /// How often a wait for arrivals looks.
@@ -54,7 +55,7 @@ pub(super) enum Behaviour {
     AtOnce,
     /// Each answers a few milliseconds late.
     Late,
-    /// Each takes a quarter of a second.
+    /// Each takes about a quarter of a second.
     Busy,
     /// None ever answers.
     Hangs,
@@ -171,7 +172,7 @@ impl Receiver {
 
     /// Returns how many have arrived at a group.
     pub(super) fn arrived(&self, group: Group) -> u64 {
-        self.arrivals(group).count.load(Ordering::Acquire)
+        self.shared.arrived(group)
     }
 
     /// Returns when the last one arrived at a group.
@@ -243,6 +244,10 @@ impl Shared {
         }
     }
 
+    fn arrived(&self, group: Group) -> u64 {
+        self.arrivals(group).count.load(Ordering::Acquire)
+    }
+
     fn behaviour(&self, group: Group) -> Behaviour {
         let index = usize::from(self.behaviour.load(Ordering::Relaxed));
         match group {
@@ -250,6 +255,13 @@ impl Shared {
             Group::Crowd => Behaviour::ALL.get(index).copied().unwrap_or(Behaviour::AtOnce),
         }
     }
+}
+
+/// Returns how long the so-manieth attempt keeps a busy endpoint.
+fn busy(number: u64) -> Duration {
+    // Far apart for neighbours, evenly spread in the long run.
+    let (least, most) = BUSY_MILLIS;
+    Duration::from_millis(least + number.wrapping_mul(97) % (most - least + 1))
 }
 
 /// Listens on a free port, for the tasks of a runtime.
@@ -313,7 +325,7 @@ async fn answer(
     match shared.behaviour(group) {
         Behaviour::AtOnce => {}
         Behaviour::Late => tokio::time::sleep(LATE).await,
-        Behaviour::Busy => tokio::time::sleep(BUSY).await,
+        Behaviour::Busy => tokio::time::sleep(busy(shared.arrived(group))).await,
         Behaviour::Hangs => std::future::pending().await,
     }
     Ok(response)

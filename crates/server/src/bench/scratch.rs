@@ -18,10 +18,15 @@ pub(super) struct Directory {
 impl Directory {
     /// Makes a directory inside of another one.
     pub(super) fn inside(parent: &Path) -> anyhow::Result<Self> {
-        let path = parent.join(format!("redial-bench-{}", word()));
+        let path = parent.join(format!("redial_bench_{}", word()));
         let made = std::fs::create_dir_all(&path);
         made.with_context(|| format!("cannot write to {}", parent.display()))?;
         Ok(Self { path })
+    }
+
+    /// Returns its name, which nothing else has.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Returns where it is.
@@ -47,12 +52,11 @@ pub(super) struct Database {
 
 impl Database {
     /// Makes a database on the server that a URL leads to.
-    pub(super) async fn beside(server: &str) -> anyhow::Result<Self> {
-        let name = format!("redial_bench_{}", word());
+    pub(super) async fn beside(server: &str, name: &str) -> anyhow::Result<Self> {
         let mut url = Url::parse(server).context("the database's URL cannot be read")?;
-        url.set_path(&name);
+        url.set_path(name);
         connect(server).await?.batch_execute(&format!("create database {name}")).await?;
-        Ok(Self { server: server.to_owned(), name, url: url.into() })
+        Ok(Self { server: server.to_owned(), name: name.to_owned(), url: url.into() })
     }
 
     /// Returns its URL.
@@ -73,6 +77,17 @@ impl Database {
         let statement = format!("drop database if exists {} with (force)", self.name);
         Ok(connect(&self.server).await?.batch_execute(&statement).await?)
     }
+}
+
+/// Removes all databases whose names begin so: a scenario that failed leaves its own behind.
+pub(super) async fn remove_all(server: &str, beginning: &str) -> anyhow::Result<()> {
+    let client = connect(server).await?;
+    let statement = "select datname::text from pg_database where starts_with(datname, $1)";
+    for row in client.query(statement, &[&beginning]).await? {
+        let name: String = row.get(0);
+        client.batch_execute(&format!("drop database if exists {name} with (force)")).await?;
+    }
+    Ok(())
 }
 
 /// Returns the port of a database on this machine.

@@ -67,10 +67,13 @@ pub(super) fn batch(messages: &[String]) -> String {
     format!("[{}]", messages.join(","))
 }
 
-/// Tells whether an answer to a batch says that all of it was accepted.
-pub(super) fn all_accepted(answer: &[u8]) -> bool {
-    const NONE_REFUSED: &[u8] = b"\"refused\":0,";
-    answer.windows(NONE_REFUSED.len()).any(|part| part == NONE_REFUSED)
+/// Reads from the answer to a batch how many of its messages were accepted.
+pub(super) fn accepted(answer: &[u8]) -> u64 {
+    const COUNT: &[u8] = b"\"accepted\":";
+    let place = answer.windows(COUNT.len()).position(|part| part == COUNT);
+    let digits = place.and_then(|at| answer.get(at + COUNT.len()..)).unwrap_or_default();
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |count: u64, digit| count.saturating_mul(10) + u64::from(digit - b'0'))
 }
 
 /// Transactions that were committed.
@@ -83,3 +86,14 @@ pub(super) const METRIC_SYNCS: &str = "redial_syncs_total";
 pub(super) const METRIC_ATTEMPTS: &str = "redial_attempts_total";
 /// Deliveries that were read back from the store before they were sent.
 pub(super) const METRIC_LOADED: &str = "redial_deliveries_loaded_total";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_to_a_batch_says_how_much_of_it_was_accepted() {
+        assert_eq!(accepted(b"{\"accepted\":257,\"refused\":743,\"results\":[]}"), 257);
+        assert_eq!(accepted(b"{}"), 0);
+    }
+}

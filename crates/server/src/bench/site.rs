@@ -20,6 +20,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const SETTLING: Duration = Duration::from_millis(100);
 /// The messages of a batch, unless they would have too many deliveries.
 const BATCH: usize = 100;
+/// One in so many connections hands in batches: each of them waits for many messages at once.
+const BATCHERS: usize = 8;
 /// The most deliveries that one batch leads to.
 const MOST_DELIVERIES: usize = 1_000;
 
@@ -29,7 +31,6 @@ pub(super) struct Site {
     pub(super) server: Server,
     pub(super) customer: Customer,
     database: Option<Database>,
-    processes: Processes,
 }
 
 /// Messages that go to an application's endpoints.
@@ -49,7 +50,7 @@ pub(super) struct Delivered {
     pub(super) per_second: f64,
     /// Of the server and the database.
     pub(super) cpu_per_delivery: Duration,
-    /// How often a request was turned away, because the server was full.
+    /// How often a message was turned away, because the server was full.
     pub(super) turned_away: u64,
 }
 
@@ -58,19 +59,18 @@ impl Site {
     pub(super) async fn open(bench: &Bench<'_>, name: &str) -> anyhow::Result<Self> {
         let mut launch = bench.launch.clone();
         let database = match &bench.launch.database {
-            Some(server) => Some(Database::beside(server).await?),
+            Some(server) => Some(Database::beside(server, &bench.database_name()).await?),
             None => None,
         };
         launch.database = database.as_ref().map(|it| it.url().to_owned());
         let directory = bench.fresh_directory(name);
         let server = Server::start(&launch, &directory, &bench.clock).await?;
         let customer = Customer::of(server.port()).await?;
-        let processes = Processes::of(server.process()).and(&bench.database_processes());
-        Ok(Self { server, customer, database, processes })
+        Ok(Self { server, customer, database })
     }
 
     /// Stops the server and removes what it wrote.
-    pub(super) async fn close(self, clock: &Arc<dyn Clock>) -> anyhow::Result<()> {
+    pub(super) async fn close(mut self, clock: &Arc<dyn Clock>) -> anyhow::Result<()> {
         let data = self.server.data();
         self.server.stop(clock).await?;
         remove(&data, self.database).await
@@ -130,15 +130,14 @@ impl Site {
         text.map(|text| Counters::read(&text)).unwrap_or_default()
     }
 
-    /// Returns the CPU time of the server and the database.
-    pub(super) fn cpu_time(&self) -> Duration {
-        self.processes.cpu_time()
+    /// Returns the CPU time of the server and the database, whose processes come and go.
+    fn cpu_time(&self, bench: &Bench<'_>) -> Duration {
+        Processes::of(self.server.process()).and(&bench.database_processes()).cpu_time()
     }
 
-    /// Tells about the server that was started anew.
+    /// Waits for the server that was started anew.
     pub(super) async fn after_restart(&mut self, bench: &Bench<'_>) -> anyhow::Result<()> {
         self.server.ready(&bench.clock).await?;
-        self.processes = Processes::of(self.server.process()).and(&bench.database_processes());
         self.customer = Customer::of(self.server.port()).await?;
         Ok(())
     }
@@ -164,34 +163,40 @@ pub(super) fn batch_for(fan_out: usize) -> Ingest {
 }
 
 impl Flow {
-    /// Returns how many deliveries one request leads to.
-    pub(super) fn deliveries_per_request(&self) -> u64 {
-        self.source.messages() * u64::try_from(self.fan_out).unwrap_or(u64::MAX)
+    /// Returns how many deliveries one message leads to.
+    pub(super) fn deliveries_per_message(&self) -> u64 {
+        u64::try_from(self.fan_out).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Hands in so many requests, and waits until everything has arrived: what was accepted and is
+    /// Returns over how many connections it is handed in: for batches, a few are enough.
+    fn connections(&self, bench: &Bench<'_>) -> usize {
+        let all = bench.plan.connections;
+        if self.source.messages() > 1 { all.div_ceil(BATCHERS) } else { all }
+    }
+
+    /// Hands in so many messages, and waits until everything has arrived: what was accepted and is
     /// still on its way does not count as fast.
     pub(super) async fn run(
         &self,
         bench: &Bench<'_>,
         site: &Site,
-        requests: u64,
+        messages: u64,
     ) -> anyhow::Result<Delivered> {
         bench.receiver.forget();
-        let cpu = site.cpu_time();
+        let cpu = site.cpu_time(bench);
         let load = Closed {
             port: site.server.port(),
-            connections: bench.plan.connections,
+            connections: self.connections(bench),
             source: Arc::clone(&self.source),
-            limit: Limit::Requests(requests),
+            limit: Limit::Messages(messages),
         };
         let sent = load.run(&bench.clock).await?;
-        let deliveries = requests * self.deliveries_per_request();
+        let deliveries = sent.messages * self.deliveries_per_message();
         bench.receiver.wait_for(Group::Steady, deliveries, PATIENCE).await?;
-        self.check(bench, requests)?;
+        self.check(bench, sent.messages)?;
         let elapsed = bench.receiver.last_arrival(Group::Steady).since(sent.began);
         tokio::time::sleep(SETTLING).await;
-        let cpu = site.cpu_time().saturating_sub(cpu);
+        let cpu = site.cpu_time(bench).saturating_sub(cpu);
         Ok(Delivered {
             deliveries,
             per_second: per_second(deliveries, elapsed),
@@ -201,11 +206,10 @@ impl Flow {
     }
 
     /// A benchmark that loses something is worth nothing.
-    fn check(&self, bench: &Bench<'_>, requests: u64) -> anyhow::Result<()> {
+    fn check(&self, bench: &Bench<'_>, messages: u64) -> anyhow::Result<()> {
         if self.fan_out < self.endpoints {
             return Ok(());
         }
-        let messages = requests * self.source.messages();
         let counts = bench.receiver.per_endpoint(Group::Steady, self.fan_out);
         let short = counts.iter().position(|count| *count < messages);
         match short {
@@ -216,14 +220,13 @@ impl Flow {
         }
     }
 
-    /// Finds out, after some warming up, how many requests take about so long.
+    /// Finds out, after some warming up, how many messages take about so long.
     pub(super) async fn size(&self, bench: &Bench<'_>, site: &Site) -> anyhow::Result<u64> {
         let connections = u64::try_from(bench.plan.connections).unwrap_or(64);
-        let few = connections.max(1_000 / self.deliveries_per_request());
+        let few = connections.max(1_000 / self.deliveries_per_message());
         self.run(bench, site, few).await?;
         let warm = self.run(bench, site, few).await?;
         let deliveries = warm.per_second * bench.plan.run.as_secs_f64();
-        let requests = super::whole(deliveries) / self.deliveries_per_request();
-        Ok(requests.max(few))
+        Ok((super::whole(deliveries) / self.deliveries_per_message()).max(few))
     }
 }

@@ -33,10 +33,10 @@ async fn a_closed_loop_sends_as_many_as_it_should() {
         port: receiver.port(),
         connections: 3,
         source: source(&path(Group::Steady, 7)),
-        limit: Limit::Requests(100),
+        limit: Limit::Messages(100),
     };
     let sent = load.run(&clock).await.unwrap();
-    assert_eq!((sent.requests, sent.turned_away), (100, 0));
+    assert_eq!((sent.messages, sent.turned_away), (100, 0));
     assert_eq!(receiver.arrived(Group::Steady), 100);
     assert_eq!(receiver.latencies(Group::Steady).count(), 100);
     assert_eq!(receiver.per_endpoint(Group::Steady, 8)[7], 100);
@@ -69,7 +69,7 @@ async fn what_hangs_has_arrived_and_is_not_answered() {
     receiver.behave(Behaviour::Hangs);
     let mut connection = Connection::open(receiver.port()).await.unwrap();
     let source = source(&path(Group::Crowd, 1));
-    let answered = connection.insist(&source, clock.now());
+    let answered = connection.send(&source, clock.now());
     let arrived = receiver.wait_for(Group::Crowd, 1, PATIENCE);
     tokio::select! {
         answer = answered => panic!("answered: {answer:?}"),
@@ -88,7 +88,7 @@ async fn waiting_for_what_does_not_come_ends() {
 async fn an_unknown_path_is_not_counted() {
     let (receiver, clock) = receiver();
     let mut connection = Connection::open(receiver.port()).await.unwrap();
-    let refused = connection.insist(&source("/elsewhere"), clock.now()).await.unwrap_err();
+    let refused = connection.send(&source("/elsewhere"), clock.now()).await.unwrap_err();
     assert!(refused.to_string().contains("POST /elsewhere was answered with 404"), "{refused}");
     assert_eq!(receiver.arrived(Group::Steady) + receiver.arrived(Group::Crowd), 0);
 }

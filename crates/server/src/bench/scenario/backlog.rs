@@ -17,6 +17,8 @@ const SCENARIO: Scenario = Scenario::Backlog;
 const ENDPOINTS: usize = 10;
 /// The messages in a batch.
 const BATCH: usize = 100;
+/// The connections that hand them in.
+const CONNECTIONS: usize = 8;
 /// The share that is sent before the server is killed, as a divisor.
 const SENT_BEFORE: u64 = 50;
 /// What the kernel still holds of a killed server's requests has arrived after this time.
@@ -34,6 +36,15 @@ struct Waiting {
     deliveries: u64,
 }
 
+/// How a server ends before it is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// It was asked to.
+    Stopped,
+    /// It was not.
+    Killed,
+}
+
 /// Measures a backlog.
 pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let mut waiting = Waiting::open(bench).await?;
@@ -43,7 +54,10 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     bench.receiver.forget();
     waiting.resume().await?;
     bench.receiver.wait_for(Group::Steady, waiting.deliveries / SENT_BEFORE, PATIENCE).await?;
-    let first = waiting.restart(bench).await?;
+    let killed = waiting.restart(bench, Ending::Killed).await?;
+    // A fleet cannot know that a killed node is gone before its lease has run out.
+    let first =
+        if bench.on_postgres() { waiting.restart(bench, Ending::Stopped).await? } else { killed };
     let restarted = waiting.resident();
     let drained = waiting.drain(bench).await?;
     let after = waiting.resident();
@@ -54,6 +68,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         once("first send after a restart", Unit::Time, seconds(first))
             .within(Bound::AtMost(LONGEST_START)),
         once("most resident memory", Unit::Bytes, memory).within(Bound::AtMost(MOST_BYTES)),
+        once("first send after a kill", Unit::Time, seconds(killed)),
         once("deliveries that waited", Unit::Count, real(waiting.deliveries)),
         once("deliveries accepted to wait", Unit::PerSecond, accepted),
         once("deliveries drained", Unit::PerSecond, drained),
@@ -81,16 +96,15 @@ impl Waiting {
 
     /// Hands everything in, and returns the deliveries per second.
     async fn fill(&mut self, bench: &Bench<'_>) -> anyhow::Result<f64> {
-        let each = u64::try_from(ENDPOINTS * BATCH)?;
-        let requests = bench.plan.backlog.div_ceil(each);
+        let each = u64::try_from(ENDPOINTS)?;
         let load = Closed {
             port: self.site.server.port(),
-            connections: bench.plan.connections,
+            connections: CONNECTIONS,
             source: messages(&self.application, Ingest::Batch(BATCH), &EVERYBODY)?,
-            limit: Limit::Requests(requests),
+            limit: Limit::Messages(bench.plan.backlog.div_ceil(each)),
         };
         let sent = load.run(&bench.clock).await?;
-        self.deliveries = requests * each;
+        self.deliveries = sent.messages * each;
         let rate = per_second(self.deliveries, sent.ended.since(sent.began));
         bench.say(&format!("    {} deliveries wait, accepted at {rate:.0}/s", self.deliveries));
         anyhow::ensure!(
@@ -107,9 +121,12 @@ impl Waiting {
         Ok(())
     }
 
-    /// Kills the server, starts it again, and returns how long the first delivery took from then.
-    async fn restart(&mut self, bench: &Bench<'_>) -> anyhow::Result<Duration> {
-        self.site.server.kill()?;
+    /// Ends the server, starts it again, and returns how long the first delivery took from then.
+    async fn restart(&mut self, bench: &Bench<'_>, ending: Ending) -> anyhow::Result<Duration> {
+        match ending {
+            Ending::Stopped => self.site.server.stop(&bench.clock).await?,
+            Ending::Killed => self.site.server.kill()?,
+        }
         tokio::time::sleep(LAST_BYTES).await;
         let before = bench.receiver.arrived(Group::Steady);
         let began = bench.clock.now();

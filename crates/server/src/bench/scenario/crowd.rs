@@ -101,8 +101,7 @@ pub(super) async fn flood(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         let without = scene.p99(bench).await?;
         let size = LARGEST_BATCH.min(usize::try_from(bench.plan.flood)?);
         let flood = messages(&scene.application, Ingest::Batch(size), &[CROWD])?;
-        let requests = bench.plan.flood.div_ceil(u64::try_from(size)?);
-        scene.hand_in(bench, flood, requests).await?;
+        scene.hand_in(bench, flood, bench.plan.flood).await?;
         let with = scene.p99(bench).await?;
         scene.site.discard().await?;
         all.push(Slowed { without, with }.tell(bench, number));
@@ -167,15 +166,15 @@ impl Scene {
         p99
     }
 
-    /// Hands requests in, without waiting until anything arrives.
+    /// Hands messages in, without waiting until anything arrives.
     async fn hand_in(
         &self,
         bench: &Bench<'_>,
         source: Arc<Source>,
-        requests: u64,
+        messages: u64,
     ) -> anyhow::Result<()> {
         let port = self.site.server.port();
-        let limit = Limit::Requests(requests);
+        let limit = Limit::Messages(messages);
         let load = Closed { port, connections: FLOODING, source, limit };
         load.run(&bench.clock).await.map(drop)
     }

@@ -7,7 +7,7 @@ use crate::bench::figure::{Bound, Figure, Unit, seconds};
 use crate::bench::metrics::Counters;
 use crate::bench::pairs::Pair;
 use crate::bench::plan::Ways;
-use crate::bench::site::{Delivered, Flow, Site, batch_for};
+use crate::bench::site::{Delivered, Site, batch_for};
 use crate::bench::usage::resident_bytes;
 use crate::bench::{Bench, real};
 
@@ -23,7 +23,7 @@ struct Way {
 }
 
 /// Measures every way.
-pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+pub(super) async fn run(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow::Result<()> {
     let mut ways: Vec<Way> = Vec::new();
     for fan_out in bench.plan.fan_outs.iter().copied() {
         ways.push(Way { fan_out, ingest: Ingest::Single });
@@ -33,22 +33,21 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         ways.push(Way { fan_out, ingest: batch_for(fan_out) });
     }
     let promised = |way: &Way| bench.plan.ways == Ways::All || way.least(bench).is_some();
-    let mut figures = Vec::new();
     for way in ways.into_iter().filter(promised) {
         figures.extend(way.measure(bench).await?);
     }
-    Ok(figures)
+    Ok(())
 }
 
 impl Way {
     async fn measure(self, bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         let mut site = Site::open(bench, "end-to-end").await?;
         let flow = site.flow(bench, self.fan_out, self.ingest).await?;
-        let requests = flow.size(bench, &site).await?;
+        let messages = flow.size(bench, &site).await?;
         let counters = site.counters().await;
         let mut runs = Vec::new();
         for number in 1..=bench.plan.pairs {
-            let delivered = flow.run(bench, &site, requests).await?;
+            let delivered = flow.run(bench, &site, messages).await?;
             let bare = bare::rate(bench).await?;
             bench.say(&format!(
                 "    {}, {number}: {:.0}/s, bare {bare:.0}/s",
@@ -62,7 +61,7 @@ impl Way {
         figures.extend(self.costs(bench, &runs));
         figures.extend(counted(&self.name(), counters));
         if self.is_plain() {
-            figures.extend(footprint(&site, &flow, requests * u64::from(bench.plan.pairs)).await?);
+            figures.extend(footprint(&site, &runs).await?);
         }
         site.close(&bench.clock).await?;
         Ok(figures)
@@ -86,7 +85,7 @@ impl Way {
             vec![ratio, Figure::median(SCENARIO, &self.name(), Unit::PerSecond, rates)];
         let turned_away: u64 = runs.iter().map(|(delivered, _)| delivered.turned_away).sum();
         if turned_away > 0 {
-            let name = format!("{}: requests turned away", self.name());
+            let name = format!("{}: messages turned away", self.name());
             figures.push(Figure::once(SCENARIO, &name, Unit::Count, real(turned_away)));
         }
         figures
@@ -148,9 +147,9 @@ fn counted(way: &str, counters: Counters) -> Vec<Figure> {
     figures.into_iter().filter_map(figure).collect()
 }
 
-async fn footprint(site: &Site, flow: &Flow, requests: u64) -> anyhow::Result<Vec<Figure>> {
-    let deliveries = real((requests * flow.deliveries_per_request()).max(1));
-    let bytes = real(site.bytes().await?) / deliveries;
+async fn footprint(site: &Site, runs: &[(Delivered, f64)]) -> anyhow::Result<Vec<Figure>> {
+    let deliveries: u64 = runs.iter().map(|(delivered, _)| delivered.deliveries).sum();
+    let bytes = real(site.bytes().await?) / real(deliveries.max(1));
     let mut figures = vec![Figure::once(
         SCENARIO,
         "bytes on disk for each message and delivery",

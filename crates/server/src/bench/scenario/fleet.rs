@@ -23,20 +23,20 @@ const LEAST: f64 = 0.7;
 pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let mut site = Site::open(bench, "fleet").await?;
     let flow = site.turns(bench, ENDPOINTS).await?;
-    let requests = flow.size(bench, &site).await?;
+    let messages = flow.size(bench, &site).await?;
     let launch = Launch {
         executable: bench.launch.executable.clone(),
         database: site.database_url().map(str::to_owned),
     };
     let (mut pairs, mut shares) = (Vec::new(), Vec::new());
     for number in 1..=bench.plan.pairs {
-        let compared = flow.run(bench, &site, requests).await?.per_second;
+        let compared = flow.run(bench, &site, messages).await?.per_second;
         let directory = bench.fresh_directory("second");
-        let second = Server::start(&launch, &directory, &bench.clock).await?;
+        let mut second = Server::start(&launch, &directory, &bench.clock).await?;
         tokio::time::sleep(SHARING).await;
         let processes = [site.server.process(), second.process()].map(Processes::of);
         let before = processes.each_ref().map(Processes::cpu_time);
-        let measured = flow.run(bench, &site, requests).await?.per_second;
+        let measured = flow.run(bench, &site, messages).await?.per_second;
         let after = processes.each_ref().map(Processes::cpu_time);
         let used = [0, 1].map(|node| after[node].saturating_sub(before[node]).as_secs_f64());
         shares.push(used[1] / (used[0] + used[1]));

@@ -28,8 +28,8 @@ pub(in crate::bench) const QUANTILES: [(&str, f64); 4] =
 pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let mut site = Site::open(bench, "latency").await?;
     let flow = site.flow(bench, 1, Ingest::Single).await?;
-    let requests = flow.size(bench, &site).await?;
-    let most = flow.run(bench, &site, requests).await?.per_second;
+    let messages = flow.size(bench, &site).await?;
+    let most = flow.run(bench, &site, messages).await?.per_second;
     let rates = [("idle", IDLE), ("at 100/s", USUAL), ("at 70 % of the maximum", most * SUSTAINED)];
     let mut figures = Vec::new();
     for (name, per_second) in rates {
@@ -82,7 +82,7 @@ impl Pace {
             span: self.span,
         };
         let paced = load.run(&bench.clock).await?;
-        let deliveries = paced.requests * flow.deliveries_per_request();
+        let deliveries = paced.requests * flow.deliveries_per_message();
         bench.receiver.wait_for(Group::Steady, deliveries, PATIENCE).await?;
         let arrived = bench.receiver.latencies(Group::Steady);
         Ok(Times { answered: paced.answered, arrived })

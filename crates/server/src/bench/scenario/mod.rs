@@ -117,12 +117,16 @@ impl Scenario {
         }
     }
 
-    /// Measures it.
-    pub(super) async fn run(self, bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-        match self {
+    /// Measures it. What was found before something failed is kept.
+    pub(super) async fn run(
+        self,
+        bench: &Bench<'_>,
+        figures: &mut Vec<Figure>,
+    ) -> anyhow::Result<()> {
+        let found = match self {
+            Self::EndToEnd => return end_to_end::run(bench, figures).await,
             Self::Bare => bare::run(bench).await,
             Self::Accept => accept::run(bench).await,
-            Self::EndToEnd => end_to_end::run(bench).await,
             Self::Latency => latency::run(bench).await,
             Self::Hanging => crowd::hanging(bench).await,
             Self::Flood => crowd::flood(bench).await,
@@ -130,6 +134,8 @@ impl Scenario {
             Self::Backlog => backlog::run(bench).await,
             Self::Old => old::run(bench).await,
             Self::Fleet => fleet::run(bench).await,
-        }
+        };
+        figures.extend(found?);
+        Ok(())
     }
 }

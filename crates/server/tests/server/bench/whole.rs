@@ -1,5 +1,9 @@
 //! `redial bench`: the server as a process of its own, with customers and receivers around it.
 
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::binary::{redial, redial_json};
@@ -42,4 +46,21 @@ fn an_unknown_scenario_is_refused_with_those_that_exist() {
     let finished = redial(&["bench", "--only", "latencies"]);
     assert_eq!(finished.code, Some(2));
     assert!(finished.err.contains("latency"), "{}", finished.err);
+}
+
+#[test]
+fn whoever_stops_it_finds_nothing_left() {
+    let directory = TempDir::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+    command.args(["bench", "--only", "bare", "--directory"]).arg(directory.path());
+    let mut bench = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(bench.stderr.take().unwrap());
+    // It listens to signals before it says anything, and the yardstick takes seconds.
+    said.read_line(&mut String::new()).unwrap();
+    kill_process(Pid::from_child(&bench), Signal::TERM).unwrap();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert_eq!(bench.wait().unwrap().code(), Some(1), "{rest}");
+    assert!(rest.contains("error: `bare` could not be measured: interrupted"), "{rest}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
