@@ -18,7 +18,7 @@ use crate::{memory, model};
 
 #[test]
 fn a_store_behind_a_pooler_answers_like_the_reference() {
-    model::check(4, memory::open, open);
+    model::check(64, memory::open, open);
 }
 
 /// How many connections to the server are kept for all clients together.
