@@ -170,8 +170,8 @@ fn record(now: Timestamp, number: u64) -> AttemptRecord {
         trigger: Trigger::Scheduled,
         outcome: Outcome::answered(200),
         phases: Phases::default(),
-        request_headers: Vec::new(),
-        response_headers: Vec::new(),
+        request_headers: store::Headers::default(),
+        response_headers: store::Headers::default(),
         response_body: Bytes::new(),
         error: None,
     }

@@ -93,6 +93,8 @@ pub(crate) struct Endpoint {
     pub(crate) wake: Timestamp,
     /// The payload bytes that the engine's sum holds for it.
     pub(crate) counted: u64,
+    /// The rows that are counted for it.
+    pub(crate) counted_rows: u32,
 }
 
 /// Whether the head may be sent now.
@@ -145,6 +147,7 @@ impl Endpoint {
             rest_until: Timestamp::from_micros(i64::MIN),
             wake: Timestamp::FAR_FUTURE,
             counted: 0,
+            counted_rows: 0,
         }
     }
 

@@ -57,6 +57,8 @@ pub struct Engine {
     /// Endpoints that are being disabled, by what the answer names.
     pub(crate) disabling: BTreeSet<(store::keys::EndpointKey, store::keys::ApplicationKey)>,
     pub(crate) panics: BTreeMap<DeliveryKey, u32>,
+    /// Deliveries in memory.
+    pub(crate) rows: u32,
     /// Payload bytes in memory.
     pub(crate) payload_bytes: u64,
     last_number: u64,
@@ -98,6 +100,7 @@ impl Engine {
             stopping: None,
             disabling: BTreeSet::new(),
             panics: BTreeMap::new(),
+            rows: 0,
             payload_bytes: 0,
             last_number: 0,
         }

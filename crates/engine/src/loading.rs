@@ -31,7 +31,7 @@ impl Engine {
     pub(crate) fn load_what_may(&mut self, act: &mut Act<'_>) {
         let most = usize::try_from(self.settings.loads).unwrap_or(usize::MAX);
         while self.loads.len() < most {
-            let over = self.payload_bytes >= self.settings.payload_bytes;
+            let over = self.is_full();
             let free = usize::try_from(self.attempts.free(&self.settings)).unwrap_or(usize::MAX);
             // Over the limit nothing is loaded that could not be sent at once.
             if over && self.turns.ready().saturating_add(self.loads.len()) >= free {
@@ -61,7 +61,7 @@ impl Engine {
     /// Returns how many rows and bytes to ask for. The store returns the earliest rows, known ones
     /// included, so those are asked for in addition; otherwise a load might bring nothing new.
     fn measure(&mut self, at: At, wanted: Wanted) -> (u32, u64) {
-        let over = self.payload_bytes >= self.settings.payload_bytes;
+        let over = self.is_full();
         let left = self.settings.payload_bytes.saturating_sub(self.payload_bytes);
         let has_breaker = self.rosters.get(at.0).and_then(|roster| roster.member(at.1));
         let has_breaker = has_breaker.is_some_and(|member| member.defaults.breaker.is_some());
@@ -77,7 +77,10 @@ impl Engine {
         let more = match wanted {
             Wanted::Check | Wanted::Nothing => self.settings.bury_chunk,
             Wanted::Rows if over || endpoint.wants_probe_only(has_breaker) => 1,
-            Wanted::Rows => self.settings.window.saturating_sub(waiting).max(1),
+            Wanted::Rows => {
+                let room = self.settings.window.saturating_sub(waiting);
+                room.min(self.settings.load_rows).max(1)
+            }
         };
         let most = known.saturating_add(more << endpoint.fruitless.min(8));
         let bytes = match wanted {
@@ -117,11 +120,21 @@ impl Engine {
         self.look(at, act);
     }
 
+    /// Tells whether memory holds as much as it may.
+    pub(crate) fn is_full(&self) -> bool {
+        let settings = &self.settings;
+        self.payload_bytes >= settings.payload_bytes || self.rows >= settings.rows
+    }
+
     /// Returns what may enter a window now.
     pub(crate) fn room(&self, now: Timestamp) -> Room {
+        let settings = &self.settings;
+        let ample = self.payload_bytes < settings.payload_bytes / 2 && self.rows < settings.rows / 2;
+        let rows = if ample { settings.window } else { settings.window.min(settings.load_rows) };
+        let left = settings.payload_bytes.saturating_sub(self.payload_bytes);
         Room {
-            rows: usize::try_from(self.settings.window).unwrap_or(usize::MAX),
-            bytes: self.settings.payload_bytes.saturating_sub(self.payload_bytes),
+            rows: usize::try_from(rows).unwrap_or(usize::MAX),
+            bytes: if self.rows < settings.rows { left } else { 0 },
             until: now.after(self.settings.kept_within),
         }
     }

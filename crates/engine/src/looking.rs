@@ -54,11 +54,11 @@ impl Engine {
     /// Looks at one endpoint.
     pub(crate) fn look(&mut self, at: At, act: &mut Act<'_>) {
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
-        let bytes = endpoint.window.bytes();
-        if bytes != endpoint.counted {
-            self.payload_bytes = self.payload_bytes.saturating_sub(endpoint.counted) + bytes;
-            endpoint.counted = bytes;
-        }
+        let (bytes, rows) = (endpoint.window.bytes(), endpoint.window.known());
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        self.payload_bytes = self.payload_bytes.saturating_sub(endpoint.counted) + bytes;
+        self.rows = self.rows.saturating_sub(endpoint.counted_rows).saturating_add(rows);
+        (endpoint.counted, endpoint.counted_rows) = (bytes, rows);
         let idle = endpoint.is_idle() && !endpoint.reset;
         let partition = endpoint.partition;
         let wake = if idle || !self.works_for(partition) {
@@ -221,7 +221,9 @@ impl Engine {
 
     /// Has the next deliveries loaded if it is time; returns when it is otherwise.
     fn want_rows(&mut self, at: At, allowance: Allowance, now: Timestamp) -> Timestamp {
-        let half = usize::try_from(self.settings.window / 2).unwrap_or(usize::MAX);
+        let half = self.settings.window.min(self.settings.load_rows) / 2;
+        let half = usize::try_from(half).unwrap_or(usize::MAX);
+        let full = self.is_full();
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
         let Some(horizon) = endpoint.window.horizon() else { return Timestamp::FAR_FUTURE };
         let head = endpoint.window.head().is_some();
@@ -230,8 +232,7 @@ impl Engine {
         }
         // Over the limit only those load that have nothing else to send; and a breaker that is not
         // closed needs nothing but its probe.
-        let over = self.payload_bytes >= self.settings.payload_bytes;
-        let sparing = over || endpoint.wants_probe_only(allowance.has_breaker);
+        let sparing = full || endpoint.wants_probe_only(allowance.has_breaker);
         if sparing && (head || endpoint.in_flight > 0) {
             return Timestamp::FAR_FUTURE;
         }

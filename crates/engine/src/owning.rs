@@ -150,6 +150,7 @@ impl Engine {
         let Some(mut endpoint) = self.endpoints.remove(&at) else { return };
         self.timers.set(at, &mut endpoint, domain::time::Timestamp::FAR_FUTURE);
         self.payload_bytes = self.payload_bytes.saturating_sub(endpoint.counted);
+        self.rows = self.rows.saturating_sub(endpoint.counted_rows);
         if let Some(held) = self.leases.get_mut(endpoint.partition) {
             held.answered = held.answered.max(endpoint.window.answered());
         }

@@ -18,9 +18,15 @@ pub struct Settings {
     pub hanging_after: Duration,
     /// The most attempts whose settle has not committed yet. At the limit nothing is started.
     pub settling: u32,
-    /// The most deliveries of one endpoint in memory.
+    /// The most deliveries of one endpoint in memory. What is handed over beyond that is read back
+    /// from the store in its turn.
     pub window: u32,
-    /// The most payload bytes in memory, over all endpoints.
+    /// The most deliveries that one load adds to a window; the next one follows at half of it.
+    pub load_rows: u32,
+    /// The most deliveries in memory, over all endpoints.
+    pub rows: u32,
+    /// The most payload bytes in memory, over all endpoints. When this or `rows` is half used up, a
+    /// window takes no more than a load would bring, so that a flood leaves room for the others.
     pub payload_bytes: u64,
     /// The most loads that run at once.
     pub loads: u32,
@@ -55,7 +61,9 @@ impl Settings {
             in_flight: 1_024,
             hanging_after: Duration::from_secs(1),
             settling: 4_096,
-            window: 256,
+            window: 8_192,
+            load_rows: 256,
+            rows: 65_536,
             payload_bytes: 64 << 20,
             loads: 8,
             kept_within: Duration::from_secs(10),

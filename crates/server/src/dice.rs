@@ -4,6 +4,8 @@
 //! given seed, so that whoever knows the seed can have the same throws again. Ids, keys and nonces
 //! need chance that nobody can have again: that comes from the operating system.
 
+use std::cell::RefCell;
+
 use domain::dice::Dice;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
@@ -13,6 +15,37 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 #[expect(clippy::expect_used, reason = "without chance no key, id or nonce may be made")]
 pub(crate) fn entropy(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system gives random bytes");
+}
+
+const BLOCK_BYTES: usize = 4_096;
+
+/// Random bytes that were fetched and not handed out yet.
+struct Block {
+    bytes: [u8; BLOCK_BYTES],
+    used: usize,
+}
+
+/// Returns the random part of an id. It is fetched from the system a block at a time: one system
+/// call for each id would be felt at ten thousand messages a second.
+pub(crate) fn for_id<const N: usize>() -> [u8; N] {
+    const { assert!(N <= BLOCK_BYTES, "a block holds at least one") };
+    thread_local! {
+        static BLOCK: RefCell<Block> =
+            const { RefCell::new(Block { bytes: [0; BLOCK_BYTES], used: BLOCK_BYTES }) };
+    }
+    BLOCK.with_borrow_mut(|block| {
+        if block.used + N > BLOCK_BYTES {
+            entropy(&mut block.bytes);
+            block.used = 0;
+        }
+        let drawn = &mut block.bytes[block.used..block.used + N];
+        block.used += N;
+        let mut id = [0; N];
+        id.copy_from_slice(drawn);
+        // What was handed out is not kept.
+        drawn.fill(0);
+        id
+    })
 }
 
 /// An endless row of throws.
@@ -38,6 +71,13 @@ impl Throws {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_id_is_handed_out_twice_over_several_blocks() {
+        let drawn: std::collections::BTreeSet<[u8; 16]> = (0..1_000).map(|_| for_id()).collect();
+        assert_eq!(drawn.len(), 1_000);
+        assert!(!drawn.contains(&[0; 16]));
+    }
 
     fn first_throws(seed: u64) -> Vec<Dice> {
         let mut throws = Throws::seeded(seed);

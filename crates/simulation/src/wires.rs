@@ -255,8 +255,8 @@ impl World {
                     trigger,
                     outcome,
                     phases: Phases::default(),
-                    request_headers: Vec::new(),
-                    response_headers: Vec::new(),
+                    request_headers: store::Headers::default(),
+                    response_headers: store::Headers::default(),
                     response_body: bytes::Bytes::new(),
                     error: None,
                 }))

@@ -8,7 +8,7 @@
 //! - [`catalog`]: what people set up. Applications, endpoints, secrets, event types, tokens
 //! - [`ledger`]: what people look at. Messages, deliveries, attempts, rollups, replay tasks
 //! - [`vault`]: what is kept encrypted
-//! - [`keys`], [`page`], [`error`], [`damage`], [`limits`]: what all of them share
+//! - [`keys`], [`page`], [`error`], [`damage`], [`headers`], [`limits`]: what all of them share
 //! - [`postgres`]: everything in PostgreSQL, for any number of nodes
 //! - [`memory`]: the reference, for tests and the simulator
 //! - `conformance`: what every implementation must do, as tests
@@ -22,6 +22,7 @@ pub mod catalog;
 pub mod conformance;
 pub mod damage;
 pub mod error;
+pub mod headers;
 pub mod keys;
 pub mod ledger;
 pub mod limits;
@@ -39,6 +40,7 @@ use std::pin::Pin;
 
 pub use catalog::Catalog;
 pub use error::Error;
+pub use headers::Headers;
 pub use ledger::Ledger;
 pub use queue::Queue;
 pub use vault::Vault;

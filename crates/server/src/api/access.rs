@@ -6,6 +6,7 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use tracing::Instrument as _;
 
@@ -31,7 +32,7 @@ pub(super) struct Rule {
 }
 
 /// Checks the token, and answers what was answered before.
-pub(super) async fn check(rule: Rule, mut request: Request, next: Next) -> Response {
+pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response {
     let Some(shared) = request.extensions().get::<Shared>().cloned() else {
         let text = "a request came in past the edge".to_owned();
         return Problem::App(Error::Internal(text)).into_response();
@@ -39,16 +40,13 @@ pub(super) async fn check(rule: Rule, mut request: Request, next: Next) -> Respo
     if rule.access == Access::Anyone {
         return next.run(request).await;
     }
-    let token = bearer(&request);
-    let caller = match admit(&shared.app, rule, token).await {
-        Ok(caller) => caller,
+    let (mut head, body) = request.into_parts();
+    let (caller, key) = match admitted(&shared.app, rule, &head).await {
+        Ok(admitted) => admitted,
         Err(error) => return Problem::App(error).into_response(),
     };
-    let key = match key(rule, &caller, &request) {
-        Ok(key) => key,
-        Err(error) => return Problem::App(error).into_response(),
-    };
-    request.extensions_mut().insert(caller);
+    head.extensions.insert(caller);
+    let mut request = Request::from_parts(head, body);
     match key {
         Some(hash) if rule.keys == Keys::Answer => {
             // In a task of its own: a caller who hangs up must not leave something done and its
@@ -66,18 +64,29 @@ pub(super) async fn check(rule: Rule, mut request: Request, next: Next) -> Respo
     }
 }
 
+/// Returns who calls, and the hash of their idempotency key.
+pub(super) async fn admitted(
+    app: &App,
+    rule: Rule,
+    head: &Parts,
+) -> Result<(Caller, Option<[u8; 32]>), Error> {
+    let caller = admit(app, rule, bearer(head)).await?;
+    let key = key(rule, &caller, head)?;
+    Ok((caller, key))
+}
+
 /// The hash of a request's idempotency key, for operations that keep it themselves.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyHash(pub(super) [u8; 32]);
 
-fn bearer(request: &Request) -> Option<String> {
-    let text = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
+fn bearer(head: &Parts) -> Option<&str> {
+    let text = head.headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = text.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-async fn admit(app: &App, rule: Rule, token: Option<String>) -> Result<Caller, Error> {
-    let caller = app.authenticate(&token.ok_or(Error::Unauthenticated)?).await?;
+async fn admit(app: &App, rule: Rule, token: Option<&str>) -> Result<Caller, Error> {
+    let caller = app.authenticate(token.ok_or(Error::Unauthenticated)?).await?;
     if rule.access == Access::Admin && caller.reach != Reach::Everything {
         return Err(Error::Forbidden("this operation needs an admin token"));
     }
@@ -87,17 +96,17 @@ async fn admit(app: &App, rule: Rule, token: Option<String>) -> Result<Caller, E
     Ok(caller)
 }
 
-fn key(rule: Rule, caller: &Caller, request: &Request) -> Result<Option<[u8; 32]>, Error> {
-    if request.method() != Method::POST || rule.reads {
+fn key(rule: Rule, caller: &Caller, head: &Parts) -> Result<Option<[u8; 32]>, Error> {
+    if head.method != Method::POST || rule.reads {
         return Ok(None);
     }
-    let Some(value) = request.headers().get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let Some(value) = head.headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
     let key = value.to_str().ok().filter(|key| (1..=LONGEST_KEY).contains(&key.len()));
     let key = key.ok_or_else(|| {
         let text = format!("the Idempotency-Key must have 1 to {LONGEST_KEY} characters of ASCII");
         Error::refused(crate::app::RefusalKind::Generic, text)
     })?;
-    let uri = request.uri();
+    let uri = &head.uri;
     let address = uri.path_and_query().map_or(uri.path(), http::uri::PathAndQuery::as_str);
     Ok(Some(idempotency::hash(caller, key, address)))
 }

@@ -82,7 +82,9 @@ fn split(body: &Bytes) -> Result<Vec<Bytes>, Error> {
 fn draft(part: &Bytes, index: usize, key: Option<[u8; 32]>) -> Result<Draft, Error> {
     let given: MessageIn<'_> = extract::read(part)?;
     let draft = given.draft(part)?;
-    Ok(Draft { idempotency: key.map(|key| idempotency::hash_of_part(key, index)), ..draft })
+    // A copy: a payload that waits must not keep the whole batch in memory.
+    let payload = Bytes::copy_from_slice(&draft.payload);
+    Ok(Draft { payload, idempotency: key.map(|key| idempotency::hash_of_part(key, index)), ..draft })
 }
 
 async fn accept(

@@ -217,8 +217,8 @@ impl From<AttemptEntry> for TimelineOut {
             ended_at: Moment(entry.record.ended_at),
             next_attempt: entry.next_due.map(Moment),
             phases: phases.into(),
-            request_headers: entry.record.request_headers,
-            response_headers: entry.record.response_headers,
+            request_headers: entry.record.request_headers.pairs(),
+            response_headers: entry.record.response_headers.pairs(),
             response: String::from_utf8_lossy(&entry.record.response_body).into_owned(),
         }
     }

@@ -28,25 +28,37 @@ pub(super) async fn around(
     mut request: Request,
     next: Next,
 ) -> Response {
+    request.extensions_mut().insert(shared.clone());
+    surround(&shared, request, |request| next.run(request)).await
+}
+
+/// Surrounds whatever answers a request.
+pub(super) async fn surround<Answering: Future<Output = Response>>(
+    shared: &Shared,
+    request: Request,
+    answer: impl FnOnce(Request) -> Answering,
+) -> Response {
     let id = request_id();
     let headers = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
     let asks = request.method() == Method::OPTIONS
         && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    // The path is for the log alone.
+    let logged = tracing::enabled!(tracing::Level::DEBUG)
+        .then(|| (request.method().clone(), request.uri().path().to_owned()));
     let limit = shared.limits.request_timeout;
     let began = shared.app.clock.now();
-    let clock = std::sync::Arc::clone(&shared.app.clock);
-    request.extensions_mut().insert(shared);
     let span = tracing::info_span!("request", request.id = %id);
     let mut response = if asks {
         preflight(headers)
     } else {
-        let answer = tokio::time::timeout(limit, next.run(request)).instrument(span.clone());
+        let answer = tokio::time::timeout(limit, answer(request)).instrument(span.clone());
         answer.await.unwrap_or_else(|_| Problem::TimedOut.into_response())
     };
-    let status = response.status().as_u16();
-    let elapsed_ms = clock.now().since(began).as_millis();
-    span.in_scope(|| tracing::debug!(%method, path, status, elapsed_ms, "answered a request"));
+    if let Some((method, path)) = logged {
+        let status = response.status().as_u16();
+        let elapsed_ms = shared.app.clock.now().since(began).as_millis();
+        span.in_scope(|| tracing::debug!(%method, path, status, elapsed_ms, "answered a request"));
+    }
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY);
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("x-request-id"));
@@ -70,9 +82,11 @@ fn preflight(headers: Option<HeaderValue>) -> Response {
 }
 
 fn request_id() -> String {
-    let mut random = [0; 12];
-    dice::entropy(&mut random);
-    random.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let random: [u8; 12] = dice::for_id();
+    let digit = |half: u8| DIGITS[usize::from(half & 0xf)];
+    random.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 /// Takes slashes off the end of a path: older SDKs and documents write them.

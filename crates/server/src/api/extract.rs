@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use bytes::Bytes;
 use http::request::Parts;
@@ -114,13 +115,22 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Shared) -> Result<Self, Problem> {
-        let query = normal(parts.uri.query().unwrap_or_default());
+        let Some(query) = parts.uri.query() else {
+            return none_asked().map(Self);
+        };
+        let query = normal(query);
         let uri: http::Uri =
             format!("/?{query}").parse().map_err(|_| Problem::BadQuery("it is too long".into()))?;
         let Query(asked) = Query::try_from_uri(&uri)
             .map_err(|rejection| Problem::BadQuery(rejection.body_text()))?;
         Ok(Self(asked))
     }
+}
+
+/// Reads a query that is not there.
+pub(super) fn none_asked<T: DeserializeOwned>() -> Result<T, Problem> {
+    let read = Query::try_from_uri(&http::Uri::from_static("/"));
+    read.map(|Query(asked)| asked).map_err(|rejection| Problem::BadQuery(rejection.body_text()))
 }
 
 /// Lists come as `a=1,2`, `a=1&a=2`, `a[]=1` or `a[0]=1`: all of them become the first form.
@@ -141,8 +151,8 @@ fn normal(query: &str) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-async fn collect(request: Request, most: usize) -> Result<Bytes, Problem> {
-    match Limited::new(request.into_body(), most).collect().await {
+pub(super) async fn collect(body: Body, most: usize) -> Result<Bytes, Problem> {
+    match Limited::new(body, most).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge(most).into()),
         Err(error) => {
@@ -156,7 +166,7 @@ impl FromRequest<Shared> for Raw {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
-        collect(request, shared.limits.body_bytes).await.map(Self)
+        collect(request.into_body(), shared.limits.body_bytes).await.map(Self)
     }
 }
 
@@ -164,7 +174,7 @@ impl FromRequest<Shared> for RawBatch {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
-        collect(request, shared.limits.body_bytes.saturating_mul(16)).await.map(Self)
+        collect(request.into_body(), shared.limits.body_bytes.saturating_mul(16)).await.map(Self)
     }
 }
 

@@ -20,7 +20,7 @@ use super::extract::{
 use super::operation::{Operation, Routes};
 use super::values::{Answer, Moment, PageOut, PageQuery, commas};
 use crate::app::messages::{Draft, Message, MessageFilter, Payload};
-use crate::app::{App, Error};
+use crate::app::{App, Caller, Error};
 
 const LIST: &str = "/app/{app_id}/msg";
 const ONE: &str = "/app/{app_id}/msg/{msg_id}";
@@ -29,14 +29,14 @@ const PRECHECK: &str = "/app/{app_id}/msg/precheck/active";
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let list = Operation::get(LIST, "v1.message.list", "Lists an application's messages");
-    let create = Operation::post(LIST, "v1.message.create", "Accepts a message");
+    let create = creation();
     let get = Operation::get(ONE, "v1.message.get", "Shows a message");
     let expunge =
         Operation::delete(CONTENT, "v1.message.expunge-content", "Removes a message's payload");
     let precheck =
         Operation::post(PRECHECK, "v1.message.precheck", "Tells whether anybody would get one");
     let list = list.query::<ListQuery>().query::<PageQuery>().lists::<MessageOut>();
-    let create = create.own_keys().query::<ContentQuery>().body::<MessageIn>();
+    let create = create.query::<ContentQuery>().body::<MessageIn>();
     let precheck = precheck.reads().body::<MessagePrecheckIn>();
     routes
         .add(list, all)
@@ -44,6 +44,11 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .add(get.query::<ContentQuery>().answers::<MessageOut>(200), one)
         .add(expunge.empty(204), forget)
         .add(precheck.answers::<MessagePrecheckOut>(200), asked)
+}
+
+/// The operation that everything else is there for.
+pub(super) fn creation() -> Operation {
+    Operation::post(LIST, "v1.message.create", "Accepts a message").own_keys()
 }
 
 /// A message as its sender hands it over.
@@ -233,10 +238,28 @@ async fn new(
     (Asked(query), Key(key)): (Asked<ContentQuery>, Key),
     Raw(body): Raw,
 ) -> Answer<Response> {
-    let mut draft = extract::read::<MessageIn<'_>>(&body)?.draft(&body)?;
-    draft.idempotency = key;
-    let message = app.accept(&caller, &application, draft).await?;
-    let out = MessageOut::of(message, query.with_content);
+    let creating = Creating { caller: &caller, application: &application, key, query };
+    create(&app, creating, &body).await
+}
+
+/// What a new message comes with.
+pub(super) struct Creating<'a> {
+    /// Who sends it.
+    pub(super) caller: &'a Caller,
+    /// What they call its application.
+    pub(super) application: &'a str,
+    /// The hash of its idempotency key.
+    pub(super) key: Option<[u8; 32]>,
+    /// What is to be answered.
+    pub(super) query: ContentQuery,
+}
+
+/// Accepts a message.
+pub(super) async fn create(app: &App, with: Creating<'_>, body: &Bytes) -> Answer<Response> {
+    let mut draft = extract::read::<MessageIn<'_>>(body)?.draft(body)?;
+    draft.idempotency = with.key;
+    let message = app.accept(with.caller, with.application, draft).await?;
+    let out = MessageOut::of(message, with.query.with_content);
     Ok((StatusCode::ACCEPTED, Json(out)).into_response())
 }
 

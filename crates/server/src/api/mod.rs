@@ -5,7 +5,8 @@
 //! one resource, with the shapes of their JSON.
 //!
 //! # Layout
-//! - `edge`, `access`, `extract`: from a request to a handler; `operation`: routes with their rules
+//! - `edge`, `access`, `extract`: from a request to a handler; `operation`: routes with their rules;
+//!   `shortcut`: the same for a new message, without the router
 //! - `values`: moments, pages, patches
 //! - `openapi`, `reference`: the API described for machines and for people
 //! - the others: one file per resource
@@ -31,6 +32,7 @@ mod policies;
 mod reference;
 mod replays;
 mod secrets;
+mod shortcut;
 mod tokens;
 mod values;
 
@@ -47,6 +49,7 @@ use crate::app::App;
 use crate::config::{Limits, Role};
 use crate::problem::Problem;
 use operation::Routes;
+pub(crate) use shortcut::Shortcut;
 
 /// What every handler can reach.
 #[derive(Clone)]
@@ -61,7 +64,7 @@ pub(crate) struct Shared {
 pub(crate) type Incoming = http::Request<axum::body::Body>;
 
 /// The whole API as a service.
-pub(crate) type Service = MapRequest<Router, fn(Incoming) -> Incoming>;
+pub(crate) type Service = Shortcut<MapRequest<Router, fn(Incoming) -> Incoming>>;
 
 /// Gathers all operations.
 fn routes() -> Routes {
@@ -100,9 +103,10 @@ pub(crate) fn service(app: Arc<App>, limits: Limits, role: Role) -> Service {
         .method_not_allowed_fallback(no_such_method)
         .fallback(no_such_path)
         .layer(from_fn_with_state(shared.clone(), edge::around))
-        .with_state(shared);
+        .with_state(shared.clone());
     let trim: fn(Incoming) -> Incoming = edge::trim;
-    MapRequestLayer::new(trim).layer(router)
+    let everything = MapRequestLayer::new(trim).layer(router);
+    Shortcut::new(everything, (role != Role::Worker).then_some(shared))
 }
 
 async fn no_such_path() -> Response {

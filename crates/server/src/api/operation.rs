@@ -135,6 +135,11 @@ impl Operation {
         self
     }
 
+    /// Returns whom it lets in, and how.
+    pub(super) fn rule(&self) -> Rule {
+        self.rule
+    }
+
     /// Describes the query.
     pub(super) fn query<T: IntoParams>(mut self) -> Self {
         self.parameters.extend(T::into_params(|| Some(ParameterIn::Query)));

@@ -4,7 +4,6 @@
 //! commit itself notices if the application has gone.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,13 +12,12 @@ use domain::filter::{EventTypePattern, Filter};
 use domain::ids::{MessageId, Noun as _, noun};
 use domain::names::{Channel, EventTypeName};
 use domain::time::Timestamp;
+use futures_util::stream::{self, StreamExt as _};
 use serde_json::Value;
 use store::catalog::Name;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::ledger::MessageEntry;
 pub use store::ledger::{MessageFilter, Payload};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use super::fields::Checks;
 use super::memory::Known;
@@ -206,7 +204,7 @@ impl App {
     /// # Errors
     /// If there are too many of them.
     pub async fn accept_all(
-        self: &Arc<Self>,
+        &self,
         caller: &Caller,
         application: &str,
         drafts: Vec<Result<Draft, Error>>,
@@ -217,33 +215,12 @@ impl App {
                 format!("a batch has at most {most} messages; this one has {}", drafts.len());
             return Err(Error::refused(RefusalKind::LimitReached, text));
         }
-        let slots = Arc::new(Semaphore::new(self.settings.batch_concurrency));
-        let mut running = JoinSet::new();
-        let mut answers: Vec<Option<Result<String, Error>>> = Vec::new();
-        for (index, draft) in drafts.into_iter().enumerate() {
-            answers.push(None);
-            let (app, caller, application) =
-                (Arc::clone(self), caller.clone(), application.to_owned());
-            let slots = Arc::clone(&slots);
-            running.spawn(async move {
-                // Nobody closes the semaphore; without a slot the message goes all the same.
-                let _slot = slots.acquire_owned().await;
-                let accepted = match draft {
-                    Ok(draft) => app.accept(&caller, &application, draft).await,
-                    Err(error) => Err(error),
-                };
-                (index, accepted.map(|message| message.id.to_string()))
-            });
-        }
-        while let Some(ended) = running.join_next().await {
-            if let Ok((index, answer)) = ended
-                && let Some(place) = answers.get_mut(index)
-            {
-                *place = Some(answer);
-            }
-        }
-        let lost = || Err(Error::Internal("accepting a message broke off".to_owned()));
-        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect())
+        let accept = async |draft: Result<Draft, Error>| {
+            let message = self.accept(caller, application, draft?).await?;
+            Ok(message.id.to_string())
+        };
+        let answers = stream::iter(drafts).map(accept);
+        Ok(answers.buffered(self.settings.batch_concurrency.max(1)).collect().await)
     }
 
     async fn taken(&self, new: NewMessage, taken: Taken) -> Result<Message, Error> {

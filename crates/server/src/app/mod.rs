@@ -184,9 +184,7 @@ impl App {
 
     /// Makes an id.
     pub(crate) fn new_id<N: Noun>(&self) -> Id<N> {
-        let mut random = [0; 16];
-        dice::entropy(&mut random);
-        Id::new(self.clock.wall(), random)
+        Id::new(self.clock.wall(), dice::for_id())
     }
 
     /// Tells whether the store answers.

@@ -12,6 +12,7 @@ use domain::outcome::Outcome;
 use domain::partition::Partition;
 use domain::policy::Limits;
 use domain::time::Timestamp;
+use store::Headers;
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease};
 use store::queue::{
     Accept, Accepted, AttemptRecord, FirstState, NewDelivery, NewMessage, NextState, Order, Phases,
@@ -147,8 +148,8 @@ fn settle(target: Target, key: DeliveryKey, number: u64, now: Timestamp) -> Sett
     }
 }
 
-fn headers(names: &[&str]) -> Vec<(String, String)> {
-    names.iter().map(|name| ((*name).to_owned(), "0123456789abcdef".to_owned())).collect()
+fn headers(names: &[&str]) -> Headers {
+    names.iter().map(|name| (name, "0123456789abcdef")).collect()
 }
 
 /// Bytes that look like chance and differ for each number, without the cost of real chance.

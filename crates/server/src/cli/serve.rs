@@ -4,6 +4,7 @@
 //! and SIGINT stop it: it says that it is not ready, takes in nothing more, finishes what it began.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 
@@ -103,8 +104,9 @@ impl Arguments {
 pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
     let configuration = arguments.configuration()?;
     telemetry::begin(&configuration.log).map_err(Failure::Usage)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(threads(configuration.database.as_ref())).enable_all();
+    runtime.build()?.block_on(async {
         let listen = configuration.listen;
         let listener = TcpListener::bind(listen).await;
         let listener = listener.with_context(|| format!("cannot listen on {listen}"));
@@ -115,6 +117,16 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
         server.announce(streams.out)?;
         server.run(stopped).await.map_err(Failure::Other)
     })
+}
+
+/// Returns how many threads the server runs on: one for each core. With an embedded store one of
+/// them is its writer, so that on a small machine threads do not push each other aside.
+fn threads(database: Option<&Database>) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    match database {
+        None => cores.saturating_sub(1).max(1),
+        Some(_) => cores,
+    }
 }
 
 /// Listens for the signals to stop from now on, and returns what waits for one of them.

@@ -108,8 +108,8 @@ impl Promise {
             trigger: self.trigger,
             outcome: Outcome::Interrupted,
             phases: Phases::default(),
-            request_headers: Vec::new(),
-            response_headers: Vec::new(),
+            request_headers: store::Headers::default(),
+            response_headers: store::Headers::default(),
             response_body: bytes::Bytes::new(),
             error: None,
         }

@@ -15,6 +15,7 @@ use domain::retry_after::RetryAfter;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, response};
 use hyper::body::{Body as _, Frame, Incoming};
+use store::Headers;
 use store::limits::{KEPT_OF_FAILURE, KEPT_OF_SUCCESS};
 
 use super::exchange::{Reading, Wire};
@@ -24,11 +25,14 @@ const DRAINED_BYTES: usize = 64 * 1024;
 /// How many bytes of an answer's headers are kept.
 const KEPT_OF_HEADERS: usize = 16 * 1024;
 
+/// About what the record of an answer's headers takes.
+const USUAL_BYTES: usize = 256;
+
 /// An answer, as far as it has come and is kept.
 #[derive(Debug)]
 pub(super) struct Answer {
     outcome: Outcome,
-    headers: Vec<(String, String)>,
+    headers: Headers,
     body: Vec<u8>,
     limit: BodyLimit,
     /// The most bytes that could be kept.
@@ -44,7 +48,7 @@ impl Answer {
         let kept_headers = kept.parts.contains(&Part::Headers);
         Self {
             outcome,
-            headers: if kept_headers { keep_headers(&head.headers) } else { Vec::new() },
+            headers: if kept_headers { keep_headers(&head.headers) } else { Headers::default() },
             body: Vec::new(),
             limit: kept.body_limit,
             most: most(kept, head.status.is_success()),
@@ -58,7 +62,7 @@ impl Answer {
     }
 
     /// Returns what is recorded: outcome, headers, body.
-    pub(super) fn finish(mut self) -> (Outcome, Vec<(String, String)>, Bytes) {
+    pub(super) fn finish(mut self) -> (Outcome, Headers, Bytes) {
         let kept = self.limit.keep(&self.body).len();
         self.body.truncate(kept);
         (self.outcome, self.headers, Bytes::from(self.body))
@@ -136,24 +140,17 @@ fn most(kept: &ResponseKept, success: bool) -> usize {
     asked.min(if success { KEPT_OF_SUCCESS } else { KEPT_OF_FAILURE })
 }
 
-fn keep_headers(headers: &HeaderMap) -> Vec<(String, String)> {
-    let mut kept = Vec::with_capacity(headers.len());
+fn keep_headers(headers: &HeaderMap) -> Headers {
+    let mut kept = Headers::with_capacity(USUAL_BYTES);
     let mut bytes = 0;
     for (name, value) in headers {
         bytes += name.as_str().len() + value.len();
         if bytes > KEPT_OF_HEADERS {
             break;
         }
-        kept.push((name.as_str().to_owned(), text(value.as_bytes())));
+        kept.push(name.as_str(), &String::from_utf8_lossy(value.as_bytes()));
     }
     kept
-}
-
-fn text(value: &[u8]) -> String {
-    match std::str::from_utf8(value) {
-        Ok(value) => value.to_owned(),
-        Err(_) => String::from_utf8_lossy(value).into_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -203,6 +200,6 @@ mod tests {
             let name = http::HeaderName::try_from(format!("x-{each}")).unwrap();
             headers.append(name, "v".repeat(1_000).parse().unwrap());
         }
-        assert_eq!(keep_headers(&headers).len(), 16);
+        assert_eq!(keep_headers(&headers).pairs().len(), 16);
     }
 }

@@ -14,7 +14,6 @@
 
 mod answer;
 mod cache;
-mod chance;
 mod connect;
 mod exchange;
 pub mod headers;
@@ -42,6 +41,7 @@ use engine::effect::Sending;
 use engine::roster::Member;
 use rustls::pki_types::CertificateDer;
 use signature::Brand;
+use store::Headers;
 use store::keys::ApplicationKey;
 use store::queue::{AttemptRecord, Phases};
 
@@ -49,8 +49,8 @@ pub use pool::PoolLimits;
 pub use resolve::{LookUp, NoAddress, NoNameServers, Resolver};
 
 use crate::clock::Clock;
+use crate::dice;
 use cache::Cache;
-use chance::Chance;
 use connect::{Dialler, Leave};
 use exchange::{Ended, Progress, Terms, exchange};
 use outcome::Failure;
@@ -95,7 +95,6 @@ pub struct Transport {
     dialler: Dialler,
     pool: Pool,
     prepared: Cache<Prepared>,
-    chance: Chance,
 }
 
 impl TransportSettings {
@@ -130,7 +129,6 @@ impl Transport {
             dialler: Dialler { resolver: settings.resolver, tls },
             pool: Pool::new(settings.pool),
             prepared: Cache::new(settings.prepared),
-            chance: Chance::new(),
         }
     }
 
@@ -138,14 +136,14 @@ impl Transport {
     pub async fn send(&self, sending: &Sending, clock: &dyn Clock) -> AttemptRecord {
         let (began_at, wall) = (clock.now(), clock.wall());
         let mut record = AttemptRecord {
-            id: AttemptId::new(wall, self.chance.draw()),
+            id: AttemptId::new(wall, dice::for_id()),
             began_at,
             ended_at: began_at,
             trigger: sending.trigger,
             outcome: Outcome::Interrupted,
             phases: Phases::default(),
-            request_headers: Vec::new(),
-            response_headers: Vec::new(),
+            request_headers: Headers::default(),
+            response_headers: Headers::default(),
             response_body: Bytes::new(),
             error: None,
         };

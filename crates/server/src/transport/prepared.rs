@@ -21,6 +21,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::Full;
 use signature::{Attempt, Brand, Profile, Signer, SigningSecret};
+use store::Headers;
 use store::catalog::{Credentials, Endpoint, Secret};
 
 use super::connect::Target;
@@ -34,6 +35,8 @@ const AGENT: &str = concat!("Redial/", env!("CARGO_PKG_VERSION"));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Room for the headers that each attempt adds, so that the map does not grow.
 const ROOM: usize = 24;
+/// About what the record of these headers takes.
+const ADDED_BYTES: usize = 512;
 
 /// A request but for what each attempt adds.
 pub(super) struct Prepared {
@@ -49,7 +52,7 @@ pub(super) struct Prepared {
     uri: Uri,
     headers: HeaderMap,
     /// The same headers, with secrets masked.
-    recorded: Vec<(String, String)>,
+    recorded: Headers,
     signer: Signer,
     /// The names of what the signer returns, in its order.
     signed: Vec<HeaderName>,
@@ -105,7 +108,7 @@ impl Prepared {
             good_until: good_until.unwrap_or(Timestamp::FAR_FUTURE),
             uri,
             headers: head.headers,
-            recorded: head.recorded,
+            recorded: head.recorded.into_iter().collect(),
             names_delivery: profiles.iter().any(names_delivery),
             signer,
             signed,
@@ -125,7 +128,7 @@ impl Prepared {
         sending: &Sending,
         payload: Bytes,
         wall: Timestamp,
-    ) -> Result<(Outgoing, Vec<(String, String)>), Failure> {
+    ) -> Result<(Outgoing, Headers), Failure> {
         let delivery = &sending.delivery;
         let message = IdText::of(&delivery.message);
         let derived = self.names_delivery.then(|| {
@@ -141,24 +144,19 @@ impl Prepared {
         };
         let signatures = self.signer.headers(&attempt).map_err(unsigned)?;
         let mut headers = self.headers.clone();
-        let mut recorded = Vec::with_capacity(self.recorded.len() + signatures.len() + 1);
-        recorded.extend(self.recorded.iter().cloned());
+        let mut recorded = self.recorded.copy_with_room(ADDED_BYTES);
         if let Some(kind) = &delivery.content_type
             && let Ok(value) = HeaderValue::try_from(kind.as_str())
         {
             headers.insert(CONTENT_TYPE, value);
-            let entry = recorded.iter_mut().find(|(name, _)| name == CONTENT_TYPE.as_str());
-            if let Some((_, value)) = entry {
-                value.clone_from(kind);
-            }
+            recorded = with_content_type(&self.recorded, kind);
         }
         let length = HeaderValue::from(payload.len());
-        recorded.push((CONTENT_LENGTH.as_str().to_owned(), readable(&length)));
+        recorded.push(CONTENT_LENGTH.as_str(), length.to_str().unwrap_or_default());
         headers.insert(CONTENT_LENGTH, length);
         for (name, header) in self.signed.iter().zip(signatures) {
-            let value = header.value.into_owned();
-            recorded.push((name.as_str().to_owned(), value.clone()));
-            let value = HeaderValue::try_from(value).map_err(unusable_value)?;
+            recorded.push(name.as_str(), &header.value);
+            let value = HeaderValue::try_from(header.value.as_ref()).map_err(unusable_value)?;
             headers.insert(name.clone(), value);
         }
         let mut request = Request::new(Full::new(payload));
@@ -279,6 +277,15 @@ fn unsigned(error: signature::Error) -> Failure {
 
 fn unusable_value(_: http::header::InvalidHeaderValue) -> Failure {
     Failure::blocked_url()
+}
+
+/// Returns the record with another content type.
+fn with_content_type(recorded: &Headers, kind: &str) -> Headers {
+    let pairs = recorded.pairs();
+    let pairs = pairs.iter().map(|(name, value)| {
+        (name.as_str(), if name == CONTENT_TYPE.as_str() { kind } else { value.as_str() })
+    });
+    pairs.collect()
 }
 
 fn readable(value: &HeaderValue) -> String {

@@ -186,12 +186,11 @@ fn accept(target: &Target) -> Accept {
 
 fn settle(target: &Target, key: DeliveryKey) -> Settle {
     let at = moment();
-    let header = |name: &str| (name.to_owned(), "0123456789abcdef".to_owned());
+    let headers = |names: &[&str]| names.iter().map(|name| (name, "0123456789abcdef")).collect();
     let mut attempt = success(AttemptId::new(at, random()));
     (attempt.began_at, attempt.ended_at) = (at, at);
-    attempt.request_headers =
-        ["webhook-id", "webhook-timestamp", "webhook-signature"].map(header).to_vec();
-    attempt.response_headers = ["content-type", "date"].map(header).to_vec();
+    attempt.request_headers = headers(&["webhook-id", "webhook-timestamp", "webhook-signature"]);
+    attempt.response_headers = headers(&["content-type", "date"]);
     attempt.response_body = Bytes::from_static(b"{\"received\":true}");
     Settle {
         lease: target.lease,

@@ -22,7 +22,6 @@ pub async fn an_attempt_is_read_as_it_was_written(harness: Harness) {
     let endpoint = scene.endpoint().await;
     let key = scene.pending(&endpoint).await;
     let mut settle = scene.settling(key, 0, NextState::Pending { due: later(60) }).await;
-    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     settle.attempt = AttemptRecord {
         id: settle.attempt.id,
         began_at: later(7),
@@ -35,8 +34,8 @@ pub async fn an_attempt_is_read_as_it_was_written(harness: Harness) {
             tls: Some(Duration::from_micros(1)),
             first_byte: Some(Duration::from_micros(987_654)),
         },
-        request_headers: vec![header("b", "1"), header("a", "\"quoted\" ü"), header("b", "2")],
-        response_headers: vec![header("set-cookie", "x"), header("set-cookie", "y")],
+        request_headers: [("b", "1"), ("a", "\"quoted\" ü"), ("b", "2")].into_iter().collect(),
+        response_headers: [("set-cookie", "x"), ("set-cookie", "y")].into_iter().collect(),
         response_body: Bytes::from_static(b"\x00\xffnot text"),
         error: Some("it said no".to_owned()),
     };

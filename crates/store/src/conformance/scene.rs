@@ -309,8 +309,8 @@ pub fn success(id: AttemptId) -> AttemptRecord {
         trigger: Trigger::Scheduled,
         outcome: Outcome::answered(200),
         phases: Phases::default(),
-        request_headers: vec![("webhook-id".to_owned(), "msg_1".to_owned())],
-        response_headers: Vec::new(),
+        request_headers: [("webhook-id", "msg_1")].into_iter().collect(),
+        response_headers: Headers::default(),
         response_body: Bytes::from_static(b"ok"),
         error: None,
     }

@@ -3,6 +3,7 @@
 //! Fixed, so that sums of different minutes, endpoints and nodes can be added; logarithmic, so that
 //! a percentile is at most a fifth off at any size.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// How many buckets there are.
@@ -11,7 +12,9 @@ pub const BUCKETS: usize = 121;
 /// Returns the bucket that a time falls into.
 #[must_use]
 pub fn bucket(time: Duration) -> usize {
-    (0..BUCKETS - 1).find(|bucket| time <= bucket_ends_at(*bucket)).unwrap_or(BUCKETS - 1)
+    static ENDS: LazyLock<[Duration; BUCKETS - 1]> =
+        LazyLock::new(|| std::array::from_fn(bucket_ends_at));
+    ENDS.partition_point(|end| *end < time)
 }
 
 /// Returns the longest time that falls into a bucket; the last one has no end.

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use super::codes;
-use crate::Error;
+use crate::{Error, Headers};
 use crate::damage::Notes;
 
 /// Reads a column.
@@ -61,6 +61,11 @@ pub(super) fn partition(row: &Row, name: &str) -> Result<Partition, Error> {
 /// Reads a document.
 pub(super) fn document<T: serde::de::DeserializeOwned>(row: &Row, name: &str) -> Result<T, Error> {
     serde_json::from_str(field(row, name)?).map_err(|error| damaged(name, error))
+}
+
+/// Reads headers.
+pub(super) fn headers(row: &Row, name: &str) -> Result<Headers, Error> {
+    Headers::from_json(field(row, name)?).map_err(|error| damaged(name, error))
 }
 
 /// Reads the columns that say when a delivery is due and what is left of its budget.

@@ -10,6 +10,7 @@ use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
 
+use crate::Headers;
 use crate::keys::{DeliveryKey, Lease};
 
 /// What is written after an attempt.
@@ -62,9 +63,9 @@ pub struct AttemptRecord {
     /// Where the time went.
     pub phases: Phases,
     /// The request's headers as sent, secrets masked.
-    pub request_headers: Vec<(String, String)>,
+    pub request_headers: Headers,
     /// The response's headers, as far as they are kept.
-    pub response_headers: Vec<(String, String)>,
+    pub response_headers: Headers,
     /// The beginning of the response's body, as far as it is kept.
     pub response_body: Bytes,
     /// What went wrong, in words, if there was no answer.

@@ -12,6 +12,7 @@ use domain::time::Timestamp;
 use rusqlite::types::Type;
 use rusqlite::{Result, Row};
 
+use crate::Headers;
 use crate::keys::EndpointKey;
 use crate::queue::Order;
 use crate::vault::KEY_BYTES;
@@ -167,6 +168,11 @@ pub(super) fn fan_out_of(row: &Row<'_>) -> Result<Vec<EndpointKey>> {
 pub(super) fn document<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T> {
     let text = row.get_ref(column)?.as_str()?;
     serde_json::from_str(text).map_err(|error| odd(column, error))
+}
+
+/// Reads headers.
+pub(super) fn headers(row: &Row<'_>, column: &str) -> Result<Headers> {
+    Headers::from_json(row.get(column)?).map_err(|error| odd(column, error))
 }
 
 /// Writes a document.

@@ -280,8 +280,8 @@ impl Scene {
             trigger: sending.trigger,
             outcome,
             phases: Phases::default(),
-            request_headers: vec![],
-            response_headers: vec![],
+            request_headers: store::Headers::default(),
+            response_headers: store::Headers::default(),
             response_body: Bytes::new(),
             error: None,
         }

@@ -76,8 +76,8 @@ fn record(sending: &Sending, number: usize, status: u16) -> AttemptRecord {
         trigger: sending.trigger,
         outcome: Outcome::answered(status),
         phases: Phases::default(),
-        request_headers: Vec::new(),
-        response_headers: Vec::new(),
+        request_headers: store::Headers::default(),
+        response_headers: store::Headers::default(),
         response_body: Bytes::new(),
         error: None,
     }

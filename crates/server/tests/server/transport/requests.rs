@@ -34,7 +34,7 @@ async fn a_request_says_what_it_is_and_who_sends_it() {
     assert_eq!(seen.header("transfer-encoding"), None);
     // What is recorded is what was sent, in its order.
     let sent: Vec<(String, String)> = seen.head.lines().skip(1).map(pair).collect();
-    assert_eq!(record.request_headers, sent);
+    assert_eq!(record.request_headers.pairs(), sent);
     assert!(!format!("{record:?}").contains("t0k3n"));
 }
 
@@ -50,7 +50,7 @@ async fn a_payload_that_is_not_json_is_called_what_it_is() {
     scene.content_type = Some("text/csv".to_owned());
     let record = scene.send().await;
     assert_eq!(receiver.seen().pop().unwrap().header("content-type"), Some("text/csv"));
-    assert_eq!(recorded(&record, "content-type"), Some("text/csv"));
+    assert_eq!(recorded(&record, "content-type").as_deref(), Some("text/csv"));
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn own_headers_are_sent_and_secrets_are_masked_in_the_record() {
         [("x-team", "billing", "billing"), ("x-api-key", "k3y", MASK), ("x-hidden", "s3cret", MASK)]
     {
         assert_eq!(seen.header(name), Some(sent));
-        assert_eq!(recorded(&record, name), Some(shown));
+        assert_eq!(recorded(&record, name).as_deref(), Some(shown));
     }
     assert!(!format!("{record:?}").contains("s3cret"));
 }
@@ -110,6 +110,6 @@ async fn credentials_are_sent_and_never_shown() {
         scene.confidential.credentials = Some(credentials);
         let record = scene.send().await;
         assert_eq!(receiver.seen().pop().unwrap().header("authorization"), Some(sent));
-        assert_eq!(recorded(&record, "authorization"), Some(MASK));
+        assert_eq!(recorded(&record, "authorization").as_deref(), Some(MASK));
     }
 }

@@ -184,9 +184,9 @@ pub(super) fn settings(guard: Settings, resolver: Resolver) -> TransportSettings
 }
 
 /// Finds a recorded header.
-pub(super) fn recorded<'a>(record: &'a AttemptRecord, name: &str) -> Option<&'a str> {
-    let found = record.request_headers.iter().find(|(known, _)| known == name);
-    found.map(|(_, value)| value.as_str())
+pub(super) fn recorded(record: &AttemptRecord, name: &str) -> Option<String> {
+    let mut headers = record.request_headers.pairs().into_iter();
+    headers.find(|(known, _)| known == name).map(|(_, value)| value)
 }
 
 /// Returns how long an attempt took.

@@ -85,7 +85,7 @@ async fn a_good_certificate_is_taken_and_its_connection_used_again() {
     let record = scene.send().await;
     assert_eq!(record.outcome, Outcome::answered(200), "{:?}", record.error);
     assert!(record.phases.tls.is_some());
-    assert!(record.response_headers.contains(&("x-sni".to_owned(), NAME.to_owned())));
+    assert!(record.response_headers.pairs().contains(&("x-sni".to_owned(), NAME.to_owned())));
     let again = scene.send().await;
     assert_eq!(again.outcome, Outcome::answered(200), "{:?}", again.error);
     assert!(again.phases.tls.is_none());

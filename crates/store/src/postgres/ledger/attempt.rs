@@ -13,7 +13,7 @@ use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
-use super::super::row::{self, count, document, field, id, moment, optional_moment};
+use super::super::row::{self, count, field, headers, id, moment, optional_moment};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
@@ -153,8 +153,8 @@ fn record(row: &Row) -> Result<AttemptRecord, Error> {
         trigger: codes::read_trigger(field(row, "trigger")?)?,
         outcome,
         phases,
-        request_headers: document(row, "request_headers")?,
-        response_headers: document(row, "response_headers")?,
+        request_headers: headers(row, "request_headers")?,
+        response_headers: headers(row, "response_headers")?,
         response_body: Bytes::from(field::<Vec<u8>>(row, "response_body")?),
         error: field(row, "error")?,
     })

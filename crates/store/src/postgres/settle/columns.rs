@@ -6,9 +6,7 @@ use tokio_postgres::types::Type;
 
 use super::super::codes::{self, OutcomeColumns};
 use super::super::columns::{Column, column};
-use super::super::failure::Failure;
 use super::super::queue::number;
-use super::super::row::write;
 use crate::limits;
 use crate::queue::{AttemptRecord, NextState, Running, Settle};
 
@@ -43,16 +41,10 @@ fn next(next: NextState) -> (i16, Option<i16>, Option<i64>) {
 }
 
 /// The attempts.
-pub(super) fn attempts(settles: &[Settle]) -> Result<Vec<Column<'_>>, Failure> {
+pub(super) fn attempts(settles: &[Settle]) -> Vec<Column<'_>> {
     let outcome = |settle: &Settle| codes::outcome(settle.attempt.outcome);
     let micros = |span: Option<std::time::Duration>| span.map(codes::micros);
-    let documents = |headers: fn(&AttemptRecord) -> &Vec<(String, String)>| {
-        let texts = settles.iter().map(|settle| write("headers", headers(&settle.attempt)));
-        texts.collect::<Result<Vec<String>, _>>()
-    };
-    let request_headers = documents(|attempt| &attempt.request_headers)?;
-    let response_headers = documents(|attempt| &attempt.response_headers)?;
-    Ok(vec![
+    vec![
         column(settles, Type::BYTEA_ARRAY, |settle| settle.attempt.id.as_bytes().as_slice()),
         column(settles, Type::INT8_ARRAY, |settle| settle.attempt.began_at.as_micros()),
         column(settles, Type::INT8_ARRAY, |settle| settle.attempt.ended_at.as_micros()),
@@ -66,10 +58,10 @@ pub(super) fn attempts(settles: &[Settle]) -> Result<Vec<Column<'_>>, Failure> {
         column(settles, Type::INT8_ARRAY, move |settle| micros(settle.attempt.phases.tls)),
         column(settles, Type::INT8_ARRAY, move |settle| micros(settle.attempt.phases.first_byte)),
         column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.error.as_deref().map(keepable)),
-        (Box::new(request_headers), Type::TEXT_ARRAY),
-        (Box::new(response_headers), Type::TEXT_ARRAY),
+        column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.request_headers.as_json()),
+        column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.response_headers.as_json()),
         column(settles, Type::BYTEA_ARRAY, |settle| kept(&settle.attempt)),
-    ])
+    ]
 }
 
 /// PostgreSQL keeps no text with a NUL character. An attempt is recorded all the same.

@@ -17,7 +17,7 @@ use super::failure::{Failure, said};
 use super::link::{Access, Pool, Transaction};
 use super::queue::{Again, Parts};
 use super::row::field;
-use crate::Error;
+use crate::{Error, Headers};
 use crate::queue::{AttemptRecord, Settle, Settled};
 
 /// Settles a batch and answers each of its items.
@@ -42,8 +42,8 @@ pub(super) async fn commit(pool: &Pool, settles: &[Settle]) -> Result<Vec<Settle
 /// was made, and how it ended, must not get lost over a header.
 async fn without_record(pool: &Pool, settle: &Settle, said: &str) -> Result<Settled, Failure> {
     let attempt = AttemptRecord {
-        request_headers: Vec::new(),
-        response_headers: Vec::new(),
+        request_headers: Headers::default(),
+        response_headers: Headers::default(),
         response_body: Bytes::new(),
         error: Some(format!("the record of this attempt could not be kept: {said}")),
         ..settle.attempt.clone()
@@ -130,7 +130,7 @@ async fn settle(
     settles: &[Settle],
 ) -> Result<Vec<Settled>, Failure> {
     let mut columns = verdicts(settles);
-    columns.extend(attempts(settles)?);
+    columns.extend(attempts(settles));
     columns.extend(running(settles));
     let rows = transaction.query(STATEMENT, &parameters(&columns)).await?;
     Ok(rows.iter().map(settled).collect::<Result<_, _>>()?)
