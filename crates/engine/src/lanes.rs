@@ -168,12 +168,6 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         self.settles.has_room(in_flight, self.limits.lane)
     }
 
-    /// Returns how many items wait.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.accepts.queue.len() + self.settles.queue.len() + self.upkeep.len()
-    }
-
     /// Tells whether nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

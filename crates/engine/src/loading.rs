@@ -129,7 +129,8 @@ impl Engine {
     /// Returns what may enter a window now.
     pub(crate) fn room(&self, now: Timestamp) -> Room {
         let settings = &self.settings;
-        let ample = self.payload_bytes < settings.payload_bytes / 2 && self.rows < settings.rows / 2;
+        let ample =
+            self.payload_bytes < settings.payload_bytes / 2 && self.rows < settings.rows / 2;
         let rows = if ample { settings.window } else { settings.window.min(settings.load_rows) };
         let left = settings.payload_bytes.saturating_sub(self.payload_bytes);
         Room {

@@ -84,7 +84,11 @@ fn draft(part: &Bytes, index: usize, key: Option<[u8; 32]>) -> Result<Draft, Err
     let draft = given.draft(part)?;
     // A copy: a payload that waits must not keep the whole batch in memory.
     let payload = Bytes::copy_from_slice(&draft.payload);
-    Ok(Draft { payload, idempotency: key.map(|key| idempotency::hash_of_part(key, index)), ..draft })
+    Ok(Draft {
+        payload,
+        idempotency: key.map(|key| idempotency::hash_of_part(key, index)),
+        ..draft
+    })
 }
 
 async fn accept(

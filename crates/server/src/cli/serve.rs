@@ -22,6 +22,7 @@ use store::postgres::{self, Postgres};
 use store::sqlite::{self, Sqlite};
 use store::{Catalog, Ledger, Queue, Vault};
 use tokio::net::TcpListener;
+use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -104,14 +105,16 @@ impl Arguments {
 pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
     let configuration = arguments.configuration()?;
     telemetry::begin(&configuration.log).map_err(Failure::Usage)?;
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(threads(configuration.database.as_ref())).enable_all();
-    runtime.build()?.block_on(async {
+    let threads = threads();
+    let sending = runtime("sending", threads)?;
+    let (answering, handle) = (runtime("api", threads)?, sending.handle().clone());
+    answering.block_on(async {
         let listen = configuration.listen;
         let listener = TcpListener::bind(listen).await;
         let listener = listener.with_context(|| format!("cannot listen on {listen}"));
         let listener = listener.map_err(Failure::Other)?;
-        let server = Server::open(configuration, listener).await.map_err(Failure::Other)?;
+        let server = Server::open_on(configuration, listener, &handle).await;
+        let server = server.map_err(Failure::Other)?;
         // Before anybody is told that the server is there, and could stop it.
         let stopped = signals()?;
         server.announce(streams.out)?;
@@ -119,14 +122,17 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
     })
 }
 
-/// Returns how many threads the server runs on: one for each core. With an embedded store one of
-/// them is its writer, so that on a small machine threads do not push each other aside.
-fn threads(database: Option<&Database>) -> usize {
+/// Returns how many threads answer requests, and how many send: half of the cores each. What is
+/// busy on one side does not keep the other one waiting, and on a small machine threads do not push
+/// each other aside.
+fn threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    match database {
-        None => cores.saturating_sub(1).max(1),
-        Some(_) => cores,
-    }
+    cores.div_ceil(2)
+}
+
+fn runtime(name: &str, threads: usize) -> std::io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(threads).thread_name(name).enable_all().build()
 }
 
 /// Listens for the signals to stop from now on, and returns what waits for one of them.
@@ -176,12 +182,22 @@ impl Server {
     /// # Errors
     /// If the store cannot be opened.
     pub async fn open(configuration: Configuration, listener: TcpListener) -> anyhow::Result<Self> {
+        Self::open_on(configuration, listener, &Handle::current()).await
+    }
+
+    /// Opens it with what sends on a runtime of its own.
+    async fn open_on(
+        configuration: Configuration,
+        listener: TcpListener,
+        sending: &Handle,
+    ) -> anyhow::Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
         let store = open_store(&configuration, &clock).await?;
         let guard = Guard::new(configuration.egress.clone());
         let resolver = Resolver::system().context("the system's name servers cannot be read")?;
         let transport = TransportSettings::new(guard.clone(), resolver, Arc::new(|_| None));
         let transport = Arc::new(Transport::new(transport));
+        let context = sending.enter();
         let node = Node::start(
             node::Parts {
                 queue: store.queue,
@@ -193,6 +209,7 @@ impl Server {
             node_settings(&configuration),
         );
         let upkeep = tokio::spawn(async move { transport.upkeep(clock.as_ref()).await });
+        drop(context);
         let settings = settings(&configuration, listener.local_addr()?);
         let app = Arc::new(App::new(Parts {
             catalog: store.catalog,

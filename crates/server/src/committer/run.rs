@@ -17,9 +17,6 @@ const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// The longest wait after a failed batch.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// How often everybody else gets a turn before a batch is cut.
-const MOST_ROUNDS: u32 = 8;
-
 type Tickets = Cut<AcceptTicket, SettleTicket, UpkeepTicket>;
 
 /// Runs until the committer is closed and nothing waits any more.
@@ -42,7 +39,9 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
     let mut counts = Counts::default();
     let mut wait = FIRST_WAIT;
     loop {
-        gather(shared).await;
+        // Whoever is about to hand something in does so first: under load that makes fewer and
+        // larger batches, and an idle server has nobody to wait for.
+        tokio::task::yield_now().await;
         let now = shared.settings.clock.now();
         let (cut, closed) = {
             let mut state = shared.lock();
@@ -68,20 +67,6 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);
         }
-    }
-}
-
-/// Lets whoever is about to hand something in do so first, as long as more keeps coming. Under load
-/// that makes fewer and larger batches; an idle server has nobody to wait for. There is no timer.
-async fn gather(shared: &Shared) {
-    let mut waiting = shared.lock().lanes.len();
-    for _ in 0..MOST_ROUNDS {
-        tokio::task::yield_now().await;
-        let now = shared.lock().lanes.len();
-        if now == waiting {
-            return;
-        }
-        waiting = now;
     }
 }
 

@@ -14,6 +14,7 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 
 use super::{Handle, Harness};
+use crate::Headers;
 use crate::catalog::{
     Application, ApplicationSettings, Confidential, Endpoint, EndpointSettings, Name,
     NewApplication, NewEndpoint, Secret,

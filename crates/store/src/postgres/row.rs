@@ -8,8 +8,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use super::codes;
-use crate::{Error, Headers};
 use crate::damage::Notes;
+use crate::{Error, Headers};
 
 /// Reads a column.
 pub(super) fn field<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, Error> {

@@ -5,17 +5,22 @@
 //! message is removed again. Nothing that follows can fail for the message's own sake.
 
 use domain::ids::MessageId;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Statement, params};
 
 use super::codec;
 use super::failure::is_about_the_item;
+use super::hot::Hot;
 use super::memo::Known;
 use super::writer::Writing;
 use crate::keys::MessageKey;
 use crate::queue::{Accept, Accepted, FirstState, NewDelivery, Order};
 use crate::{Error, limits};
 
-pub(super) fn accept(writing: &mut Writing<'_>, accept: &Accept) -> Result<Accepted, Error> {
+pub(super) fn accept(
+    writing: &mut Writing<'_>,
+    hot: &mut Hot<'_>,
+    accept: &Accept,
+) -> Result<Accepted, Error> {
     let connection = writing.connection;
     let Some(known) = writing.memo.application(connection, accept.application)? else {
         return Ok(Accepted::ApplicationMissing);
@@ -30,13 +35,13 @@ pub(super) fn accept(writing: &mut Writing<'_>, accept: &Accept) -> Result<Accep
         return Ok(earlier(connection, accept)?.unwrap_or(hindrance));
     }
     let number = writing.memo.next_in_sequence(connection)?;
-    match insert_message(connection, number, accept) {
+    match insert_message(&mut hot.message, number, accept) {
         Ok(0) => {}
         Ok(_) => match accept.idempotency {
             Some(hash) if insert_key(connection, accept, &hash)? == 0 => {
                 remove_message(connection, number)?;
             }
-            Some(_) | None => return new(writing, number, accept),
+            Some(_) | None => return new(writing, hot, number, accept),
         },
         Err(error) if is_about_the_item(&error) => {
             writing.memo.take_back(number);
@@ -62,7 +67,12 @@ fn unknown_endpoint(known: &Known, accept: &Accept) -> Option<Accepted> {
     Some(Accepted::Refused(format!("endpoint {} is named twice", twice[0].0)))
 }
 
-fn new(writing: &mut Writing<'_>, number: i64, accept: &Accept) -> Result<Accepted, Error> {
+fn new(
+    writing: &mut Writing<'_>,
+    hot: &mut Hot<'_>,
+    number: i64,
+    accept: &Accept,
+) -> Result<Accepted, Error> {
     let mut turns = Vec::with_capacity(accept.deliveries.len());
     for delivery in &accept.deliveries {
         let turn = match (delivery.state, delivery.order) {
@@ -72,7 +82,7 @@ fn new(writing: &mut Writing<'_>, number: i64, accept: &Accept) -> Result<Accept
                 writing.memo.next_in_sequence(writing.connection)?
             }
         };
-        insert_delivery(writing.connection, (number, turn), accept, delivery)?;
+        insert_delivery(&mut hot.delivery, (number, turn), accept, delivery)?;
         turns.push(turn);
     }
     Ok(Accepted::New { message: MessageKey(number), turns })
@@ -98,8 +108,14 @@ fn earlier(connection: &Connection, accept: &Accept) -> Result<Option<Accepted>,
 }
 
 /// Writes to `messages`, its `messages_id` and, for an event id, `messages_event_id`.
+pub(super) const INSERT_MESSAGE: &str = "INSERT INTO messages (
+        key, application, id, event_type, event_id, channels, content_type, policy,
+        idempotency, received_at, retained_until, fan_out, payload
+    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+    ON CONFLICT DO NOTHING";
+
 fn insert_message(
-    connection: &Connection,
+    statement: &mut Statement<'_>,
     number: i64,
     accept: &Accept,
 ) -> rusqlite::Result<usize> {
@@ -108,12 +124,7 @@ fn insert_message(
         [] => None,
         channels => Some(codec::text_of(&channels)?),
     };
-    let sql = "INSERT INTO messages (
-            key, application, id, event_type, event_id, channels, content_type, policy,
-            idempotency, received_at, retained_until, fan_out, payload
-        ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
-        ON CONFLICT DO NOTHING";
-    connection.prepare_cached(sql)?.execute(params![
+    statement.execute(params![
         number,
         accept.application.0,
         message.id.as_bytes(),
@@ -151,8 +162,13 @@ fn insert_key(connection: &Connection, accept: &Accept, hash: &[u8; 32]) -> Resu
 }
 
 /// Writes to `deliveries`, and to `deliveries_pending` or `deliveries_dead`.
+pub(super) const INSERT_DELIVERY: &str = "INSERT INTO deliveries (
+        endpoint, message, application, partition, turn_order, state, cause, turn, due,
+        attempts, ambiguous, last_wait, expires_at, recorded, settled_at
+    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14)";
+
 fn insert_delivery(
-    connection: &Connection,
+    statement: &mut Statement<'_>,
     (message, turn): (i64, i64),
     accept: &Accept,
     delivery: &NewDelivery,
@@ -164,11 +180,7 @@ fn insert_delivery(
     };
     let state = if pending.is_some() { codec::PENDING } else { codec::DEAD };
     let budget = pending.map(|pending| pending.budget);
-    let sql = "INSERT INTO deliveries (
-            endpoint, message, application, partition, turn_order, state, cause, turn, due,
-            attempts, ambiguous, last_wait, expires_at, recorded, settled_at
-        ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, ?14)";
-    connection.prepare_cached(sql)?.execute(params![
+    statement.execute(params![
         delivery.endpoint.0,
         message,
         accept.application.0,

@@ -32,6 +32,7 @@ mod endpoints;
 mod event_types;
 mod failure;
 mod fan_out;
+mod hot;
 mod lease;
 mod ledger;
 mod load;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::partition::Partition;
 
+use super::hot::Hot;
 use super::{Sqlite, accept, lease, load, settle, upkeep};
 use crate::keys::{Lease, Node};
 use crate::queue::{Batch, Committed, Load, Loaded, Queue, Renewal, Request, Waiting};
@@ -13,11 +14,12 @@ impl Queue for Sqlite {
     fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed> {
         self.write(move |writing| {
             let mut committed = Committed::default();
+            let mut hot = Hot::find(writing.connection)?;
             for item in &batch.accepts {
-                committed.accepts.push(accept::accept(writing, item)?);
+                committed.accepts.push(accept::accept(writing, &mut hot, item)?);
             }
             for item in &batch.settles {
-                committed.settles.push(settle::settle(writing, item)?);
+                committed.settles.push(settle::settle(writing, &mut hot, item)?);
             }
             for step in &batch.upkeep {
                 committed.upkeep.push(upkeep::keep_up(writing, step)?);

@@ -6,17 +6,33 @@ use bytes::Bytes;
 use domain::outcome::{Outcome, Unreachable};
 use domain::retry_after::RetryAfter;
 use domain::time::Timestamp;
-use rusqlite::{Connection, Result, Row, params};
+use rusqlite::{Result, Row, Statement, params};
 
 use super::codec::{self, odd};
 use crate::limits;
 use crate::queue::{AttemptRecord, NextState, Phases, Settle, Trigger};
 
+/// The statement of [`insert`].
+pub(super) const INSERT: &str = "INSERT INTO attempts (
+        endpoint, id, message, number, previous, applied, began_at, ended_at, trigger,
+        outcome, status, retry_after, retry_after_at, next_due, dns, connect, tls, first_byte,
+        error, request_headers, response_headers, response_body
+    ) SELECT endpoint, ?1, message, recorded + 1, last_attempt, ?2, ?3, ?4, ?5,
+        ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18
+    FROM deliveries
+    WHERE endpoint = ?19 AND message = ?20 AND application = ?21
+        AND (NOT ?2 OR (state = 0 AND recorded = ?22))
+    ON CONFLICT DO NOTHING";
+
 /// Inserts an attempt behind the last one of its delivery; `applied` says that it moves it, and
 /// then it is inserted only if the delivery is as it was loaded. Returns the number of rows.
 ///
 /// Needs the primary keys of `deliveries` and `attempts`; writes to the latter.
-pub(super) fn insert(connection: &Connection, settle: &Settle, applied: bool) -> Result<usize> {
+pub(super) fn insert(
+    statement: &mut Statement<'_>,
+    settle: &Settle,
+    applied: bool,
+) -> Result<usize> {
     let attempt = &settle.attempt;
     let next_due = match settle.next {
         NextState::Pending { due } if applied => Some(due.as_micros()),
@@ -24,17 +40,7 @@ pub(super) fn insert(connection: &Connection, settle: &Settle, applied: bool) ->
     };
     let (outcome, retry_after, retry_after_at) = outcome(&attempt.outcome);
     let span = |span: Option<Duration>| span.map(codec::span);
-    let sql = "INSERT INTO attempts (
-            endpoint, id, message, number, previous, applied, began_at, ended_at, trigger,
-            outcome, status, retry_after, retry_after_at, next_due, dns, connect, tls, first_byte,
-            error, request_headers, response_headers, response_body
-        ) SELECT endpoint, ?1, message, recorded + 1, last_attempt, ?2, ?3, ?4, ?5,
-            ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18
-        FROM deliveries
-        WHERE endpoint = ?19 AND message = ?20 AND application = ?21
-            AND (NOT ?2 OR (state = 0 AND recorded = ?22))
-        ON CONFLICT DO NOTHING";
-    connection.prepare_cached(sql)?.execute(params![
+    statement.execute(params![
         attempt.id.as_bytes(),
         applied,
         attempt.began_at.as_micros(),

@@ -6,29 +6,34 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::codec;
+use super::hot::Hot;
 use super::record;
 use super::running;
 use super::writer::Writing;
 use crate::Error;
 use crate::queue::{NextState, Settle, Settled};
 
-pub(super) fn settle(writing: &mut Writing<'_>, settle: &Settle) -> Result<Settled, Error> {
+pub(super) fn settle(
+    writing: &mut Writing<'_>,
+    hot: &mut Hot<'_>,
+    settle: &Settle,
+) -> Result<Settled, Error> {
     if !writing.memo.is_current(settle.lease) {
         return Ok(Settled::Fenced);
     }
     let connection = writing.connection;
-    if record::insert(connection, settle, true)? == 0 {
-        return beside(connection, settle);
+    if record::insert(&mut hot.attempt, settle, true)? == 0 {
+        return beside(connection, hot, settle);
     }
     run(connection, settle)?;
     let turn = match settle.next {
         NextState::Pending { due } => Some(send_again(connection, settle, due.as_micros())?),
         NextState::Delivered => {
-            finish(connection, settle, codec::DELIVERED, None)?;
+            finish(hot, settle, codec::DELIVERED, None)?;
             None
         }
         NextState::Dead(cause) => {
-            finish(connection, settle, codec::DEAD, Some(codec::cause(cause)))?;
+            finish(hot, settle, codec::DEAD, Some(codec::cause(cause)))?;
             None
         }
     };
@@ -44,7 +49,7 @@ fn run(connection: &Connection, settle: &Settle) -> Result<(), Error> {
 }
 
 /// Answers for a delivery that is not as it was loaded.
-fn beside(connection: &Connection, settle: &Settle) -> Result<Settled, Error> {
+fn beside(connection: &Connection, hot: &mut Hot<'_>, settle: &Settle) -> Result<Settled, Error> {
     let Some((state, turn)) = find_delivery(connection, settle)? else {
         run(connection, settle)?;
         return Ok(Settled::Missing);
@@ -55,7 +60,7 @@ fn beside(connection: &Connection, settle: &Settle) -> Result<Settled, Error> {
         Some(false) => Ok(Settled::LeftAlone),
         None => {
             run(connection, settle)?;
-            record::insert(connection, settle, false)?;
+            record::insert(&mut hot.attempt, settle, false)?;
             count(connection, settle)?;
             Ok(Settled::LeftAlone)
         }
@@ -87,17 +92,13 @@ fn send_again(connection: &Connection, settle: &Settle, due: i64) -> Result<i64,
 
 /// Needs the primary key of `deliveries`; writes to it, to `deliveries_pending`, and for a dead
 /// letter to `deliveries_dead`.
-fn finish(
-    connection: &Connection,
-    settle: &Settle,
-    state: i64,
-    cause: Option<i64>,
-) -> Result<(), Error> {
-    let sql = "UPDATE deliveries SET
-            state = ?1, cause = ?2, settled_at = ?3,
-            recorded = recorded + 1, last_attempt = ?4, last_attempt_at = ?3, last_status = ?5
-        WHERE endpoint = ?6 AND message = ?7";
-    connection.prepare_cached(sql)?.execute(params![
+pub(super) const FINISH: &str = "UPDATE deliveries SET
+        state = ?1, cause = ?2, settled_at = ?3,
+        recorded = recorded + 1, last_attempt = ?4, last_attempt_at = ?3, last_status = ?5
+    WHERE endpoint = ?6 AND message = ?7";
+
+fn finish(hot: &mut Hot<'_>, settle: &Settle, state: i64, cause: Option<i64>) -> Result<(), Error> {
+    hot.finish.execute(params![
         state,
         cause,
         settle.attempt.ended_at.as_micros(),

@@ -17,8 +17,8 @@ use super::failure::{Failure, said};
 use super::link::{Access, Pool, Transaction};
 use super::queue::{Again, Parts};
 use super::row::field;
-use crate::{Error, Headers};
 use crate::queue::{AttemptRecord, Settle, Settled};
+use crate::{Error, Headers};
 
 /// Settles a batch and answers each of its items.
 pub(super) async fn commit(pool: &Pool, settles: &[Settle]) -> Result<Vec<Settled>, Failure> {
