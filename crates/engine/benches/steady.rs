@@ -13,7 +13,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use domain::delivery::Pending;
 use domain::dice::Dice;
 use domain::endpoint::State;
-use domain::ids::{AttemptId, EndpointId, MessageId};
+use domain::ids::{ApplicationId, AttemptId, EndpointId, MessageId};
 use domain::outcome::Outcome;
 use domain::partition::Partition;
 use domain::policy::preset;
@@ -198,7 +198,9 @@ fn roster(application: ApplicationKey, policies: &Policies) -> Roster {
         EndpointView { endpoint, secrets: Vec::new(), running: Running::default() }
     };
     let endpoints = (first..first + EACH).map(view).collect();
-    Roster::read(application, FanOut { revision: 1, policy: None, endpoints }, policies)
+    let id = ApplicationId::from_bytes([1; 20]);
+    let fan_out = FanOut { application: id, revision: 1, policy: None, endpoints };
+    Roster::read(application, fan_out, policies)
 }
 
 fn steady(c: &mut Criterion) {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use domain::delivery::Pending;
 use domain::endpoint::Reception;
 use domain::filter::{EventTypePattern, Filter};
+use domain::ids::ApplicationId;
 use domain::names::{Channel, EventTypeName};
 use domain::policy::{self, EndpointDefaults, Policy, Preset, ReadError};
 use domain::rate::Rate;
@@ -54,6 +55,8 @@ pub struct Roster {
 /// An endpoint with all that fanning out to it and sending to it needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
+    /// Its application's id: what an operator opens to one application is opened by that.
+    pub application: ApplicationId,
     /// The endpoint, its secrets, and its running state as its owner last wrote it.
     pub view: EndpointView,
     /// Which messages it gets; none if all that was saved of it no longer reads.
@@ -112,7 +115,8 @@ impl Roster {
     pub fn read(application: ApplicationKey, fan_out: FanOut, policies: &Policies) -> Self {
         let own = fan_out.policy.as_ref().and_then(|saved| read_policy(saved).ok());
         let defaults = own.as_ref().map_or(&policies.server.defaults, |own| &own.defaults);
-        let read = |view| Arc::new(Member::read(view, defaults));
+        let id = fan_out.application;
+        let read = |view| Arc::new(Member::read(id, view, defaults));
         Self {
             application,
             revision: fan_out.revision,
@@ -190,7 +194,11 @@ impl Roster {
 }
 
 impl Member {
-    fn read(view: EndpointView, defaults: &Arc<EndpointDefaults>) -> Self {
+    fn read(
+        application: ApplicationId,
+        view: EndpointView,
+        defaults: &Arc<EndpointDefaults>,
+    ) -> Self {
         let settings = &view.endpoint.settings;
         let mut complaint = None;
         let own = settings.policy.as_ref().and_then(|saved| {
@@ -198,6 +206,7 @@ impl Member {
         });
         let filter = read_filter(&settings.event_types, &settings.channels);
         Self {
+            application,
             defaults: Arc::clone(own.as_ref().map_or(defaults, |own| &own.defaults)),
             policy: own.map(|own| own.policy),
             filter,

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use domain::address::{Guard, Settings};
 use domain::delivery::Pending;
 use domain::endpoint::State;
-use domain::ids::{EndpointId, MessageId};
+use domain::ids::{ApplicationId, EndpointId, MessageId};
 use domain::outcome::Outcome;
 use domain::partition::Partition;
 use domain::policy;
@@ -125,7 +125,7 @@ async fn send_ours(address: SocketAddr, span: Duration, score: &mut Score) -> an
     let allowed = vec!["127.0.0.1".parse()?];
     let guard = Guard::new(Settings { allowed, ..Settings::default() });
     let nobody = Resolver::from_fn(|_| Box::pin(async { Err(NoAddress::Absent) }));
-    let settings = TransportSettings::new(guard, nobody, Arc::new(|_| None));
+    let settings = TransportSettings::new(guard, nobody);
     let transport = Arc::new(Transport::new(settings));
     let sending = Arc::new(sending(address)?);
     score
@@ -219,7 +219,14 @@ fn sending(address: SocketAddr) -> anyhow::Result<Sending> {
         running: Running::default(),
     };
     let defaults = Arc::new(preset.endpoint.clone());
-    let member = Member { view, filter: None, policy: None, defaults, complaint: None };
+    let member = Member {
+        application: ApplicationId::from_bytes([1; 20]),
+        view,
+        filter: None,
+        policy: None,
+        defaults,
+        complaint: None,
+    };
     let delivery = PendingDelivery {
         key: DeliveryKey { application, endpoint, message: MessageKey(1) },
         partition,

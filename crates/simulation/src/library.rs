@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use domain::ids::ApplicationId;
 use engine::roster::{Member, Roster};
 use store::catalog::{EndpointView, FanOut};
 use store::keys::{ApplicationKey, EndpointKey};
@@ -19,22 +20,27 @@ pub(crate) struct Library {
 impl Library {
     /// Reads a roster from what the catalog returned.
     pub(crate) fn read(&mut self, application: ApplicationKey, fan_out: FanOut) -> Arc<Roster> {
-        let FanOut { revision, policy, endpoints } = fan_out;
-        let read = |view| self.member(application, view);
+        let FanOut { application: id, revision, policy, endpoints } = fan_out;
+        let read = |view| self.member((application, id), view);
         let members = endpoints.into_iter().filter_map(read).collect();
-        let empty = FanOut { revision, policy, endpoints: Vec::new() };
+        let empty = FanOut { application: id, revision, policy, endpoints: Vec::new() };
         let mut roster = Roster::read(application, empty, &plan::policies());
         roster.members = members;
         Arc::new(roster)
     }
 
-    fn member(&mut self, application: ApplicationKey, view: EndpointView) -> Option<Arc<Member>> {
+    fn member(
+        &mut self,
+        (application, id): (ApplicationKey, ApplicationId),
+        view: EndpointView,
+    ) -> Option<Arc<Member>> {
         let key = view.endpoint.key;
         let known = self.members.get(&key);
         let same = known.filter(|known| known.view.endpoint.settings == view.endpoint.settings);
         let member = match same {
             Some(known) if known.view == view => return Some(Arc::clone(known)),
             Some(known) => Arc::new(Member {
+                application: id,
                 view,
                 filter: known.filter.clone(),
                 policy: known.policy.clone(),
@@ -42,7 +48,8 @@ impl Library {
                 complaint: None,
             }),
             None => {
-                let alone = FanOut { revision: 0, policy: None, endpoints: vec![view] };
+                let endpoints = vec![view];
+                let alone = FanOut { application: id, revision: 0, policy: None, endpoints };
                 let roster = Roster::read(application, alone, &plan::policies());
                 roster.members.into_iter().next()?
             }

@@ -119,7 +119,15 @@ impl World {
         let settled = self.watch.some_settled(application, endpoint, bits);
         let pending = Pending::fresh(&limits, now);
         let deliveries = settled.into_iter().map(|key| (key, partition, order, pending)).collect();
-        let replay = Replay { lease, task, cursor: None, next_cursor: None, deliveries, at: now };
+        let replay = Replay {
+            lease,
+            task,
+            cursor: None,
+            next_cursor: None,
+            deliveries,
+            missing: None,
+            at: now,
+        };
         self.call(me, Question::Write(Write::StartTask(Box::new(replay), application)));
     }
 

@@ -26,6 +26,9 @@ pub enum InvalidRange {
     /// Neither an address nor a prefix.
     #[error("`{0}` is neither an address nor a range such as 10.0.0.0/8")]
     Unreadable(String),
+    /// What follows `for` is no application's id.
+    #[error("`{0}` is no application's id such as app_2Fz6ZkYpkAo1sdXqVAbGOOjKcXz")]
+    Application(String),
     /// Bits are set after the prefix, so one of the two numbers is a mistake.
     #[error("`{written}` has bits after its prefix; write {meant} if that range is meant")]
     LooseBits {
@@ -74,8 +77,14 @@ impl AllowedRange {
 impl FromStr for AllowedRange {
     type Err = InvalidRange;
 
-    /// Reads `10.0.0.0/8`, `fd00::/8`, or an address alone.
+    /// Reads `10.0.0.0/8`, `fd00::/8`, or an address alone; and `10.0.0.0/8 for app_…` for what is
+    /// open to that application only.
     fn from_str(text: &str) -> Result<Self, InvalidRange> {
+        if let Some((range, application)) = text.split_once(" for ") {
+            let id = application.trim().parse();
+            let id = id.map_err(|_| InvalidRange::Application(application.trim().to_owned()))?;
+            return Ok(range.trim().parse::<Self>()?.for_application(id));
+        }
         let network = match (text.parse::<IpNet>(), text.parse::<IpAddr>()) {
             (Ok(network), _) => network,
             (Err(_), Ok(address)) => IpNet::from(address),
@@ -168,5 +177,17 @@ mod tests {
         assert!(!entry.concerns(8444, FIRST));
         assert!(!entry.concerns(8443, SECOND));
         assert_eq!(entry.to_string(), format!("10.0.0.0/8 on port 8443 for {FIRST}"));
+    }
+
+    #[test]
+    fn a_range_for_one_application_is_read_as_it_is_written() {
+        let entry = range("10.0.0.0/8").for_application(FIRST);
+        assert_eq!(entry.to_string().parse(), Ok(entry));
+        for (text, error) in [
+            ("10.0.0.0/8 for FIRST", InvalidRange::Application("FIRST".to_owned())),
+            (&format!("ten for {FIRST}"), InvalidRange::Unreadable("ten".to_owned())),
+        ] {
+            assert_eq!(text.parse::<AllowedRange>(), Err(error));
+        }
     }
 }

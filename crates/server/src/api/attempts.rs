@@ -27,6 +27,7 @@ const OF_MESSAGE: &str = "/app/{app_id}/attempt/msg/{msg_id}";
 const MESSAGES: &str = "/app/{app_id}/endpoint/{endpoint_id}/msg";
 const ENDPOINTS: &str = "/app/{app_id}/msg/{msg_id}/endpoint";
 const ONE: &str = "/app/{app_id}/msg/{msg_id}/attempt/{attempt_id}";
+const CONTENT: &str = "/app/{app_id}/msg/{msg_id}/attempt/{attempt_id}/content";
 const RESEND: &str = "/app/{app_id}/msg/{msg_id}/endpoint/{endpoint_id}/resend";
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -45,6 +46,11 @@ pub(super) fn routes(routes: Routes) -> Routes {
         "Lists where a message goes",
     );
     let get = Operation::get(ONE, "v1.message-attempt.get", "Shows an attempt");
+    let expunge = Operation::delete(
+        CONTENT,
+        "v1.message-attempt.expunge-content",
+        "Removes what was sent and came back",
+    );
     let resend = Operation::post(RESEND, "v1.message-attempt.resend", "Sends a message again");
     routes
         .add(
@@ -55,6 +61,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .add(messages.query::<ListQuery>().query::<PageQuery>().lists::<EndpointMessageOut>(), sent)
         .add(endpoints.query::<PageQuery>().lists::<MessageEndpointOut>(), receivers)
         .add(get.answers::<AttemptOut>(200), one)
+        .add(expunge.empty(204), expunge_content)
         .add(resend.answers::<EmptyResponse>(202), again)
 }
 
@@ -315,6 +322,15 @@ async fn one(
     Named([message, attempt]): Named<2>,
 ) -> Answer<Json<AttemptOut>> {
     Ok(Json(AttemptOut::of(app.attempt(&scope, &message, &attempt).await?, true)))
+}
+
+async fn expunge_content(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([message, attempt]): Named<2>,
+) -> Answer<StatusCode> {
+    app.expunge_attempt(&scope, &message, &attempt).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn again(

@@ -97,7 +97,7 @@ pub(super) struct DeliveryOut {
     id: String,
     /// Its message's id.
     message_id: String,
-    /// Its endpoint's id; null if that is deleted.
+    /// Its endpoint's id, also of one that is deleted.
     endpoint_id: Option<String>,
     /// Its message's event type.
     event_type: String,

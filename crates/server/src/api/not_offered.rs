@@ -5,14 +5,12 @@ use super::values::Answer;
 use crate::app::Error;
 
 const TRANSFORMATION: &str = "/app/{app_id}/endpoint/{endpoint_id}/transformation";
-const ATTEMPT: &str = "/app/{app_id}/msg/{msg_id}/attempt/{attempt_id}/content";
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let summary = "Is not offered";
     let operations = [
         Operation::get(TRANSFORMATION, "v1.endpoint.transformation-get", summary),
         Operation::patch(TRANSFORMATION, "v1.endpoint.transformation-partial-update", summary),
-        Operation::delete(ATTEMPT, "v1.message-attempt.expunge-content", summary),
         Operation::post("/app/{app_id}/msg/bulk-expunge", "v1.message.bulk-expunge", summary),
         Operation::post(
             "/app/{app_id}/msg/expunge-all-contents",

@@ -124,6 +124,7 @@ impl From<Task> for BackgroundTaskOut {
     fn from(task: Task) -> Self {
         let data = json!({
             "messagesSent": task.replayed,
+            "messagesSkipped": task.skipped,
             "selection": task.selection,
             "by": task.by,
             "createdAt": Moment(task.created_at),

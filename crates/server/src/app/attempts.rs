@@ -1,6 +1,6 @@
 //! Attempts as they are looked at, and what was sent to whom.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::delivery::Delivery;
 use domain::ids::{AttemptId, EndpointId};
@@ -197,9 +197,10 @@ impl App {
         wanted: Wanted,
     ) -> Result<Slice<Attempt>, Error> {
         let message = self.message_entry(scope, message).await?;
-        let endpoints = self.directory(scope).await?;
+        let deliveries = self.ledger.deliveries_of(message.application, message.key).await?;
+        let endpoints = self.directory(scope, &deliveries).await?;
         let mut attempts = Vec::new();
-        for delivery in self.ledger.deliveries_of(message.application, message.key).await? {
+        for delivery in deliveries {
             let Some(endpoint) = endpoints.get(&delivery.key.endpoint) else { continue };
             if wish.endpoint.as_ref().is_some_and(|named| !is_named(endpoint, named)) {
                 continue;
@@ -225,8 +226,9 @@ impl App {
     ) -> Result<Attempt, Error> {
         let id: AttemptId = attempt.parse().map_err(|_| Error::Missing("attempt"))?;
         let message = self.message_entry(scope, message).await?;
-        let endpoints = self.directory(scope).await?;
-        for delivery in self.ledger.deliveries_of(message.application, message.key).await? {
+        let deliveries = self.ledger.deliveries_of(message.application, message.key).await?;
+        let endpoints = self.directory(scope, &deliveries).await?;
+        for delivery in deliveries {
             let entries = self.ledger.attempts_of(delivery.key).await?;
             let found = entries.into_iter().find(|entry| entry.record.id == id);
             if let (Some(entry), Some(endpoint)) = (found, endpoints.get(&delivery.key.endpoint)) {
@@ -234,6 +236,20 @@ impl App {
             }
         }
         Err(Error::Missing("attempt"))
+    }
+
+    /// Removes what an attempt sent and got back; that it was made, and how it ended, stays.
+    ///
+    /// # Errors
+    /// If there is no such attempt.
+    pub async fn expunge_attempt(
+        &self,
+        scope: &Scope,
+        message: &str,
+        attempt: &str,
+    ) -> Result<(), Error> {
+        let AttemptEntry { key, record, .. } = self.attempt(scope, message, attempt).await?.entry;
+        Ok(self.ledger.expunge_attempt(key, record.id).await?)
     }
 
     /// Lists the messages that go to an endpoint, newest first, with how they stand.
@@ -278,8 +294,8 @@ impl App {
         wanted: &Wanted,
     ) -> Result<Slice<(Endpoint, DeliveryEntry)>, Error> {
         let message = self.message_entry(scope, message).await?;
-        let endpoints = self.directory(scope).await?;
         let deliveries = self.ledger.deliveries_of(message.application, message.key).await?;
+        let endpoints = self.directory(scope, &deliveries).await?;
         let pair = |delivery: DeliveryEntry| {
             Some((endpoints.get(&delivery.key.endpoint)?.clone(), delivery))
         };
@@ -289,14 +305,17 @@ impl App {
         Ok(wanted.slice(listed, |(endpoint, _)| endpoint.id.to_string()))
     }
 
-    /// Returns an application's endpoints that are not deleted, by row.
+    /// Returns the endpoints of some deliveries, by row. Deleted ones are among them: whatever went
+    /// there can be looked at.
     pub(super) async fn directory(
         &self,
         scope: &Scope,
+        deliveries: &[DeliveryEntry],
     ) -> Result<BTreeMap<EndpointKey, Endpoint>, Error> {
-        let fan_out = self.catalog.fan_out(scope.application().key, self.clock.now()).await?;
-        let endpoints = fan_out.endpoints.into_iter().map(|view| view.endpoint);
-        Ok(endpoints.map(|endpoint| (endpoint.key, endpoint)).collect())
+        let keys: BTreeSet<_> = deliveries.iter().map(|entry| entry.key.endpoint).collect();
+        let keys = keys.into_iter().collect();
+        let found = self.catalog.endpoints_by_key(scope.application().key, keys).await?;
+        Ok(found.into_iter().map(|endpoint| (endpoint.key, endpoint)).collect())
     }
 
     /// Adds messages where they are asked for, and leaves out what is on other channels.

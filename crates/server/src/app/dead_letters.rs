@@ -42,7 +42,7 @@ impl App {
         let listed = Listed { entries, reached, done };
         let place = |key: &store::keys::DeliveryKey| write_place(key.message, key.endpoint);
         let slice = wanted.slice(listed, |entry| place(&entry.key));
-        let directory = self.directory(scope).await?;
+        let directory = self.directory(scope, &slice.entries).await?;
         Ok(slice.map(|entry| {
             let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
             Shown { entry, endpoint }

@@ -3,7 +3,7 @@
 use domain::delivery::Delivery;
 use domain::ids::EndpointId;
 use store::catalog::Endpoint;
-use store::keys::{EndpointKey, MessageKey};
+use store::keys::MessageKey;
 pub use store::ledger::{AttemptEntry, DeliveryEntry, DeliveryFilter};
 use store::page::Listed;
 
@@ -15,7 +15,7 @@ use super::{App, Error, Nudge, Scope};
 pub struct Shown {
     /// The delivery.
     pub entry: DeliveryEntry,
-    /// Its endpoint's id; none if that is deleted.
+    /// Its endpoint's id, deleted or not; none if it was pruned just now.
     pub endpoint: Option<EndpointId>,
 }
 
@@ -72,7 +72,7 @@ impl App {
     pub async fn cancel(&self, scope: &Scope, id: &str) -> Result<Shown, Error> {
         let entry = self.delivery_entry(scope, id).await?;
         let cancelled = self.ledger.cancel(entry.key, self.clock.now()).await?;
-        self.nudge_owner(scope, entry.key.endpoint).await?;
+        self.nudge_owner(scope, &entry).await?;
         self.shown(scope, cancelled).await
     }
 
@@ -94,7 +94,7 @@ impl App {
         let now = self.clock.now();
         entry.state.retry_now(now).map_err(|refusal| Error::Conflict(refusal.to_string()))?;
         let hurried = self.ledger.retry_now(entry.key, now).await?;
-        self.nudge_owner(scope, entry.key.endpoint).await?;
+        self.nudge_owner(scope, entry).await?;
         Ok(hurried)
     }
 
@@ -130,14 +130,14 @@ impl App {
     }
 
     async fn shown(&self, scope: &Scope, entry: DeliveryEntry) -> Result<Shown, Error> {
-        let directory = self.directory(scope).await?;
+        let directory = self.directory(scope, std::slice::from_ref(&entry)).await?;
         let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
         Ok(Shown { entry, endpoint })
     }
 
-    async fn nudge_owner(&self, scope: &Scope, endpoint: EndpointKey) -> Result<(), Error> {
-        let directory = self.directory(scope).await?;
-        if let Some(endpoint) = directory.get(&endpoint) {
+    async fn nudge_owner(&self, scope: &Scope, entry: &DeliveryEntry) -> Result<(), Error> {
+        let directory = self.directory(scope, std::slice::from_ref(entry)).await?;
+        for endpoint in directory.values() {
             self.accepting.nudge(Nudge::Requests(endpoint.partition));
         }
         Ok(())

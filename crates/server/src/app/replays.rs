@@ -118,8 +118,10 @@ impl App {
         if message.payload == Payload::Gone {
             return Err(payload_gone());
         }
-        let directory = self.directory(scope).await?;
-        let endpoint = directory.get(&entry.key.endpoint).ok_or(Error::Missing("endpoint"))?;
+        let directory = self.directory(scope, std::slice::from_ref(entry)).await?;
+        let endpoint = directory.get(&entry.key.endpoint);
+        let endpoint = endpoint.filter(|endpoint| endpoint.state != State::Deleted);
+        let endpoint = endpoint.ok_or(Error::Missing("endpoint"))?;
         let selection = Selection { ids: BTreeSet::from([entry.id]), ..Selection::default() };
         let wish = Wish { selection, ..Wish::default() };
         self.start_task(scope, TaskKind::BulkReplay, Some(endpoint), wish).await.map(|_| ())

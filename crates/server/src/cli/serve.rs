@@ -195,7 +195,7 @@ impl Server {
         let store = open_store(&configuration, &clock).await?;
         let guard = Guard::new(configuration.egress.clone());
         let resolver = Resolver::system().context("the system's name servers cannot be read")?;
-        let transport = TransportSettings::new(guard.clone(), resolver, Arc::new(|_| None));
+        let transport = TransportSettings::new(guard.clone(), resolver);
         let transport = Arc::new(Transport::new(transport));
         let context = sending.enter();
         let node = Node::start(

@@ -8,7 +8,7 @@
 //! - `core`: the task that owns the engine; `inbox`: what waits for it
 //! - `effects`: carrying out what it says; `attempts`: what is in flight
 //! - `intake`: taking messages in; `rosters`: the endpoints they fan out to
-//! - `replays`, `housekeeping`, `sums`: replay tasks, pruning, per-minute sums
+//! - `replays`, `missing`, `housekeeping`, `sums`: replay tasks, pruning, per-minute sums
 //! - `timeline`: the time of the rows
 
 mod attempts;
@@ -17,6 +17,7 @@ mod effects;
 mod housekeeping;
 mod inbox;
 mod intake;
+mod missing;
 mod replays;
 mod rosters;
 mod sums;

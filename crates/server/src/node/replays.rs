@@ -1,7 +1,8 @@
 //! Replay tasks: the owner of a task's partition walks it, chunk by chunk.
 //!
 //! A task is durable, and so is how far it has got: each chunk moves its cursor in the transaction
-//! that makes the deliveries pending. Whoever takes over goes on where the last one stopped.
+//! that makes the deliveries pending. Whoever takes over goes on where the last one stopped. What an
+//! endpoint never got is found by walking messages; see `missing`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +13,22 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 use engine::{Event, Roster};
 use store::catalog::Name;
-use store::keys::{DeliveryKey, EndpointKey, Lease, MessageKey};
-use store::ledger::{DeliveryEntry, DeliveryFilter, Task, TaskState};
+use store::keys::{Cursor, DeliveryKey, EndpointKey, Lease, MessageKey};
+use store::ledger::{DeliveryEntry, DeliveryFilter, Task, TaskKind, TaskState};
 use store::page::{From, Page};
-use store::queue::{Done, Order, Replay, Upkeep};
+use store::queue::{Done, Missing, Order, Replay, Upkeep};
 
-use super::World;
+use super::{World, missing};
 use crate::replay::{Wish, read_selection};
 
 /// The most deliveries that one chunk looks at.
-const CHUNK: u32 = 500;
+pub(super) const CHUNK: u32 = 500;
 /// How often tasks are looked for if nobody calls.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// The most tasks on a page.
 const PAGE: u32 = 100;
 
-type Chosen = Vec<(DeliveryKey, Partition, Order, Pending)>;
+pub(super) type Chosen = Vec<(DeliveryKey, Partition, Order, Pending)>;
 
 /// Runs all tasks that this node is responsible for.
 pub(super) async fn run(world: Arc<World>) {
@@ -73,14 +74,21 @@ async fn step(world: &World, id: &domain::ids::TaskId, lease: Lease) -> Result<b
     if task.state == TaskState::Finished {
         return Ok(false);
     }
-    let walked = walk(world, &task).await?;
-    let partitions: Vec<Partition> = walked.chosen.iter().map(|it| it.1).collect();
+    let walked = match (task.kind, task.endpoint) {
+        (TaskKind::ReplayMissing, Some(endpoint)) => missing::walk(world, &task, endpoint).await?,
+        (TaskKind::ReplayMissing | TaskKind::Recover | TaskKind::BulkReplay, _) => {
+            walk(world, &task).await?
+        }
+    };
+    let made = walked.missing.iter().flat_map(|missing| &missing.deliveries);
+    let partitions: Vec<Partition> = walked.chosen.iter().chain(made).map(|it| it.1).collect();
     let chunk = Replay {
         lease,
         task: task.id,
         cursor: task.cursor,
         next_cursor: walked.reached,
         deliveries: walked.chosen,
+        missing: walked.missing,
         at: world.timeline.rows(),
     };
     let done = world.committer.upkeep(Upkeep::Replay(chunk)).await;
@@ -97,20 +105,21 @@ async fn step(world: &World, id: &domain::ids::TaskId, lease: Lease) -> Result<b
 }
 
 /// What a chunk found.
-struct Walked {
-    chosen: Chosen,
+#[derive(Default)]
+pub(super) struct Walked {
+    /// What becomes pending again.
+    pub(super) chosen: Chosen,
+    /// What is made.
+    pub(super) missing: Option<Missing>,
     /// How far it got; none at the end.
-    reached: Option<MessageKey>,
+    pub(super) reached: Option<Cursor>,
 }
 
 async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
-    let wish = read_selection(&task.selection).ok_or_else(|| {
-        let what = format!("the selection of task {}", task.id);
-        store::Error::Damaged { what, text: "it was written by another version".to_owned() }
-    })?;
+    let wish = wish_of(task)?;
     let roster = match world.rosters.current(task.application).await {
         Ok(roster) => roster,
-        Err(store::Error::Missing(_)) => return Ok(Walked { chosen: Vec::new(), reached: None }),
+        Err(store::Error::Missing(_)) => return Ok(Walked::default()),
         Err(error) => return Err(error),
     };
     let (entries, reached) = match task.endpoint {
@@ -127,7 +136,21 @@ async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
             chosen.push(again);
         }
     }
-    Ok(Walked { chosen, reached: reached.filter(|_| !over) })
+    let reached = reached.filter(|_| !over).map(|message| Cursor(message.0));
+    Ok(Walked { chosen, missing: None, reached })
+}
+
+/// Reads what a task means.
+pub(super) fn wish_of(task: &Task) -> Result<Wish, store::Error> {
+    read_selection(&task.selection).ok_or_else(|| {
+        let what = format!("the selection of task {}", task.id);
+        store::Error::Damaged { what, text: "it was written by another version".to_owned() }
+    })
+}
+
+/// Returns the message up to which a task that walks downwards has got.
+fn upper(task: &Task) -> MessageKey {
+    task.cursor.map_or(MessageKey(task.upper.0.saturating_add(1)), |cursor| MessageKey(cursor.0))
 }
 
 /// Finds the deliveries that a task names one by one.
@@ -164,8 +187,7 @@ async fn of_endpoint(
     task: &Task,
     endpoint: EndpointKey,
 ) -> Result<(Vec<DeliveryEntry>, Option<MessageKey>), store::Error> {
-    let from = From::After(task.cursor.unwrap_or(MessageKey(task.upper.0.saturating_add(1))));
-    let page = Page { from, limit: CHUNK };
+    let page = Page { from: From::After(upper(task)), limit: CHUNK };
     let filter = DeliveryFilter::default();
     let listed = world.ledger.deliveries(task.application, endpoint, filter, page).await?;
     let reached = listed.reached.filter(|_| !listed.done);
@@ -178,7 +200,7 @@ async fn dead_letters(
     world: &World,
     task: &Task,
 ) -> Result<(Vec<DeliveryEntry>, Option<MessageKey>), store::Error> {
-    let upper = task.cursor.unwrap_or(MessageKey(task.upper.0.saturating_add(1)));
+    let upper = upper(task);
     let mut from = From::After((upper, EndpointKey(i64::MAX)));
     let mut entries: Vec<DeliveryEntry> = Vec::new();
     loop {
@@ -199,7 +221,7 @@ async fn dead_letters(
     }
 }
 
-fn pending_again(
+pub(super) fn pending_again(
     world: &World,
     roster: &Roster,
     wish: &Wish,

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::address::Guard;
-use domain::ids::{ApplicationId, AttemptId};
+use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::policy::Part;
 use domain::time::Timestamp;
@@ -42,7 +42,6 @@ use engine::roster::Member;
 use rustls::pki_types::CertificateDer;
 use signature::Brand;
 use store::Headers;
-use store::keys::ApplicationKey;
 use store::queue::{AttemptRecord, Phases};
 
 pub use pool::PoolLimits;
@@ -69,8 +68,6 @@ pub struct TransportSettings {
     pub guard: Guard,
     /// Looks names up.
     pub resolver: Resolver,
-    /// Finds the id of an application.
-    pub applications: Applications,
     /// The brand of the signatures that have one.
     pub brand: Brand,
     /// How many connections wait to be used again.
@@ -81,16 +78,11 @@ pub struct TransportSettings {
     pub extra_roots: Vec<CertificateDer<'static>>,
 }
 
-/// Finds the public id of an application by its row. The operator's list may open an address to one
-/// application alone; an unknown application is none of those.
-pub type Applications = Arc<dyn Fn(ApplicationKey) -> Option<ApplicationId> + Send + Sync>;
-
 /// Sends requests.
 pub struct Transport {
     guard: RwLock<Arc<Guard>>,
     /// This machine's addresses, as the guard knows them.
     own: Mutex<BTreeSet<IpAddr>>,
-    applications: Applications,
     brand: Brand,
     dialler: Dialler,
     pool: Pool,
@@ -101,11 +93,10 @@ impl TransportSettings {
     /// Makes settings with every limit at its default.
     #[must_use]
     #[expect(clippy::expect_used, reason = "the brand is a word")]
-    pub fn new(guard: Guard, resolver: Resolver, applications: Applications) -> Self {
+    pub fn new(guard: Guard, resolver: Resolver) -> Self {
         Self {
             guard,
             resolver,
-            applications,
             brand: "Redial".parse().expect("a word is a brand"),
             pool: PoolLimits::default(),
             prepared: 4_096,
@@ -124,7 +115,6 @@ impl Transport {
         Self {
             guard: RwLock::new(Arc::new(guard)),
             own: Mutex::new(own),
-            applications: settings.applications,
             brand: settings.brand,
             dialler: Dialler { resolver: settings.resolver, tls },
             pool: Pool::new(settings.pool),
@@ -248,10 +238,8 @@ impl Transport {
         if let Some(found) = found.filter(|found| found.is_good(member, guard, now)) {
             return Ok(found);
         }
-        let row = member.view.endpoint.application;
-        let application = (self.applications)(row).unwrap_or_else(|| stand_in(row));
         let (pool, brand) = (&self.pool, &self.brand);
-        let with = Preparing { pool, guard, brand, application, now };
+        let with = Preparing { pool, guard, brand, now };
         let prepared = Arc::new(Prepared::new(member, &with)?);
         self.prepared.put(member.key(), Arc::clone(&prepared));
         Ok(prepared)
@@ -274,11 +262,4 @@ impl Transport {
         *self.guard.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(guard);
         self.pool.clear();
     }
-}
-
-/// Stands in for an unknown application: like no other's id, because real ones begin with the time.
-fn stand_in(row: ApplicationKey) -> ApplicationId {
-    let mut bytes = [0; 20];
-    bytes[12..].copy_from_slice(&row.0.to_be_bytes());
-    ApplicationId::from_bytes(bytes)
 }

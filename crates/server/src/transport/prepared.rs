@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use domain::address::{Guard, Scheme};
-use domain::ids::{ApplicationId, DeliveryId};
+use domain::ids::DeliveryId;
 use domain::policy;
 use domain::time::Timestamp;
 use engine::effect::Sending;
@@ -68,8 +68,6 @@ pub(super) struct Preparing<'a> {
     pub(super) guard: &'a Arc<Guard>,
     /// The brand of the signatures that have one.
     pub(super) brand: &'a Brand,
-    /// Whose endpoint it is.
-    pub(super) application: ApplicationId,
     /// The time on the rows' timeline.
     pub(super) now: Timestamp,
 }
@@ -79,7 +77,7 @@ impl Prepared {
     pub(super) fn new(member: &Arc<Member>, with: &Preparing<'_>) -> Result<Self, Failure> {
         let endpoint = &member.view.endpoint;
         let (origin, path) = (&endpoint.settings.origin, &endpoint.confidential.path_and_query);
-        let vetted = with.guard.vet_url(&[origin.as_str(), path].concat(), with.application);
+        let vetted = with.guard.vet_url(&[origin.as_str(), path].concat(), member.application);
         let url = vetted.map_err(|refusal| {
             let reason = refusal.for_operator();
             tracing::info!(endpoint.id = %endpoint.id, reason, "the address guard refused");
@@ -97,10 +95,10 @@ impl Prepared {
         let tls = matches!(url.scheme(), Scheme::Https);
         let good_until = live(&member.view.secrets, with.now).filter_map(|it| it.expires_at).min();
         Ok(Self {
-            site: with.pool.site(with.guard.pool_key(&url, with.application)),
+            site: with.pool.site(with.guard.pool_key(&url, member.application)),
             target: Target {
                 server_name: server_name(url.host()).filter(|_| tls),
-                application: with.application,
+                application: member.application,
                 url,
             },
             member: Arc::clone(member),

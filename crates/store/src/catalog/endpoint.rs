@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use domain::endpoint::State;
-use domain::ids::EndpointId;
+use domain::ids::{ApplicationId, EndpointId};
 use domain::partition::Partition;
 use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,8 @@ pub struct NewEndpoint {
 /// All endpoints of an application, as of one revision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FanOut {
+    /// The application's id.
+    pub application: ApplicationId,
     /// The revision.
     pub revision: i64,
     /// The application's policy, as a document.

@@ -88,6 +88,13 @@ pub trait Catalog: Send + Sync {
         application: ApplicationKey,
         page: Page<EndpointId>,
     ) -> Answer<'_, Listed<Endpoint, EndpointId>>;
+    /// Returns endpoints of an application by their rows, in that order. Deleted ones are among
+    /// them as long as anything refers to them; what is not there is left out.
+    fn endpoints_by_key(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<Endpoint>>;
     /// Returns an endpoint's running state as its owner last wrote it.
     fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running>;
 

@@ -56,6 +56,7 @@ macro_rules! conformance {
                 an_unknown_endpoint_is_missing
                 an_endpoints_uid_is_taken_in_its_application_until_it_is_deleted
                 a_deleted_endpoint_is_gone_at_once_but_not_its_deliveries
+                endpoints_are_found_by_row_deleted_or_not
                 every_change_that_a_fan_out_sees_raises_the_revision
                 the_order_of_an_endpoint_changes_only_while_nothing_is_pending
                 a_fan_out_shows_living_endpoints_by_row
@@ -134,6 +135,17 @@ macro_rules! conformance {
                 a_fifo_endpoint_waits_for_the_first_of_its_line
                 only_the_given_partitions_are_looked_at
             ;
+            missing:
+                a_message_from_before_its_endpoint_gets_a_delivery
+                what_was_made_is_settled_like_any_other
+                a_delivery_that_is_there_is_not_made_again
+                a_chunk_that_made_something_and_comes_again_makes_nothing
+                a_payload_that_is_gone_is_skipped_and_counted
+                nothing_is_made_after_the_application_has_changed
+                what_does_not_belong_together_is_not_made
+                what_is_made_goes_to_the_end_of_the_line
+                a_message_with_something_made_is_not_pruned_before_it_is_settled
+            ;
             pruning:
                 a_delivered_message_goes_when_its_time_is_over
                 a_message_without_deliveries_goes_too
@@ -153,6 +165,7 @@ macro_rules! conformance {
             ;
             records:
                 an_attempt_is_read_as_it_was_written
+                an_expunged_attempt_keeps_its_outcome_and_loses_what_was_said
                 every_outcome_is_read_as_it_was_written
                 a_response_is_kept_as_far_as_its_status_allows
                 the_attempts_of_a_delivery_are_told_newest_first

@@ -11,7 +11,7 @@ use crate::catalog::{
     EventType, EventTypeSettings, Name, NewApplication, NewEndpoint, Scope, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
-use crate::queue::{Accepted, NextState, Order};
+use crate::queue::{Accepted, NextState, Order, Upkeep};
 
 pub async fn an_application_is_found_as_it_was_created(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -233,6 +233,31 @@ pub async fn a_deleted_endpoint_is_gone_at_once_but_not_its_deliveries(harness: 
     let fan_out = catalog.fan_out(endpoint.application, NOW).await.unwrap();
     assert!(fan_out.endpoints.is_empty());
     assert_eq!(scene.look(key).await.recorded, 1);
+}
+
+pub async fn endpoints_are_found_by_row_deleted_or_not(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let (kept, deleted, lonely) =
+        (scene.endpoint().await, scene.endpoint().await, scene.endpoint().await);
+    scene.settled(&deleted, NextState::Delivered).await;
+    let (catalog, application) = (&scene.store().catalog, scene.application.key);
+    for endpoint in [&deleted, &lonely] {
+        catalog.delete_endpoint(application, endpoint.key, later(5)).await.unwrap();
+    }
+    let keys = vec![lonely.key, deleted.key, EndpointKey(i64::MAX), kept.key, kept.key];
+    let found = catalog.endpoints_by_key(application, keys.clone()).await.unwrap();
+    let tombstone =
+        |endpoint: Endpoint| Endpoint { state: State::Deleted, updated_at: later(5), ..endpoint };
+    let expected = [kept.clone(), tombstone(deleted.clone()), tombstone(lonely)];
+    assert_eq!(found, expected);
+    // A tombstone that nothing refers to goes.
+    scene.keep_up(Upkeep::Prune { now: later(9), most: 100 }).await;
+    let found = catalog.endpoints_by_key(application, keys.clone()).await.unwrap();
+    assert_eq!(found, [kept, tombstone(deleted)]);
+    let other = scene.another_application().await;
+    assert_eq!(catalog.endpoints_by_key(other.key, keys.clone()).await.unwrap(), []);
+    catalog.delete_application(application, later(6)).await.unwrap();
+    assert_eq!(catalog.endpoints_by_key(application, keys).await.unwrap(), []);
 }
 
 pub async fn every_change_that_a_fan_out_sees_raises_the_revision(harness: Harness) {

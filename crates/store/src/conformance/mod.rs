@@ -13,8 +13,8 @@
 //! # Layout
 //! - [`Harness`]: what a case gets
 //! - [`Scene`]: what a case arranges with
-//! - `accepting`, `settling`, `fencing`, `loading`, `leases`, `upkeep`, `replays`, `pruning`,
-//!   `catalog`, `disabling`, `secrets`, `listing`, `filters`, `records`, `counting`, `answers`: the
+//! - `accepting`, `settling`, `fencing`, `loading`, `leases`, `upkeep`, `replays`,
+//!   `missing`, `pruning`, `catalog`, `disabling`, `secrets`, `listing`, `filters`, `records`, `counting`, `answers`: the
 //!   cases, by theme
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
@@ -34,6 +34,7 @@ pub mod filters;
 pub mod leases;
 pub mod listing;
 pub mod loading;
+pub mod missing;
 pub mod pruning;
 pub mod records;
 pub mod replays;
@@ -45,7 +46,7 @@ pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 16] = [
+const THEMES: [(&str, &str); 17] = [
     ("accepting", include_str!("accepting.rs")),
     ("answers", include_str!("answers.rs")),
     ("catalog", include_str!("catalog.rs")),
@@ -56,6 +57,7 @@ const THEMES: [(&str, &str); 16] = [
     ("leases", include_str!("leases.rs")),
     ("listing", include_str!("listing.rs")),
     ("loading", include_str!("loading.rs")),
+    ("missing", include_str!("missing.rs")),
     ("pruning", include_str!("pruning.rs")),
     ("records", include_str!("records.rs")),
     ("replays", include_str!("replays.rs")),

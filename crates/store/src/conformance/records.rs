@@ -15,7 +15,7 @@ use crate::keys::{DeliveryKey, MessageKey};
 use crate::ledger::{AttemptEntry, Payload};
 use crate::limits;
 use crate::page::{From, Page};
-use crate::queue::{AttemptRecord, NextState, Phases, RequestKind, Trigger};
+use crate::queue::{AttemptRecord, NextState, Phases, RequestKind, Settle, Trigger};
 
 pub async fn an_attempt_is_read_as_it_was_written(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -50,6 +50,41 @@ pub async fn an_attempt_is_read_as_it_was_written(harness: Harness) {
     };
     let attempts = scene.store().ledger.attempts_of(key).await.unwrap();
     assert_eq!(attempts, [expected]);
+}
+
+pub async fn an_expunged_attempt_keeps_its_outcome_and_loses_what_was_said(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.pending(&endpoint).await;
+    let settle = scene.settling(key, 0, NextState::Pending { due: later(60) }).await;
+    let first = AttemptRecord {
+        response_headers: [("x-secret", "1")].into_iter().collect(),
+        error: Some("it said no".to_owned()),
+        ..settle.attempt.clone()
+    };
+    scene.settle_one(Settle { attempt: first.clone(), ..settle }).await;
+    let settle = scene.settling(key, 1, NextState::Delivered).await;
+    let second = settle.attempt.clone();
+    scene.settle_one(settle).await;
+    let ledger = &scene.store().ledger;
+    ledger.expunge_attempt(key, first.id).await.unwrap();
+    let attempts = ledger.attempts_of(key).await.unwrap();
+    let records: Vec<_> = attempts.into_iter().map(|entry| entry.record).collect();
+    let bare = AttemptRecord {
+        request_headers: crate::Headers::default(),
+        response_headers: crate::Headers::default(),
+        response_body: Bytes::new(),
+        ..first.clone()
+    };
+    assert_eq!(records, [second, bare]);
+    // Once more is no harm; what is not there is missing.
+    ledger.expunge_attempt(key, first.id).await.unwrap();
+    let other = scene.pending(&endpoint).await;
+    let foreign = DeliveryKey { application: scene.another_application().await.key, ..key };
+    for (key, id) in [(key, scene.id()), (other, first.id), (foreign, first.id)] {
+        let answer = ledger.expunge_attempt(key, id).await;
+        assert!(matches!(answer, Err(Error::Missing("attempt"))), "{answer:?}");
+    }
 }
 
 pub async fn every_outcome_is_read_as_it_was_written(harness: Harness) {

@@ -7,7 +7,7 @@ use domain::partition::Partition;
 use super::{Harness, NOW, Scene, fresh, later};
 use crate::Error;
 use crate::catalog::Endpoint;
-use crate::keys::{DeliveryKey, Epoch, MessageKey};
+use crate::keys::{Cursor, DeliveryKey, Epoch, MessageKey};
 use crate::ledger::{NewTask, Task, TaskKind, TaskState};
 use crate::queue::{Done, NextState, Replay, Settled, Upkeep};
 
@@ -28,6 +28,7 @@ pub async fn a_task_begins_with_all_that_was_accepted_before_it(harness: Harness
         upper: task.upper,
         cursor: None,
         replayed: 0,
+        skipped: 0,
         state: TaskState::Running,
         by: new.by,
         created_at: NOW,
@@ -65,7 +66,8 @@ pub async fn a_replay_makes_settled_deliveries_pending_again(harness: Harness) {
     let task = start(&scene).await;
     let all = [dead, delivered, cancelled, pending, unknown];
     let chunk = chunk(&scene, &task, &endpoint, &all);
-    let replay = Replay { next_cursor: Some(dead.message), at: later(40), ..chunk };
+    let cursor = Some(Cursor(dead.message.0));
+    let replay = Replay { next_cursor: cursor, at: later(40), ..chunk };
     assert_eq!(scene.keep_up(Upkeep::Replay(replay)).await, Done::Changed(3));
     for key in [dead, delivered, cancelled] {
         let entry = scene.look(key).await;
@@ -77,7 +79,7 @@ pub async fn a_replay_makes_settled_deliveries_pending_again(harness: Harness) {
     let order = [pending, dead, delivered, cancelled].map(|key| key.message);
     assert_eq!(scene.loaded(&endpoint).await, order);
     let task = scene.store().ledger.task(task.id).await.unwrap();
-    assert_eq!((task.cursor, task.replayed), (Some(dead.message), 3));
+    assert_eq!((task.cursor, task.replayed), (cursor, 3));
     assert_eq!((task.state, task.updated_at), (TaskState::Running, later(40)));
 }
 
@@ -136,13 +138,14 @@ pub async fn a_chunk_that_comes_again_changes_nothing(harness: Harness) {
     let key = scene.settled(&endpoint, NextState::Delivered).await;
     let task = start(&scene).await;
     let chunk = chunk(&scene, &task, &endpoint, &[key]);
-    let chunk = Replay { next_cursor: Some(key.message), ..chunk };
+    let cursor = Some(Cursor(key.message.0));
+    let chunk = Replay { next_cursor: cursor, ..chunk };
     assert_eq!(scene.keep_up(Upkeep::Replay(chunk.clone())).await, Done::Changed(1));
     let settle = scene.settling(key, 1, NextState::Delivered).await;
     scene.settle_one(settle).await;
     assert_eq!(scene.keep_up(Upkeep::Replay(chunk.clone())).await, Done::Fenced);
     assert_eq!(scene.look(key).await.state, Delivery::Delivered);
-    let next = Replay { cursor: Some(key.message), next_cursor: None, ..chunk };
+    let next = Replay { cursor, next_cursor: None, ..chunk };
     assert_eq!(scene.keep_up(Upkeep::Replay(next)).await, Done::Changed(1));
 }
 
@@ -181,12 +184,17 @@ fn new_task(scene: &Scene, endpoint: Option<&Endpoint>) -> NewTask {
     }
 }
 
-async fn start(scene: &Scene) -> Task {
+pub(super) async fn start(scene: &Scene) -> Task {
     scene.store().ledger.start_task(new_task(scene, None)).await.unwrap()
 }
 
 /// Describes a chunk which finishes its task, and whose deliveries are due 30 seconds later.
-fn chunk(scene: &Scene, task: &Task, endpoint: &Endpoint, keys: &[DeliveryKey]) -> Replay {
+pub(super) fn chunk(
+    scene: &Scene,
+    task: &Task,
+    endpoint: &Endpoint,
+    keys: &[DeliveryKey],
+) -> Replay {
     let replayed = |key: &DeliveryKey| (*key, endpoint.partition, endpoint.order, fresh(later(30)));
     Replay {
         lease: scene.lease_on(Partition::from_number(17).unwrap()),
@@ -194,6 +202,7 @@ fn chunk(scene: &Scene, task: &Task, endpoint: &Endpoint, keys: &[DeliveryKey]) 
         cursor: task.cursor,
         next_cursor: None,
         deliveries: keys.iter().map(replayed).collect(),
+        missing: None,
         at: later(20),
     }
 }

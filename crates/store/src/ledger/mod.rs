@@ -109,6 +109,10 @@ pub trait Ledger: Send + Sync {
         page: Page<AttemptId>,
     ) -> Answer<'_, Listed<AttemptEntry, AttemptId>>;
 
+    /// Removes what an attempt sent and got back on purpose: headers and body. That it was made, and
+    /// how it ended, stays.
+    fn expunge_attempt(&self, key: DeliveryKey, id: AttemptId) -> Answer<'_, ()>;
+
     /// Returns a subject's sums from one minute up to, but without, another.
     fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>>;
 

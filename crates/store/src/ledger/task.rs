@@ -3,7 +3,7 @@
 use domain::ids::TaskId;
 use domain::time::Timestamp;
 
-use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
+use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
 
 /// A replay that runs in the background.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,10 +20,12 @@ pub struct Task {
     pub selection: serde_json::Value,
     /// The last message it may touch: what comes later is not meant.
     pub upper: MessageKey,
-    /// How far it has got, walking downwards.
-    pub cursor: Option<MessageKey>,
-    /// How many deliveries it has replayed.
+    /// How far it has got.
+    pub cursor: Option<Cursor>,
+    /// How many deliveries it has replayed, or made.
     pub replayed: u64,
+    /// How many it could not make because the payload is gone.
+    pub skipped: u64,
     /// Where it stands.
     pub state: TaskState,
     /// Who started it.
@@ -58,7 +60,7 @@ pub struct NewTask {
 pub enum TaskKind {
     /// What failed and was not delivered since.
     Recover,
-    /// What was never attempted on the endpoint.
+    /// What was never attempted on the endpoint, whether it was there then or not.
     ReplayMissing,
     /// Whatever the selection says, delivered ones included.
     BulkReplay,

@@ -88,7 +88,7 @@ impl State {
         Accepted::New { message: key, turns }
     }
 
-    fn first_row(
+    pub(super) fn first_row(
         &mut self,
         delivery: &NewDelivery,
         message: &NewMessage,

@@ -111,6 +111,7 @@ impl State {
             running: row.running,
         });
         Ok(FanOut {
+            application: application.id,
             revision: application.revision,
             policy: application.settings.policy.clone(),
             endpoints: view.collect(),

@@ -1,5 +1,6 @@
 //! Deliveries and attempts as they are looked at, and the cancel.
 
+use bytes::Bytes;
 use domain::delivery::Delivery;
 use domain::ids::{AttemptId, DeliveryId};
 use domain::replay::StatusClass;
@@ -131,6 +132,22 @@ impl State {
             next = row.previous;
         }
         found
+    }
+
+    /// Removes what an attempt sent and got back.
+    ///
+    /// # Errors
+    /// If the delivery has no such attempt.
+    pub fn expunge_attempt(&mut self, key: DeliveryKey, id: AttemptId) -> Result<(), Error> {
+        let missing = Error::Missing("attempt");
+        let theirs = self.delivery_row(key).is_some();
+        let row =
+            self.attempts.get_mut(&(key.endpoint, id)).filter(|row| row.message == key.message);
+        let row = row.filter(|_| theirs).ok_or(missing)?;
+        row.record.request_headers = crate::Headers::default();
+        row.record.response_headers = crate::Headers::default();
+        row.record.response_body = Bytes::new();
+        Ok(())
     }
 
     /// Lists an endpoint's attempts, newest first.

@@ -1,5 +1,7 @@
 //! Endpoints and their secrets.
 
+use std::collections::BTreeSet;
+
 use domain::endpoint::{Reason, State as EndpointState};
 use domain::ids::EndpointId;
 use domain::partition::Partition;
@@ -160,6 +162,20 @@ impl State {
         rows.sort_by_key(|(id, _)| *id);
         let keep = |_: &EndpointId, row: &Endpoint| Some(row.clone());
         walk::page(rows.into_iter(), Direction::Descending, page, keep)
+    }
+
+    /// Returns endpoints by their rows, deleted ones included.
+    #[must_use]
+    pub fn endpoints_by_key(
+        &self,
+        application: ApplicationKey,
+        keys: &[EndpointKey],
+    ) -> Vec<Endpoint> {
+        let keys = BTreeSet::from_iter(keys);
+        let living = self.applications.get(&application).is_some_and(|row| !row.deleted);
+        let rows = keys.into_iter().filter_map(|key| self.endpoints.get(key));
+        let theirs = rows.filter(|row| living && row.endpoint.application == application);
+        theirs.map(|row| row.endpoint.clone()).collect()
     }
 
     /// Returns an endpoint's running state.

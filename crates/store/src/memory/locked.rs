@@ -171,6 +171,14 @@ impl Catalog for Memory {
         self.answer(move |state| Ok(state.endpoints(application, &page)))
     }
 
+    fn endpoints_by_key(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<Endpoint>> {
+        self.answer(move |state| Ok(state.endpoints_by_key(application, &keys)))
+    }
+
     fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
         self.answer(move |state| state.running(application, key))
     }
@@ -335,6 +343,10 @@ impl Ledger for Memory {
         page: Page<AttemptId>,
     ) -> Answer<'_, Listed<AttemptEntry, AttemptId>> {
         self.answer(move |state| Ok(state.attempts(application, endpoint, &filter, &page)))
+    }
+
+    fn expunge_attempt(&self, key: DeliveryKey, id: AttemptId) -> Answer<'_, ()> {
+        self.answer(move |state| state.expunge_attempt(key, id))
     }
 
     fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {

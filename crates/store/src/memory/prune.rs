@@ -58,6 +58,16 @@ impl State {
         self.rollups.retain(|(_, minute), _| !goes(*minute < oldest));
         self.answers.retain(|_, (_, at)| !goes(now.since(*at) >= limits::IDEMPOTENCY));
         self.done_once.retain(|once| !goes(now.since(once.at) >= limits::REMEMBERED));
+        self.prune_nodes();
+    }
+
+    /// Forgets nodes that are gone. Their time is that of the leases, whatever else is pruned by:
+    /// the last renewal is the least that it can be. They are few, and cost no step anything.
+    fn prune_nodes(&mut self) {
+        let latest = self.nodes.values().max().copied();
+        self.nodes.retain(|_, renewed| {
+            latest.is_none_or(|latest| latest.since(*renewed) <= limits::LEASE + limits::NODES)
+        });
     }
 
     /// Removes what belongs to deleted applications, their own rows last.
@@ -235,5 +245,29 @@ impl State {
             allowance.used += usize::from(goes);
             !goes
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Node;
+
+    #[test]
+    fn nodes_that_are_gone_for_long_are_forgotten_and_nothing_else_about_them() {
+        let mut state = State::default();
+        let (begun, node) = (Timestamp::from_seconds(1_800_000_000), Node("first".to_owned()));
+        state.renew(node.clone(), begun);
+        let leases = state.take(&node, 64, begun);
+        let later = begun.after(limits::LEASE + limits::NODES);
+        let other = Node("second".to_owned());
+        state.renew(other.clone(), later);
+        state.prune(later, 64);
+        assert_eq!(state.nodes.len(), 2);
+        state.renew(other.clone(), later.after(std::time::Duration::from_secs(1)));
+        // However late it is for rows, it is not later for leases.
+        state.prune(begun, 64);
+        assert_eq!(state.nodes.keys().collect::<Vec<_>>(), [&other]);
+        assert_eq!(state.take(&other, 64, later).len(), leases.len());
     }
 }

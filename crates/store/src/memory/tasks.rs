@@ -63,6 +63,7 @@ impl State {
             upper: MessageKey(self.sequence),
             cursor: None,
             replayed: 0,
+            skipped: 0,
             state: TaskState::Running,
             by: task.by,
             created_at: task.at,

@@ -1,11 +1,15 @@
 //! Upkeep, step by step.
 
 use domain::delivery::Delivery;
+use domain::endpoint::State as EndpointState;
 
 use super::State;
 use crate::keys::DeliveryKey;
 use crate::ledger::TaskState;
-use crate::queue::{Bury, Done, Order, Replay, Request, RequestKind, Rollup, Upkeep};
+use crate::queue::{
+    Bury, Done, FirstState, Missing, NewDelivery, Order, Replay, Request, RequestKind, Rollup,
+    Upkeep,
+};
 
 impl State {
     pub(super) fn keep_up(&mut self, step: Upkeep) -> Done {
@@ -69,7 +73,7 @@ impl State {
             return Done::Fenced;
         };
         let its_turn = task.state == TaskState::Running && task.cursor == replay.cursor;
-        if !its_turn || !self.is_current(replay.lease) {
+        if !its_turn || !self.is_current(replay.lease) || !self.is_as_chosen(replay) {
             return Done::Fenced;
         }
         let mut replayed = 0;
@@ -93,15 +97,67 @@ impl State {
             });
             replayed += 1;
         }
+        let (made, skipped) = self.make(replay.missing.as_ref());
+        replayed += made;
         if let Some(task) = self.tasks.get_mut(&replay.task) {
             task.cursor = replay.next_cursor;
             task.replayed += replayed;
+            task.skipped += skipped;
             task.updated_at = replay.at;
             if replay.next_cursor.is_none() {
                 task.state = TaskState::Finished;
             }
         }
         Done::Changed(u32::try_from(replayed).unwrap_or(u32::MAX))
+    }
+
+    /// Tells whether nothing has changed since a chunk's missing deliveries were chosen.
+    fn is_as_chosen(&mut self, replay: &Replay) -> bool {
+        let Some(missing) = &replay.missing else {
+            return true;
+        };
+        let application = self.living(missing.application);
+        application.is_some_and(|application| application.revision == missing.revision)
+    }
+
+    /// Makes deliveries that are missing; returns how many, and how many have no payload.
+    fn make(&mut self, missing: Option<&Missing>) -> (u64, u64) {
+        let (mut made, mut skipped) = (0, 0);
+        let missing = missing.into_iter();
+        let theirs = missing.flat_map(|missing| {
+            missing.deliveries.iter().filter(|(key, ..)| key.application == missing.application)
+        });
+        for (key, partition, order, pending) in theirs {
+            let endpoint = self.endpoints.get(&key.endpoint).map(|row| &row.endpoint);
+            let known = endpoint.is_some_and(|endpoint| {
+                endpoint.application == key.application && endpoint.state != EndpointState::Deleted
+            });
+            let message = self.messages.get(&key.message);
+            let message = message.filter(|row| row.application == key.application);
+            let Some(message) = message.filter(|_| known) else { continue };
+            if self.deliveries.contains_key(&(key.endpoint, key.message)) {
+                continue;
+            }
+            if message.payload.is_none() {
+                skipped += 1;
+                continue;
+            }
+            let delivery = NewDelivery {
+                endpoint: key.endpoint,
+                partition: *partition,
+                order: *order,
+                state: FirstState::Pending(*pending),
+            };
+            let message = message.message.clone();
+            let row = self.first_row(&delivery, &message, key.application);
+            self.pending.insert((key.endpoint, row.turn, key.message));
+            self.deliveries.insert((key.endpoint, key.message), row);
+            if let Some(row) = self.messages.get_mut(&key.message) {
+                row.fan_out.push(key.endpoint);
+            }
+            made += 1;
+        }
+        (made, skipped)
     }
 
     pub(super) fn ask(&mut self, request: Request) {

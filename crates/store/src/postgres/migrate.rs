@@ -22,7 +22,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 2] = [
+const MIGRATIONS: [Migration; 3] = [
     Migration {
         version: 1,
         name: "first",
@@ -32,6 +32,11 @@ const MIGRATIONS: [Migration; 2] = [
         version: 2,
         name: "memories",
         statements: include_str!("../../migrations/postgres/0002_memories.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "skipped",
+        statements: include_str!("../../migrations/postgres/0003_skipped.sql"),
     },
 ];
 
@@ -205,9 +210,9 @@ mod tests {
     #[test]
     fn the_next_schema_version_is_accepted_and_the_one_after_refused_by_name() {
         assert!(refuse_strangers(&[]).is_ok());
-        assert!(refuse_strangers(&applied(3)).is_ok());
-        let refusal = refuse_strangers(&applied(4)).unwrap_err().to_string();
-        assert!(refusal.contains("schema version 4 (`later`)"), "{refusal}");
+        assert!(refuse_strangers(&applied(4)).is_ok());
+        let refusal = refuse_strangers(&applied(5)).unwrap_err().to_string();
+        assert!(refusal.contains("schema version 5 (`later`)"), "{refusal}");
     }
 
     #[test]

@@ -16,7 +16,9 @@ use domain::time::Timestamp;
 pub use accept::{Accept, Accepted, FirstState, NewDelivery, NewMessage, Order};
 pub use load::{Backlog, Load, Loaded, PendingDelivery, Waiting};
 pub use settle::{AttemptRecord, NextState, Phases, Running, Settle, Settled, Trigger};
-pub use upkeep::{Bury, Done, Minute, Once, Replay, Request, RequestKind, Rollup, Subject, Upkeep};
+pub use upkeep::{
+    Bury, Done, Minute, Missing, Once, Replay, Request, RequestKind, Rollup, Subject, Upkeep,
+};
 
 use crate::Answer;
 use crate::keys::{Lease, Node};

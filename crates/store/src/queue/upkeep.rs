@@ -6,14 +6,14 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 
 use super::{Order, Running};
-use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey};
+use crate::keys::{ApplicationKey, Cursor, DeliveryKey, EndpointKey, Lease, MessageKey};
 
 /// One step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Upkeep {
     /// Buries pending deliveries of one endpoint.
     Bury(Bury),
-    /// Makes settled deliveries pending again, for a replay task.
+    /// Makes settled deliveries pending again, and missing ones, for a replay task.
     Replay(Replay),
     /// Writes an endpoint's running state outside of a settle.
     Run {
@@ -91,13 +91,28 @@ pub struct Replay {
     /// The task.
     pub task: TaskId,
     /// How far it had got before this chunk; if it is elsewhere by now, nothing is written.
-    pub cursor: Option<MessageKey>,
+    pub cursor: Option<Cursor>,
     /// How far it has got with it; none when it is finished.
-    pub next_cursor: Option<MessageKey>,
+    pub next_cursor: Option<Cursor>,
     /// Deliveries that become pending; those that are pending already are left alone.
     pub deliveries: Vec<(DeliveryKey, Partition, Order, Pending)>,
+    /// Deliveries that are made, if the task means such.
+    pub missing: Option<Missing>,
     /// When.
     pub at: Timestamp,
+}
+
+/// Deliveries of messages that their endpoint did not get when they were accepted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Missing {
+    /// The application of all of them.
+    pub application: ApplicationKey,
+    /// Its revision as of which they were chosen. If it is another by now, the whole chunk is
+    /// fenced: the endpoint may be gone, or want something else.
+    pub revision: i64,
+    /// What is made. If there is a delivery of the message to the endpoint, it is left alone; if
+    /// the payload is gone, there is nothing to send, and the task counts it as skipped.
+    pub deliveries: Vec<(DeliveryKey, Partition, Order, Pending)>,
 }
 
 /// Something that an endpoint's owner is asked to do.

@@ -89,6 +89,26 @@ fn last(connection: &Connection, key: DeliveryKey) -> Result<Option<AttemptId>, 
     Ok(found.optional()?.flatten())
 }
 
+/// Removes what an attempt sent and got back. Needs the primary keys of `attempts` and
+/// `deliveries`.
+pub(super) fn expunge(
+    connection: &Connection,
+    key: DeliveryKey,
+    id: AttemptId,
+) -> Result<(), Error> {
+    let sql = "UPDATE attempts SET request_headers = '[]', response_headers = '[]',
+            response_body = x''
+        WHERE endpoint = ?1 AND id = ?2 AND message = ?3
+            AND EXISTS (SELECT 1 FROM deliveries AS d
+                WHERE d.endpoint = ?1 AND d.message = ?3 AND d.application = ?4)";
+    let DeliveryKey { application, endpoint, message } = key;
+    let parameters = params![endpoint.0, id.as_bytes(), message.0, application.0];
+    match connection.prepare_cached(sql)?.execute(parameters)? {
+        0 => Err(Error::Missing("attempt")),
+        _ => Ok(()),
+    }
+}
+
 /// Returns the attempt before one. Needs the primary key of `attempts`.
 fn previous(
     connection: &Connection,

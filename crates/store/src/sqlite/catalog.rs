@@ -90,6 +90,14 @@ impl Catalog for Sqlite {
         self.read(move |reading| endpoints::list(reading, application, &page))
     }
 
+    fn endpoints_by_key(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<Endpoint>> {
+        self.read(move |reading| endpoints::by_keys(reading, application, &keys))
+    }
+
     fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
         self.read(move |reading| {
             endpoints::exists(reading.connection, application, key)?;

@@ -3,6 +3,8 @@
 //! An endpoint is found only while its application is there. What is confidential about it is
 //! sealed for its very row.
 
+use std::collections::BTreeSet;
+
 use domain::endpoint::{Reason, State};
 use domain::ids::EndpointId;
 use domain::partition::Partition;
@@ -150,19 +152,46 @@ pub(super) fn all(
     rows.collect()
 }
 
-/// Sees to it that an endpoint and its application are there. Needs the primary keys of both.
+/// Returns endpoints by row, tombstones included, as long as their application is there.
+pub(super) fn by_keys(
+    reading: &Reading<'_>,
+    application: ApplicationKey,
+    keys: &[EndpointKey],
+) -> Result<Vec<Endpoint>, Error> {
+    reading.at_once(|| {
+        if applications::by_key(reading.connection, application)?.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut endpoints = Vec::with_capacity(keys.len());
+        for key in BTreeSet::from_iter(keys) {
+            let found = by_row(reading.connection, reading.vault, *key)?;
+            endpoints.extend(found.filter(|endpoint| endpoint.application == application));
+        }
+        Ok(endpoints)
+    })
+}
+
+/// Sees to it that an endpoint and its application are there.
 pub(super) fn exists(
     connection: &Connection,
     application: ApplicationKey,
     key: EndpointKey,
 ) -> Result<(), Error> {
-    let sql = "SELECT 1 FROM endpoints AS e JOIN applications AS a ON a.key = e.application
-        WHERE e.key = ?1 AND e.application = ?2 AND e.state <> 3 AND a.deleted_at IS NULL";
-    let mut statement = connection.prepare_cached(sql)?;
-    match statement.exists(params![key.0, application.0])? {
+    match is_there(connection, application, key)? {
         true => Ok(()),
         false => Err(Error::Missing("endpoint")),
     }
+}
+
+/// Tells whether an endpoint and its application are there. Needs the primary keys of both.
+pub(super) fn is_there(
+    connection: &Connection,
+    application: ApplicationKey,
+    key: EndpointKey,
+) -> Result<bool, Error> {
+    let sql = "SELECT 1 FROM endpoints AS e JOIN applications AS a ON a.key = e.application
+        WHERE e.key = ?1 AND e.application = ?2 AND e.state <> 3 AND a.deleted_at IS NULL";
+    Ok(connection.prepare_cached(sql)?.exists(params![key.0, application.0])?)
 }
 
 fn by_key(
@@ -171,10 +200,9 @@ fn by_key(
     application: ApplicationKey,
     key: EndpointKey,
 ) -> Result<Option<Endpoint>, Error> {
-    match exists(connection, application, key) {
-        Ok(()) => by_row(connection, vault, key),
-        Err(Error::Missing(_)) => Ok(None),
-        Err(error) => Err(error),
+    match is_there(connection, application, key)? {
+        true => by_row(connection, vault, key),
+        false => Ok(None),
     }
 }
 

@@ -23,7 +23,11 @@ pub(super) fn fan_out(
             let running = running::find(reading.connection, endpoint.key)?;
             views.push(EndpointView { endpoint, secrets, running });
         }
-        let policy = application.settings.policy;
-        Ok(FanOut { revision: application.revision, policy, endpoints: views })
+        Ok(FanOut {
+            application: application.id,
+            revision: application.revision,
+            policy: application.settings.policy,
+            endpoints: views,
+        })
     })
 }

@@ -120,6 +120,10 @@ impl Ledger for Sqlite {
         self.read(move |reading| attempts::of_endpoint(reading, whose, &filter, &page))
     }
 
+    fn expunge_attempt(&self, key: DeliveryKey, id: AttemptId) -> Answer<'_, ()> {
+        self.write(move |writing| attempts::expunge(writing.connection, key, id))
+    }
+
     fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
         self.read(move |reading| rollups::between(reading, subject, from, to))
     }

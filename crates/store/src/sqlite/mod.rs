@@ -8,7 +8,7 @@
 //! - `directory`: the data directory, its lock and its key
 //! - `connection`, `schema`: how the file is opened, and what must be in it
 //! - `writer`, `reader`, `checkpoint`: the threads; `memo`: what the writer remembers
-//! - `accept`, `settle`, `upkeep`, `replay`, `prune`, `purge`: what a batch does
+//! - `accept`, `settle`, `upkeep`, `replay`, `missing`, `prune`, `purge`: what a batch does
 //! - `load`, `lease`: what the engine reads, and who owns what
 //! - `applications`, `endpoints`, `secrets`, `fan_out`, `event_types`, `tokens`: the catalog
 //! - `messages`, `deliveries`, `counts`, `attempts`, `rollups`, `tasks`: the ledger; `walk`: its
@@ -38,6 +38,7 @@ mod ledger;
 mod load;
 mod memo;
 mod messages;
+mod missing;
 mod once;
 mod prune;
 mod purge;

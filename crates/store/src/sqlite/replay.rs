@@ -7,6 +7,7 @@ use domain::partition::Partition;
 use rusqlite::{Connection, params};
 
 use super::codec;
+use super::missing::{self, Made};
 use super::writer::Writing;
 use crate::Error;
 use crate::keys::{DeliveryKey, EndpointKey};
@@ -15,7 +16,11 @@ use crate::queue::{Done, Order, Replay};
 /// Writes a chunk. The caller has seen to it that the lease is current.
 pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done, Error> {
     let connection = writing.connection;
-    if advance(connection, replay)? == 0 {
+    let as_chosen = match &replay.missing {
+        Some(missing) => missing::is_as_chosen(writing, missing)?,
+        None => true,
+    };
+    if !as_chosen || advance(connection, replay)? == 0 {
         return Ok(Done::Fenced);
     }
     let mut replayed = 0;
@@ -35,7 +40,12 @@ pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done,
         }
         replayed += changed;
     }
-    count(connection, replay, replayed)?;
+    let made = match &replay.missing {
+        Some(missing) => missing::make(writing, missing)?,
+        None => Made::default(),
+    };
+    replayed += made.made;
+    count(connection, replay, (replayed, made.skipped))?;
     for endpoint in endpoints {
         fill_tombstone(connection, endpoint)?;
     }
@@ -75,18 +85,24 @@ fn advance(connection: &Connection, replay: &Replay) -> Result<usize, Error> {
     let sql = "UPDATE replay_tasks SET cursor = ?1, state = ?2, updated_at = ?3
         WHERE id = ?4 AND state = 0 AND cursor IS ?5";
     Ok(connection.prepare_cached(sql)?.execute(params![
-        replay.next_cursor.map(|message| message.0),
+        replay.next_cursor.map(|cursor| cursor.0),
         i64::from(replay.next_cursor.is_none()),
         replay.at.as_micros(),
         replay.task.as_bytes(),
-        replay.cursor.map(|message| message.0),
+        replay.cursor.map(|cursor| cursor.0),
     ])?)
 }
 
 /// Needs the primary key of `replay_tasks`.
-fn count(connection: &Connection, replay: &Replay, replayed: usize) -> Result<(), Error> {
-    let sql = "UPDATE replay_tasks SET replayed = replayed + ?1 WHERE id = ?2";
-    connection.prepare_cached(sql)?.execute(params![replayed, replay.task.as_bytes()])?;
+fn count(
+    connection: &Connection,
+    replay: &Replay,
+    (replayed, skipped): (usize, usize),
+) -> Result<(), Error> {
+    let sql = "UPDATE replay_tasks SET replayed = replayed + ?1, skipped = skipped + ?2
+        WHERE id = ?3";
+    let parameters = params![replayed, skipped, replay.task.as_bytes()];
+    connection.prepare_cached(sql)?.execute(parameters)?;
     Ok(())
 }
 

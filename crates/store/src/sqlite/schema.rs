@@ -5,12 +5,17 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
 
-const STEPS: [Step; 2] = [
+const STEPS: [Step; 3] = [
     Step { version: 1, name: "first", sql: include_str!("../../migrations/sqlite/0001_first.sql") },
     Step {
         version: 2,
         name: "memories",
         sql: include_str!("../../migrations/sqlite/0002_memories.sql"),
+    },
+    Step {
+        version: 3,
+        name: "skipped",
+        sql: include_str!("../../migrations/sqlite/0003_skipped.sql"),
     },
 ];
 
@@ -76,7 +81,7 @@ mod tests {
         migrate(&mut connection).unwrap();
         connection.execute("INSERT INTO meta VALUES ('canary', x'01')", []).unwrap();
         migrate(&mut connection).unwrap();
-        assert_eq!(versions(&connection), [1, 2]);
+        assert_eq!(versions(&connection), [1, 2, 3]);
         let canary: Vec<u8> =
             connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
         assert_eq!(canary, [1]);
@@ -86,9 +91,9 @@ mod tests {
     fn a_store_two_versions_ahead_is_refused_by_name() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();
-        let later = "INSERT INTO schema_versions VALUES (3, 'third', x''), (4, 'fourth', x'')";
+        let later = "INSERT INTO schema_versions VALUES (4, 'fourth', x''), (5, 'fifth', x'')";
         connection.execute(later, []).unwrap();
         let text = migrate(&mut connection).unwrap_err().to_string();
-        assert!(text.contains("version 4 (`fourth`)"), "{text}");
+        assert!(text.contains("version 5 (`fifth`)"), "{text}");
     }
 }

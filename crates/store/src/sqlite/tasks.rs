@@ -9,7 +9,7 @@ use super::reader::Reading;
 use super::walk::{self, List};
 use super::writer::Writing;
 use crate::Error;
-use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
+use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
 use crate::ledger::{NewTask, Task, TaskKind, TaskState};
 use crate::page::{Listed, Page};
 
@@ -38,19 +38,19 @@ pub(super) fn list(
 ) -> Result<Listed<Task, TaskId>, Error> {
     let (onwards, backwards) = match application {
         None => (
-            "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, state,
-                started_by, created_at, updated_at
+            "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, skipped,
+                state, started_by, created_at, updated_at
             FROM replay_tasks WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
-            "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, state,
-                started_by, created_at, updated_at
+            "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, skipped,
+                state, started_by, created_at, updated_at
             FROM replay_tasks WHERE id > ?1 ORDER BY id LIMIT ?2",
         ),
         Some(_) => (
-            "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, state,
-                started_by, created_at, updated_at
+            "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, skipped,
+                state, started_by, created_at, updated_at
             FROM replay_tasks WHERE application = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
-            "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, state,
-                started_by, created_at, updated_at
+            "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, skipped,
+                state, started_by, created_at, updated_at
             FROM replay_tasks WHERE application = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
         ),
     };
@@ -70,17 +70,17 @@ pub(super) fn list(
 
 /// Needs the primary key of `replay_tasks`.
 fn by_id(connection: &Connection, id: TaskId) -> Result<Option<Task>, Error> {
-    let sql = "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, state,
-            started_by, created_at, updated_at
+    let sql = "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, skipped,
+            state, started_by, created_at, updated_at
         FROM replay_tasks WHERE id = ?1";
     Ok(connection.prepare_cached(sql)?.query_row([id.as_bytes()], of).optional()?)
 }
 
 fn insert(connection: &Connection, task: &NewTask, upper: i64) -> Result<(), Error> {
     let sql = "INSERT INTO replay_tasks (
-            id, application, endpoint, kind, selection, upper, cursor, replayed, state, started_by,
-            created_at, updated_at
-        ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL, 0, 0, ?7, ?8, ?8)";
+            id, application, endpoint, kind, selection, upper, cursor, replayed, skipped, state,
+            started_by, created_at, updated_at
+        ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, NULL, 0, 0, 0, ?7, ?8, ?8)";
     connection.prepare_cached(sql)?.execute(params![
         task.id.as_bytes(),
         task.application.0,
@@ -121,8 +121,9 @@ fn of(row: &Row<'_>) -> rusqlite::Result<Task> {
         kind,
         selection: codec::document(row, "selection")?,
         upper: MessageKey(row.get("upper")?),
-        cursor: row.get::<_, Option<i64>>("cursor")?.map(MessageKey),
+        cursor: row.get::<_, Option<i64>>("cursor")?.map(Cursor),
         replayed: row.get("replayed")?,
+        skipped: row.get("skipped")?,
         state,
         by: row.get("started_by")?,
         created_at: codec::time(row, "created_at")?,

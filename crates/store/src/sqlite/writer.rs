@@ -54,16 +54,18 @@ pub(super) struct WriterThread {
 
 /// What the thread works with. Without a connection, the file is to be opened again.
 struct Desk {
-    writer: Writer,
-    memo: Memo,
+    // It ends before the writer does, whose end lets the checkpointer go. Of two connections that
+    // close at the same moment neither is the last, and nobody would tidy the log away.
     connection: Option<Connection>,
+    memo: Memo,
+    writer: Writer,
 }
 
 impl WriterThread {
     pub(super) fn start(writer: Writer, mut connection: Connection) -> Result<Self, Error> {
         let memo = Memo::read(&connection)?;
         writer.wal.watch(&mut connection)?;
-        let mut desk = Desk { writer, memo, connection: Some(connection) };
+        let mut desk = Desk { connection: Some(connection), memo, writer };
         let (errands, mut queue) = mpsc::channel::<Errand>(WAITING_ERRANDS);
         let thread = Builder::new().name("sqlite-writer".to_owned()).spawn(move || {
             while let Some(errand) = queue.blocking_recv() {

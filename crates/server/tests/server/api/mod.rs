@@ -13,6 +13,7 @@ mod event_types;
 mod messages;
 mod own;
 mod replays;
+mod sending;
 mod specification;
 
 use bytes::Bytes;
@@ -36,7 +37,7 @@ pub(crate) struct Running {
     client: Client<HttpConnector, Full<Bytes>>,
     stop: Option<oneshot::Sender<()>>,
     served: Option<tokio::task::JoinHandle<()>>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 /// An answer.
@@ -100,7 +101,25 @@ impl Running {
     /// A store in a file has one role only, so that another one is set behind the configuration's
     /// back.
     async fn configured(options: &[(&str, &str)], change: impl FnOnce(&mut Configuration)) -> Self {
-        let directory = TempDir::new().unwrap();
+        Self::on(TempDir::new().unwrap(), options, change).await
+    }
+
+    /// Starts a server that also sends, on this machine.
+    pub(crate) async fn sending(options: &[(&str, &str)]) -> Self {
+        Self::on(TempDir::new().unwrap(), options, |_| {}).await
+    }
+
+    /// Stops the server and starts another one with the same data, which also sends.
+    pub(crate) async fn again(mut self, options: &[(&str, &str)]) -> Self {
+        self.stop().await;
+        Self::on(self.directory, options, |_| {}).await
+    }
+
+    async fn on(
+        directory: TempDir,
+        options: &[(&str, &str)],
+        change: impl FnOnce(&mut Configuration),
+    ) -> Self {
         let data = directory.path().join("data").display().to_string();
         let given = [("data", data.as_str()), ("admin_token", ADMIN)];
         let options = given.iter().chain(options);
@@ -122,7 +141,7 @@ impl Running {
     /// Makes a client of a server that somebody else started.
     pub(crate) fn at(address: String, directory: TempDir) -> Self {
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Self { address, client, stop: None, served: None, _directory: directory }
+        Self { address, client, stop: None, served: None, directory }
     }
 
     /// Returns where the server is.

@@ -6,7 +6,7 @@
 
 mod process;
 mod readme;
-mod receiver;
+pub(crate) mod receiver;
 mod rust_pages;
 mod rust_tour;
 

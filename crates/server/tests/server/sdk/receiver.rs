@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
 /// Asks again and again, for thirty seconds at the most.
-pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..1_500 {
         if let Some(found) = ask().await {
             return found;
@@ -29,22 +29,22 @@ pub(super) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Opti
 
 /// One request as it arrived, and what it was answered.
 #[derive(Debug, Clone)]
-pub(super) struct Arrival {
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
-    pub(super) status: u16,
+pub(crate) struct Arrival {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) status: u16,
 }
 
 impl Arrival {
     /// Returns the value of a header.
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 }
 
 /// Listens on a port of this machine.
 #[derive(Clone)]
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     port: u16,
     paths: Arc<Mutex<BTreeMap<String, Path>>>,
 }
@@ -56,7 +56,7 @@ struct Path {
 }
 
 impl Receiver {
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let receiver = Self { port, paths: Arc::default() };
@@ -73,7 +73,7 @@ impl Receiver {
     }
 
     /// Returns a URL of this receiver.
-    pub(super) fn url(&self, name: &str) -> String {
+    pub(crate) fn url(&self, name: &str) -> String {
         format!("http://127.0.0.1:{}/{name}", self.port)
     }
 
@@ -93,19 +93,19 @@ impl Receiver {
     }
 
     /// Gives the next requests for a name these statuses; later ones get 204.
-    pub(super) fn answer(&self, name: &str, statuses: &[u16]) {
+    pub(crate) fn answer(&self, name: &str, statuses: &[u16]) {
         let mut paths = self.paths.lock().unwrap();
         paths.entry(format!("/{name}")).or_default().answers = statuses.iter().copied().collect();
     }
 
     /// Returns what has arrived for a name.
-    pub(super) fn at(&self, name: &str) -> Vec<Arrival> {
+    pub(crate) fn at(&self, name: &str) -> Vec<Arrival> {
         let paths = self.paths.lock().unwrap();
         paths.get(&format!("/{name}")).map(|path| path.arrivals.clone()).unwrap_or_default()
     }
 
     /// Waits for that many arrivals of a message.
-    pub(super) async fn wait(&self, name: &str, message: &str, count: usize) -> Vec<Arrival> {
+    pub(crate) async fn wait(&self, name: &str, message: &str, count: usize) -> Vec<Arrival> {
         eventually(&format!("{message} arrives {count} times at {name}"), async || {
             let mut arrivals = self.at(name);
             arrivals.retain(|arrival| arrival.header("webhook-id") == message);

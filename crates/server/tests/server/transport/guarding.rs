@@ -1,8 +1,10 @@
 //! Names, addresses and proxies: nothing is dialled that the guard has not vetted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::address::{PlainHttp, Proxy, Proxying, Settings};
+use domain::ids::ApplicationId;
 use domain::outcome::{Outcome, Unreachable};
 use redial::transport::{Resolver, Transport};
 use tokio::io::copy_bidirectional;
@@ -114,16 +116,17 @@ async fn a_name_that_turns_private_is_blocked_although_it_was_saved() {
 #[tokio::test]
 async fn an_address_opened_for_one_application_stays_closed_for_others() {
     let receiver = Receiver::saying(OK).await;
-    for (known, outcome) in [(Some(APPLICATION), Outcome::answered(200)), (None, Outcome::Blocked)]
-    {
-        let range = "127.0.0.1".parse::<domain::address::AllowedRange>().unwrap();
-        let allowed = vec![range.for_application(APPLICATION)];
-        let guard = Settings { allowed, ..Settings::default() };
-        let mut settings = settings(guard, resolving(&[]));
-        settings.applications = std::sync::Arc::new(move |_| known);
-        let scene = Scene::with(&receiver.url(), Transport::new(settings));
-        assert_eq!(scene.send().await.outcome, outcome);
-    }
+    let range = format!("127.0.0.1 for {APPLICATION}").parse().unwrap();
+    let guard = Settings { allowed: vec![range], ..Settings::default() };
+    let transport = Transport::new(settings(guard, resolving(&[])));
+    let scene = Scene::with(&receiver.url(), transport);
+    let own = scene.member();
+    let mut foreign = Arc::unwrap_or_clone(scene.member());
+    foreign.application = ApplicationId::from_bytes([8; 20]);
+    foreign.view.endpoint.key.0 += 1;
+    assert_eq!(scene.send_as(&own).await.outcome, Outcome::answered(200));
+    assert_eq!(scene.send_as(&Arc::new(foreign)).await.outcome, Outcome::Blocked);
+    assert_eq!(receiver.connections(), 1);
 }
 
 /// A proxy that does what CONNECT asks, or goes to `instead`.

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use domain::ids::ApplicationId;
 use domain::outcome::{Outcome, Unreachable};
 use redial::clock::SystemClock;
 use redial::transport::{PoolLimits, Transport};
@@ -148,13 +149,9 @@ async fn a_full_pool_lets_the_longest_waiting_go() {
 async fn connections_of_one_application_are_not_given_to_another() {
     let receiver = Receiver::saying(OK).await;
     let scene = Scene::new(&receiver.url());
-    let mut settings = settings(loopback(), resolving(&[]));
-    // Applications are told apart by their rows if their ids are not known.
-    settings.applications = Arc::new(|_| None);
-    let scene = Scene { transport: Transport::new(settings), ..scene };
     let own = scene.member();
     let mut foreign = Arc::unwrap_or_clone(scene.member());
-    foreign.view.endpoint.application.0 += 1;
+    foreign.application = ApplicationId::from_bytes([8; 20]);
     foreign.view.endpoint.key.0 += 1;
     scene.send_as(&own).await;
     let record = scene.send_as(&Arc::new(foreign)).await;

@@ -98,6 +98,7 @@ impl Scene {
             updated_at: Timestamp::EPOCH,
         };
         Arc::new(Member {
+            application: APPLICATION,
             view: EndpointView {
                 endpoint,
                 secrets: self.secrets.clone(),
@@ -180,7 +181,7 @@ pub(super) fn resolving(names: &[(&str, &[&str])]) -> Resolver {
 
 /// Makes a transport's settings.
 pub(super) fn settings(guard: Settings, resolver: Resolver) -> TransportSettings {
-    TransportSettings::new(Guard::new(guard), resolver, Arc::new(|_| Some(APPLICATION)))
+    TransportSettings::new(Guard::new(guard), resolver)
 }
 
 /// Finds a recorded header.

@@ -60,6 +60,26 @@ async fn create_in(
     })
 }
 
+/// Returns endpoints by row, tombstones included, as long as their application is there.
+///
+/// Indexes: the primary keys of endpoints and applications.
+pub(super) async fn by_keys(
+    store: &Postgres,
+    application: ApplicationKey,
+    keys: Vec<EndpointKey>,
+) -> Result<Vec<Endpoint>, Failure> {
+    let statement = "\
+        select e.* from endpoints e \
+        join applications a on a.key = e.application and a.deleted_at is null \
+        where e.application = $1 and e.key = any($2) order by e.key";
+    let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
+    let columns = [single(application.0, Type::INT8), single(keys, Type::INT8_ARRAY)];
+    let mut transaction = store.read().await?;
+    let result = transaction.query(statement, &parameters(&columns)).await;
+    let rows = transaction.end(result).await?;
+    Ok(rows.iter().map(|row| endpoint(row, &store.vault)).collect::<Result<_, Error>>()?)
+}
+
 /// The key is needed before the row: what is sealed is sealed for it.
 async fn next_key(transaction: &mut Transaction<'_>) -> Result<EndpointKey, Failure> {
     let row = transaction.one("select nextval('endpoint_keys') as key", &[]).await?;

@@ -12,7 +12,7 @@ use super::super::codes;
 use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
-use super::super::row::{count, document, field, optional_moment};
+use super::super::row::{count, document, field, id, optional_moment};
 use super::endpoint::endpoint;
 use super::secret;
 use crate::Error;
@@ -38,7 +38,7 @@ async fn fan_out_in(
     at: Timestamp,
 ) -> Result<FanOut, Failure> {
     let statement = "\
-        select revision, settings from applications where key = $1 and deleted_at is null";
+        select id, revision, settings from applications where key = $1 and deleted_at is null";
     let application = transaction.one(statement, &[(&key.0, Type::INT8)]).await?;
     let application = application.ok_or(Error::Missing("application"))?;
     let settings: ApplicationSettings = document(&application, "settings")?;
@@ -50,7 +50,12 @@ async fn fan_out_in(
         Ok(EndpointView { endpoint, secrets, running: read_running(row)? })
     };
     let endpoints = rows.iter().map(view).collect::<Result<_, Error>>()?;
-    Ok(FanOut { revision: field(&application, "revision")?, policy: settings.policy, endpoints })
+    Ok(FanOut {
+        application: id(&application, "id")?,
+        revision: field(&application, "revision")?,
+        policy: settings.policy,
+        endpoints,
+    })
 }
 
 /// Indexes: the primary keys of endpoints and endpoint_state.

@@ -96,6 +96,14 @@ impl Catalog for Postgres {
         self.answer(endpoint::list(self, application, page))
     }
 
+    fn endpoints_by_key(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<Endpoint>> {
+        self.answer(endpoint::by_keys(self, application, keys))
+    }
+
     fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
         self.answer(fan_out::running(self, (application, key)))
     }

@@ -97,6 +97,32 @@ async fn walk_list(
     Ok(())
 }
 
+/// Removes what an attempt sent and got back.
+///
+/// Index: the primary key of attempts.
+pub(super) async fn expunge(
+    store: &Postgres,
+    key: DeliveryKey,
+    id: AttemptId,
+) -> Result<(), Failure> {
+    let statement = "\
+        update attempts \
+        set request_headers = '[]', response_headers = '[]', response_body = ''::bytea \
+        where application = $1 and endpoint = $2 and id = $3 and message = $4";
+    let columns = [
+        single(key.application.0, Type::INT8),
+        single(key.endpoint.0, Type::INT8),
+        single(id.as_bytes().as_slice(), Type::BYTEA),
+        single(key.message.0, Type::INT8),
+    ];
+    let mut transaction = store.write().await?;
+    let result = transaction.execute(statement, &parameters(&columns)).await;
+    match transaction.end(result).await? {
+        0 => Err(Error::Missing("attempt").into()),
+        _ => Ok(()),
+    }
+}
+
 fn is_wanted(entry: &AttemptEntry, filter: &AttemptFilter) -> bool {
     let status = match entry.record.outcome {
         Outcome::Answered { status, .. } => Some(status),

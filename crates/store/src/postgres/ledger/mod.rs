@@ -122,6 +122,10 @@ impl Ledger for Postgres {
         self.answer(attempt::list(self, (application, endpoint), filter, page))
     }
 
+    fn expunge_attempt(&self, key: DeliveryKey, id: AttemptId) -> Answer<'_, ()> {
+        self.answer(attempt::expunge(self, key, id))
+    }
+
     fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
         self.answer(rollup::list(self, subject, from, to))
     }

@@ -12,7 +12,7 @@ use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
 use super::super::row::{document, field, id, moment, write};
 use crate::Error;
-use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
+use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
 use crate::ledger::{NewTask, Task, TaskState};
 use crate::page::{Listed, Page};
 
@@ -105,7 +105,7 @@ pub(super) async fn list(
 }
 
 fn task(row: &Row) -> Result<Task, Error> {
-    let replayed: i64 = field(row, "replayed")?;
+    let (replayed, skipped): (i64, i64) = (field(row, "replayed")?, field(row, "skipped")?);
     Ok(Task {
         id: id(row, "id")?,
         application: ApplicationKey(field(row, "application")?),
@@ -113,8 +113,9 @@ fn task(row: &Row) -> Result<Task, Error> {
         kind: codes::read_task_kind(field(row, "kind")?)?,
         selection: document(row, "selection")?,
         upper: MessageKey(field(row, "upper")?),
-        cursor: field::<Option<i64>>(row, "cursor")?.map(MessageKey),
+        cursor: field::<Option<i64>>(row, "cursor")?.map(Cursor),
         replayed: u64::try_from(replayed).unwrap_or(0),
+        skipped: u64::try_from(skipped).unwrap_or(0),
         state: codes::read_task_state(field(row, "state")?)?,
         by: field(row, "started_by")?,
         created_at: moment(row, "created_at")?,

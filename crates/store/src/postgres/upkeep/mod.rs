@@ -5,6 +5,7 @@
 
 mod bury;
 mod memories;
+mod missing;
 mod prune;
 mod removal;
 mod replay;

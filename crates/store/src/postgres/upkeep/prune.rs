@@ -202,6 +202,7 @@ async fn remove_over(
     if over.is_empty() {
         return Ok((0, None));
     }
+    lock_messages(transaction, &over).await?;
     let mut budget = i64::from(left);
     let (mut doomed, mut reached) = (Vec::new(), None);
     for (place, rows) in removable(transaction, limits, &over).await? {
@@ -215,6 +216,23 @@ async fn remove_over(
     }
     let removed = removal::messages(transaction, &doomed).await?;
     Ok((removed, reached))
+}
+
+/// Locks these messages, so that none gets a delivery that it did not have. In a statement of its
+/// own: the next one sees what was made before.
+///
+/// Index: the primary key of messages.
+async fn lock_messages(transaction: &mut Transaction<'_>, over: &[&Walked]) -> Result<(), Failure> {
+    let statement = "\
+        select 1 from messages m \
+        join unnest($1::bigint[], $2::bigint[]) i (application, key) using (application, key) \
+        order by m.application, m.key for update of m";
+    let columns = [
+        column(over, Type::INT8_ARRAY, |message| message.place.0),
+        column(over, Type::INT8_ARRAY, |message| message.place.1),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
 }
 
 /// Locks the deliveries of these messages, so that no replay begins now, and returns the messages

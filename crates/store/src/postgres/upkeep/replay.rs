@@ -8,11 +8,12 @@ use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::queue::number;
+use super::missing::{self, Made};
 use super::{changed, is_current};
 use crate::ledger::TaskState;
 use crate::queue::{Done, Order, Replay};
 
-/// Makes settled deliveries pending again, and moves the task on.
+/// Makes settled deliveries pending again, and missing ones, and moves the task on.
 pub(super) async fn replay(
     transaction: &mut Transaction<'_>,
     replay: &Replay,
@@ -20,8 +21,15 @@ pub(super) async fn replay(
     if !is_current(transaction, replay.lease).await? || !is_here(transaction, replay).await? {
         return Ok(Done::Fenced);
     }
-    let replayed = revive(transaction, replay).await?;
-    advance(transaction, replay, replayed).await?;
+    let made = match &replay.missing {
+        None => Made::default(),
+        Some(missing) if missing::is_as_chosen(transaction, missing).await? => {
+            missing::make(transaction, missing).await?
+        }
+        Some(_) => return Ok(Done::Fenced),
+    };
+    let replayed = revive(transaction, replay).await? + made.made;
+    advance(transaction, replay, (replayed, made.skipped)).await?;
     Ok(changed(replayed))
 }
 
@@ -85,11 +93,12 @@ async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u6
 async fn advance(
     transaction: &mut Transaction<'_>,
     replay: &Replay,
-    replayed: u64,
+    (replayed, skipped): (u64, u64),
 ) -> Result<(), Failure> {
     let statement = "\
         update replay_tasks \
-        set cursor = $2, state = $3, replayed = replayed + $4, updated_at = $5 \
+        set cursor = $2, state = $3, replayed = replayed + $4, skipped = skipped + $5, \
+            updated_at = $6 \
         where id = $1";
     let state = match replay.next_cursor {
         Some(_) => TaskState::Running,
@@ -100,6 +109,7 @@ async fn advance(
         single(replay.next_cursor.map(|cursor| cursor.0), Type::INT8),
         single(codes::task_state(state), Type::INT2),
         single(i64::try_from(replayed).unwrap_or(i64::MAX), Type::INT8),
+        single(i64::try_from(skipped).unwrap_or(i64::MAX), Type::INT8),
         single(replay.at.as_micros(), Type::INT8),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;

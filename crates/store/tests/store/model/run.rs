@@ -11,7 +11,7 @@ use store::catalog::{
     Secret,
 };
 use store::conformance::{NOW, fresh};
-use store::keys::MessageKey;
+use store::keys::Cursor;
 use store::ledger::{DeliveryFilter, NewTask, StoredAnswer, TaskKind};
 use store::page::{From, Page};
 use store::queue::{
@@ -213,7 +213,7 @@ impl World {
             .collect();
         keys.sort_unstable();
         keys.dedup();
-        let next = keys.first().map(|key| key.message);
+        let next = keys.first().map(|key| Cursor(key.message.0));
         let at = self.now();
         let again = keys.into_iter().map(|key| {
             let endpoint = self.endpoint(key.endpoint);
@@ -222,9 +222,10 @@ impl World {
         Some(Replay {
             lease: self.lease(Partition::from_number(3).unwrap()),
             task,
-            cursor: if astray { Some(MessageKey(i64::MAX)) } else { cursor },
+            cursor: if astray { Some(Cursor(i64::MAX)) } else { cursor },
             next_cursor: if last { None } else { next },
             deliveries: again.collect(),
+            missing: None,
             at,
         })
     }

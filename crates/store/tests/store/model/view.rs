@@ -4,7 +4,7 @@ use domain::ids::DeliveryId;
 use domain::partition::Partition;
 use store::catalog::Name;
 use store::conformance::NOW;
-use store::keys::DeliveryKey;
+use store::keys::{DeliveryKey, MessageKey};
 use store::ledger::{AttemptFilter, DeliveryEntry, DeliveryFilter, MessageFilter};
 use store::page::{From, Page};
 use store::queue::{Load, Minute, Request, RequestKind, Rollup, Subject};
@@ -34,8 +34,8 @@ impl World {
         for task in &self.notes.tasks {
             let found = self.store().ledger.task(*task).await;
             let found = found.map(|task| {
-                let cursor = task.cursor.map(|cursor| self.message_named(cursor));
-                (task.id, cursor, task.replayed, task.state, task.updated_at)
+                let cursor = task.cursor.map(|cursor| self.message_named(MessageKey(cursor.0)));
+                (task.id, cursor, (task.replayed, task.skipped), task.state, task.updated_at)
             });
             words.push(word(found));
         }

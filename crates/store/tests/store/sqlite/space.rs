@@ -34,6 +34,7 @@ async fn space_is_given_back_to_the_file_system_over_time() {
     }
     drop(scene);
     assert_eq!(removed, 200);
+    assert!(!directory.path().join("redial.db-wal").exists(), "the last to close tidies up");
     let left = size();
     assert!(left < 1_500_000, "{left} of {full}");
 }

@@ -1,0 +1,123 @@
+//! What only a server that sends can show: what arrives, and what is shown of it afterwards.
+
+use serde_json::{Value, json};
+
+use super::Running;
+use crate::sdk::receiver::{Receiver, eventually};
+
+const OPEN: [(&str, &str); 2] = [("allow_egress", "127.0.0.1"), ("egress.plain_http", "yes")];
+
+async fn endpoint(server: &Running, app: &str, body: Value) -> String {
+    let made = server.post(&format!("/app/{app}/endpoint"), body).await.expect(201);
+    made["id"].as_str().unwrap().to_owned()
+}
+
+/// Waits until a message has an attempt, and returns the newest.
+async fn attempt(server: &Running, app: &str, message: &str) -> Value {
+    let path = format!("/app/{app}/attempt/msg/{message}");
+    eventually("an attempt is shown", async || {
+        let page = server.get(&path).await.expect(200);
+        page["data"].as_array().unwrap().first().cloned()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn replay_missing_sends_what_was_accepted_before_the_endpoint_was_there() {
+    let receiver = Receiver::start().await;
+    let server = Running::sending(&OPEN).await;
+    let app = server.application().await;
+    let since = server.get(&format!("/app/{app}")).await.expect(200)["createdAt"].clone();
+    let message = |event_type: &str, channels: &[&str]| json!({ "eventType": event_type, "channels": channels, "payload": { "n": 1 } });
+    let path = format!("/app/{app}/msg");
+    let mut ids = Vec::new();
+    let all = [("a.b", &["one"][..]), ("a.b", &["two"]), ("x.y", &["one"]), ("a.b", &["one"])];
+    for (event_type, channels) in all {
+        let made = server.post(&path, message(event_type, channels)).await.expect(202);
+        ids.push(made["id"].as_str().unwrap().to_owned());
+    }
+    let gone = server.post(&path, message("a.b", &["one"])).await.expect(202);
+    let gone = gone["id"].as_str().unwrap();
+    server.delete(&format!("{path}/{gone}/content")).await.expect(204);
+    server.post("/event-type", json!({ "name": "a.b", "description": "" })).await.expect(201);
+    let filtered = json!({
+        "url": receiver.url("late"), "eventTypes": ["a.b"], "channels": ["one"]
+    });
+    let late = endpoint(&server, &app, filtered).await;
+    let replay = format!("/app/{app}/endpoint/{late}/replay-missing");
+    for round in 0..2 {
+        let task = server.post(&replay, json!({ "since": since })).await.expect(202);
+        let task = format!("/background-task/{}", task["id"].as_str().unwrap());
+        let done = eventually("the task is finished", async || {
+            let found = server.get(&task).await.expect(200);
+            (found["status"] == "finished").then_some(found["data"].clone())
+        })
+        .await;
+        // What it got once is not sent again.
+        let counts = (&done["messagesSent"], &done["messagesSkipped"]);
+        assert_eq!(counts, (&json!(if round == 0 { 2 } else { 0 }), &json!(1)));
+    }
+    for id in [&ids[0], &ids[3]] {
+        receiver.wait("late", id, 1).await;
+        assert_eq!(attempt(&server, &app, id).await["endpointId"], late);
+    }
+    assert_eq!(receiver.at("late").len(), 2);
+}
+
+#[tokio::test]
+async fn attempts_at_a_deleted_endpoint_still_name_it() {
+    let receiver = Receiver::start().await;
+    let server = Running::sending(&OPEN).await;
+    let app = server.application().await;
+    let id = endpoint(&server, &app, json!({ "url": receiver.url("short") })).await;
+    let message = server.message(&app).await;
+    receiver.wait("short", &message, 1).await;
+    let before = attempt(&server, &app, &message).await;
+    server.delete(&format!("/app/{app}/endpoint/{id}")).await.expect(204);
+    let after = attempt(&server, &app, &message).await;
+    assert_eq!((&after["endpointId"], &after), (&json!(id), &before));
+    let page = server.get(&format!("/app/{app}/msg/{message}/endpoint")).await.expect(200);
+    assert_eq!(page["data"][0]["id"], id);
+}
+
+#[tokio::test]
+async fn an_expunged_attempt_keeps_its_status_and_loses_its_answer() {
+    let receiver = Receiver::start().await;
+    let server = Running::sending(&OPEN).await;
+    let app = server.application().await;
+    endpoint(&server, &app, json!({ "url": receiver.url("said") })).await;
+    let message = server.message(&app).await;
+    receiver.wait("said", &message, 1).await;
+    let before = attempt(&server, &app, &message).await;
+    let path = format!("/app/{app}/msg/{message}/attempt/{}", before["id"].as_str().unwrap());
+    server.delete(&format!("{path}/content")).await.expect(204);
+    let after = server.get(&path).await.expect(200);
+    assert_eq!((&after["response"], &after["responseStatusCode"]), (&json!(""), &json!(204)));
+    let unknown = format!("/app/{app}/msg/{message}/attempt/atmpt_unknown/content");
+    server.delete(&unknown).await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn an_address_that_is_opened_for_one_application_is_reached_by_that_one_alone() {
+    let receiver = Receiver::start().await;
+    let server = Running::start().await;
+    let (own, foreign) = (server.application().await, server.application().await);
+    let only = format!("127.0.0.1 for {own}");
+    let plain = ("egress.plain_http", "yes");
+    let server = server.again(&[("allow_egress", "127.0.0.1"), plain]).await;
+    for app in [&own, &foreign] {
+        endpoint(&server, app, json!({ "url": receiver.url(app) })).await;
+    }
+    // What was saved while everybody might is vetted again when it is sent.
+    let server = server.again(&[("allow_egress", &only), plain]).await;
+    let message = server.message(&own).await;
+    receiver.wait(&own, &message, 1).await;
+    let refused = server.message(&foreign).await;
+    let shown = attempt(&server, &foreign, &refused).await;
+    assert_eq!(shown["responseStatusCode"], 0, "{shown}");
+    assert!(receiver.at(&foreign).is_empty());
+    let body = json!({ "url": receiver.url("new") });
+    let path = format!("/app/{foreign}/endpoint");
+    server.post(&path, body.clone()).await.expect(422);
+    server.post(&format!("/app/{own}/endpoint"), body).await.expect(201);
+}
