@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use redial::clock::Clock as _;
 use store::limits::LEASE;
 
 use super::books::{Books, Findings, Outage};
@@ -14,8 +15,14 @@ use super::senders::{Ledger, Plan};
 /// A server lives at least and at most so many milliseconds after it was ready.
 const LIFE: (u64, u64) = (50, 1_500);
 /// In a fleet the lease of the killed must run out before others send for it. In every fifth cycle
-/// it gets the time.
+/// it gets the time, and every other time of these a server is frozen for as long.
 const CYCLES_PER_LEASE: u32 = 5;
+const LONGER_THAN_A_LEASE: Duration = LEASE.saturating_add(Duration::from_secs(2));
+/// What a thawed server gets before somebody is killed again: time to renew its lease.
+const RECOVERY: Duration = Duration::from_secs(3);
+/// One server in so many is killed once more, so many milliseconds after it was started.
+const STARTS_PER_KILL: u64 = 4;
+const STARTING: (u64, u64) = (0, 100);
 /// The channel of the endpoint that keeps the order; it gets one message in eight.
 const ORDERED: &str = "ordered";
 
@@ -58,11 +65,23 @@ pub(crate) async fn run(ground: &Ground, order: Order) -> anyhow::Result<Report>
     let mut outages = Vec::new();
     for cycle in 1..=order.cycles {
         tokio::time::sleep(chance.millis(LIFE)).await;
-        if order.nodes > 1 && cycle % CYCLES_PER_LEASE == 0 {
-            tokio::time::sleep(LEASE + Duration::from_secs(2)).await;
-        }
         let node = usize::try_from(chance.below(u64::try_from(order.nodes)?))?;
-        outages.push(scene.kill(node).await?);
+        let long = order.nodes > 1 && cycle % CYCLES_PER_LEASE == 0;
+        if long && cycle % (2 * CYCLES_PER_LEASE) == 0 {
+            // It comes back after another has taken over from it, and must see that for itself.
+            scene.nodes[node].freeze(LONGER_THAN_A_LEASE).await?;
+            tokio::time::sleep(RECOVERY).await;
+        } else if long {
+            tokio::time::sleep(LONGER_THAN_A_LEASE).await;
+        }
+        let from = scene.clock.now();
+        scene.nodes[node].kill()?;
+        if chance.below(STARTS_PER_KILL) == 0 {
+            scene.nodes[node].restart_twice(chance.millis(STARTING)).await?;
+        } else {
+            scene.nodes[node].restart().await?;
+        }
+        outages.push(Outage { from, to: scene.clock.now() });
     }
     let ledger = senders.stop().await?;
     scene.drain(&ledger, channels).await?;

@@ -59,6 +59,22 @@ impl Node {
         self.ready().await
     }
 
+    /// Starts the server again and kills it while it is starting, after so long; then as above.
+    pub(crate) async fn restart_twice(&mut self, after: Duration) -> anyhow::Result<()> {
+        self.child = spawn(&self.launch, &self.directory, self.port)?;
+        tokio::time::sleep(after).await;
+        self.kill()?;
+        self.restart().await
+    }
+
+    /// Freezes the process for so long; nothing in it can notice but by the clock.
+    pub(crate) async fn freeze(&mut self, span: Duration) -> anyhow::Result<()> {
+        let process = Pid::from_child(&self.child);
+        kill_process(process, Signal::STOP)?;
+        tokio::time::sleep(span).await;
+        Ok(kill_process(process, Signal::CONT)?)
+    }
+
     async fn ready(&mut self) -> anyhow::Result<()> {
         for _ in 0..MOST_LOOKS {
             if let Some(status) = self.child.try_wait()? {

@@ -235,15 +235,6 @@ impl Scene {
         }
         Ok(panics)
     }
-
-    /// Kills a server and starts it again; returns when it was away.
-    pub(crate) async fn kill(&mut self, node: usize) -> anyhow::Result<Outage> {
-        use redial::clock::Clock as _;
-        let from = self.clock.now();
-        self.nodes[node].kill()?;
-        self.nodes[node].restart().await?;
-        Ok(Outage { from, to: self.clock.now() })
-    }
 }
 
 /// Retries come soon, and nothing is given up: what is not answered well now will be.

@@ -66,6 +66,8 @@ pub(crate) async fn run(ground: &Ground, rounds: u32, ends: &[End]) -> anyhow::R
                 End::Killed => report.killed.push(gap),
                 End::Stopped => report.stopped.push(gap),
             }
+            // Nor should the two rhythms follow from each other.
+            tokio::time::sleep(chance.millis(RHYTHM)).await;
             scene.nodes[node].restart().await?;
         }
     }
