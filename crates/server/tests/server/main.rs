@@ -12,6 +12,8 @@ mod binary;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod node;
 #[cfg(test)]
 mod policy;

@@ -1,0 +1,179 @@
+//! `redial serve` as a process of its own: started, asked until it is ready, stopped, killed, and
+//! started again where it was.
+//!
+//! It gets an empty environment but for what is set here, so that nobody's configuration changes
+//! what is tested. What it says goes to a file, and is quoted when something is wrong.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::client::Client;
+
+/// The token that senders use.
+pub(crate) const TOKEN: &str = "faults-admin-token-of-one-run";
+/// Everybody may know the key of a test: 32 bytes, in base64.
+const ENCRYPTION_KEY: &str = "ZmF1bHQtZmF1bHQtZmF1bHQtZmF1bHQtZmF1bHQtZmE=";
+/// How long a start or a stop may take, in looks: a minute and a half.
+const MOST_LOOKS: u32 = 18_000;
+const LOOK: Duration = Duration::from_millis(5);
+/// How much of what a server said is quoted.
+const QUOTED_LINES: usize = 20;
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub(crate) struct Launch {
+    /// The binary.
+    pub(crate) executable: PathBuf,
+    /// The PostgreSQL URL, if the store is not a file.
+    pub(crate) database: Option<String>,
+}
+
+/// A server that runs, or did.
+#[derive(Debug)]
+pub(crate) struct Node {
+    launch: Launch,
+    directory: PathBuf,
+    port: u16,
+    child: Child,
+}
+
+impl Node {
+    /// Starts a server in a directory, which is made, and waits until it is ready.
+    pub(crate) async fn start(launch: &Launch, directory: PathBuf) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&directory)?;
+        let port = free_port()?;
+        let child = spawn(launch, &directory, port)?;
+        let mut node = Self { launch: launch.clone(), directory, port, child };
+        node.ready().await?;
+        Ok(node)
+    }
+
+    /// Starts the server again that was killed or stopped, and waits until it is ready.
+    pub(crate) async fn restart(&mut self) -> anyhow::Result<()> {
+        self.child = spawn(&self.launch, &self.directory, self.port)?;
+        self.ready().await
+    }
+
+    /// Starts the server again and kills it while it is starting, after so long; then as above.
+    pub(crate) async fn restart_twice(&mut self, after: Duration) -> anyhow::Result<()> {
+        self.child = spawn(&self.launch, &self.directory, self.port)?;
+        tokio::time::sleep(after).await;
+        self.kill()?;
+        self.restart().await
+    }
+
+    /// Freezes the process for so long; nothing in it can notice but by the clock.
+    pub(crate) async fn freeze(&mut self, span: Duration) -> anyhow::Result<()> {
+        let process = Pid::from_child(&self.child);
+        kill_process(process, Signal::STOP)?;
+        tokio::time::sleep(span).await;
+        Ok(kill_process(process, Signal::CONT)?)
+    }
+
+    async fn ready(&mut self) -> anyhow::Result<()> {
+        for _ in 0..MOST_LOOKS {
+            if let Some(status) = self.child.try_wait()? {
+                anyhow::bail!("the server ended with {status}:\n{}", self.last_words());
+            }
+            if Client::of(self.port).is_healthy().await {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        anyhow::bail!("the server is not ready:\n{}", self.last_words())
+    }
+
+    /// Kills the process, as nothing in it can notice.
+    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
+        let ended = self.child.try_wait()?;
+        anyhow::ensure!(
+            ended.is_none(),
+            "the server ended by itself with {ended:?}:\n{}",
+            self.last_words()
+        );
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Asks the process to stop, and waits until it has, which must be a good end.
+    pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        for _ in 0..MOST_LOOKS {
+            if let Some(status) = self.child.try_wait()? {
+                let said = self.last_words();
+                anyhow::ensure!(status.success(), "the server stopped with {status}:\n{said}");
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        anyhow::bail!("the server does not stop:\n{}", self.last_words())
+    }
+
+    /// Returns the port that it listens on.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns the memory of the process that is resident, in bytes.
+    pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB"));
+        let kibibytes: u64 = kibibytes.context("the kernel tells no memory")?.trim().parse()?;
+        Ok(kibibytes * 1_024)
+    }
+
+    /// Returns the lines of its log that tell of a panic.
+    pub(crate) fn panics(&self) -> Vec<String> {
+        let panic = |line: &&str| line.contains("panicked");
+        self.said().lines().filter(panic).map(str::to_owned).collect()
+    }
+
+    /// Returns the end of what it said.
+    pub(crate) fn last_words(&self) -> String {
+        let said = self.said();
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(QUOTED_LINES)..].join("\n")
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.directory.join("server.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It may have ended already, which is as well.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn spawn(launch: &Launch, directory: &Path, port: u16) -> anyhow::Result<Child> {
+    let log = directory.join("server.log");
+    let log = std::fs::File::options().append(true).create(true).open(log)?;
+    let mut command = Command::new(&launch.executable);
+    command.args(["serve", "--listen", &format!("{}:{port}", Ipv4Addr::LOCALHOST)]);
+    command.arg("--data").arg(directory.join("data"));
+    command.args(["--allow-egress", "127.0.0.0/8"]);
+    command.env_clear().env("REDIAL_ADMIN_TOKEN", TOKEN).env("REDIAL_EGRESS_PLAIN_HTTP", "yes");
+    command.env("REDIAL_LOG_FILTER", "info");
+    if let Some(database) = &launch.database {
+        command.env("REDIAL_DATABASE", database).env("REDIAL_ENCRYPTION_KEY", ENCRYPTION_KEY);
+    }
+    command.current_dir(directory).stdin(Stdio::null());
+    command.stdout(log.try_clone()?).stderr(log);
+    let started = command.spawn();
+    started.with_context(|| format!("cannot start {}", launch.executable.display()))
+}
+
+/// Somebody may take the port before the server does. Then the server says so and the run ends.
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}

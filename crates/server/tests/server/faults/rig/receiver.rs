@@ -1,0 +1,258 @@
+//! The receivers: one small HTTP server plays all endpoints, and logs each request that arrives.
+//!
+//! An endpoint is a number in the path. Each has its manner, its own secret, and a tally of what it
+//! is busy with. A request is logged when all of it was read; whether it was signed and is what was
+//! sent is looked at there and then.
+
+use std::convert::Infallible;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::time::Timestamp;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use redial::clock::{Clock, SystemClock};
+use signature::{Profile, SharedSecret, SigningSecret, Verifier};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use super::chance::Chance;
+use super::payload::number_of;
+
+/// How an endpoint answers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Manner {
+    /// With success, at once.
+    Steady,
+    /// With 500 so many times in a hundred, and with success otherwise.
+    Flaky(u64),
+    /// With success, after a random time between these milliseconds.
+    Slow(u64, u64),
+    /// With 400, always.
+    Refuses,
+}
+
+/// A request that arrived.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrival {
+    pub(crate) at: Timestamp,
+    /// The endpoint's number.
+    pub(crate) endpoint: usize,
+    /// The number in its payload.
+    pub(crate) number: u64,
+    /// The message's id.
+    pub(crate) message: String,
+    /// Whether the answer ends its delivery.
+    pub(crate) ends: bool,
+}
+
+/// What an endpoint is busy with.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    now: u32,
+    most: u32,
+}
+
+struct Station {
+    manner: Manner,
+    verifier: Verifier,
+}
+
+#[derive(Default)]
+struct Log {
+    arrivals: Vec<Arrival>,
+    tallies: Vec<Tally>,
+    /// What is wrong with requests as such.
+    faults: Vec<String>,
+}
+
+struct Hall {
+    stations: Vec<Station>,
+    log: Mutex<Log>,
+    chance: Mutex<Chance>,
+    clock: SystemClock,
+}
+
+/// All receivers.
+pub(crate) struct Receiver {
+    port: u16,
+    hall: Arc<Hall>,
+    task: JoinHandle<()>,
+}
+
+impl Receiver {
+    /// Starts receivers with these manners, numbered from 0.
+    pub(crate) async fn start(
+        manners: &[Manner],
+        seed: u64,
+        clock: SystemClock,
+    ) -> anyhow::Result<Self> {
+        let mut stations = Vec::new();
+        for (number, manner) in manners.iter().enumerate() {
+            let secrets = [secret(number)?.for_receiver()];
+            let verifier = Verifier::new(&secrets, &Profile::StandardWebhooks)?;
+            stations.push(Station { manner: *manner, verifier });
+        }
+        let log = Log { tallies: vec![Tally::default(); stations.len()], ..Log::default() };
+        let (log, chance) = (Mutex::new(log), Mutex::new(Chance::new(seed)));
+        let hall = Arc::new(Hall { stations, log, chance, clock });
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        let serving = Arc::clone(&hall);
+        let task = tokio::spawn(async move {
+            loop {
+                // An error here is about one connection: the next one may work.
+                if let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(converse(stream, Arc::clone(&serving)));
+                }
+            }
+        });
+        Ok(Self { port, hall, task })
+    }
+
+    /// Returns the URL of an endpoint.
+    pub(crate) fn url(&self, endpoint: usize) -> String {
+        format!("http://{}:{}/{endpoint}", Ipv4Addr::LOCALHOST, self.port)
+    }
+
+    /// Returns everything that has arrived, in order.
+    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
+        self.hall.log().arrivals.clone()
+    }
+
+    /// Returns how many requests have arrived.
+    pub(crate) fn count(&self) -> usize {
+        self.hall.log().arrivals.len()
+    }
+
+    /// Returns the most requests that an endpoint was busy with at a time.
+    pub(crate) fn most_at_a_time(&self, endpoint: usize) -> u32 {
+        self.hall.log().tallies.get(endpoint).map_or(0, |tally| tally.most)
+    }
+
+    /// Returns what was wrong with requests as such.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.hall.log().faults.clone()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Returns an endpoint's secret.
+///
+/// # Errors
+/// If the secret is not one, which would be a mistake in here.
+pub(crate) fn secret(endpoint: usize) -> anyhow::Result<SigningSecret> {
+    let mut bytes = [7; 24];
+    bytes[..8].copy_from_slice(&endpoint.to_be_bytes());
+    Ok(SigningSecret::Shared(SharedSecret::from_random(&bytes)?))
+}
+
+impl Hall {
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn below(&self, limit: u64) -> u64 {
+        self.chance.lock().unwrap_or_else(PoisonError::into_inner).below(limit)
+    }
+
+    fn wrong(&self, text: String) {
+        self.log().faults.push(text);
+    }
+}
+
+/// Counts a request for as long as the receiver is busy with it, or until the sender is gone.
+struct Busy {
+    hall: Arc<Hall>,
+    endpoint: usize,
+}
+
+impl Busy {
+    fn with(hall: &Arc<Hall>, endpoint: usize) -> Self {
+        if let Some(tally) = hall.log().tallies.get_mut(endpoint) {
+            tally.now += 1;
+            tally.most = tally.most.max(tally.now);
+        }
+        Self { hall: Arc::clone(hall), endpoint }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        if let Some(tally) = self.hall.log().tallies.get_mut(self.endpoint) {
+            tally.now -= 1;
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, hall: Arc<Hall>) {
+    // Without it answers would wait for more to send; the rest works all the same.
+    drop(stream.set_nodelay(true));
+    let service = service_fn(|request| answer(request, &hall));
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    // A connection that breaks is the sender's business.
+    drop(connection.await);
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    hall: &Arc<Hall>,
+) -> Result<Response<Empty<Bytes>>, Infallible> {
+    let mut response = Response::new(Empty::new());
+    let endpoint = request.uri().path().trim_start_matches('/').parse().unwrap_or(usize::MAX);
+    let Some(station) = hall.stations.get(endpoint) else {
+        hall.wrong(format!("nobody lives at {}", request.uri().path()));
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        return Ok(response);
+    };
+    let _busy = Busy::with(hall, endpoint);
+    let (head, body) = request.into_parts();
+    // A request that breaks off in the middle has not arrived.
+    let Ok(body) = body.collect().await else { return Ok(response) };
+    let body = body.to_bytes();
+    let (status, wait) = decide(station.manner, hall);
+    let header = |name: &str| head.headers.get(name).map(http::HeaderValue::as_bytes);
+    let seconds = hall.clock.wall().as_micros() / 1_000_000;
+    match (station.verifier.verify(header, &body, seconds), number_of(&body)) {
+        (Ok(verified), Some(number)) => {
+            let message = verified.message_id.unwrap_or_default().to_owned();
+            let ends = !status.is_server_error();
+            let at = hall.clock.now();
+            hall.log().arrivals.push(Arrival { at, endpoint, number, message, ends });
+        }
+        (Err(error), _) => hall.wrong(format!("endpoint {endpoint} got a forgery: {error}")),
+        (Ok(_), None) => {
+            let text = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
+            hall.wrong(format!("endpoint {endpoint} got what was never sent: {text}"));
+        }
+    }
+    tokio::time::sleep(wait).await;
+    *response.status_mut() = status;
+    Ok(response)
+}
+
+fn decide(manner: Manner, hall: &Hall) -> (StatusCode, Duration) {
+    match manner {
+        Manner::Steady => (StatusCode::NO_CONTENT, Duration::ZERO),
+        Manner::Flaky(share) if hall.below(100) < share => {
+            (StatusCode::INTERNAL_SERVER_ERROR, Duration::ZERO)
+        }
+        Manner::Flaky(_) => (StatusCode::OK, Duration::ZERO),
+        Manner::Slow(least, most) => {
+            let millis = least + hall.below(most - least + 1);
+            (StatusCode::OK, Duration::from_millis(millis))
+        }
+        Manner::Refuses => (StatusCode::BAD_REQUEST, Duration::ZERO),
+    }
+}
