@@ -198,7 +198,7 @@ fn roster(application: ApplicationKey, policies: &Policies) -> Roster {
         EndpointView { endpoint, secrets: Vec::new(), running: Running::default() }
     };
     let endpoints = (first..first + EACH).map(view).collect();
-    Roster::read(application, FanOut { revision: 1, policy: None, endpoints }, policies)
+    Roster::read(application, FanOut { revision: 1, policy: None, rate: None, endpoints }, policies)
 }
 
 fn steady(c: &mut Criterion) {

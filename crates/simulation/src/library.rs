@@ -19,10 +19,10 @@ pub(crate) struct Library {
 impl Library {
     /// Reads a roster from what the catalog returned.
     pub(crate) fn read(&mut self, application: ApplicationKey, fan_out: FanOut) -> Arc<Roster> {
-        let FanOut { revision, policy, endpoints } = fan_out;
+        let FanOut { revision, policy, rate, endpoints } = fan_out;
         let read = |view| self.member(application, view);
         let members = endpoints.into_iter().filter_map(read).collect();
-        let empty = FanOut { revision, policy, endpoints: Vec::new() };
+        let empty = FanOut { revision, policy, rate, endpoints: Vec::new() };
         let mut roster = Roster::read(application, empty, &plan::policies());
         roster.members = members;
         Arc::new(roster)
@@ -42,7 +42,7 @@ impl Library {
                 complaint: None,
             }),
             None => {
-                let alone = FanOut { revision: 0, policy: None, endpoints: vec![view] };
+                let alone = FanOut { revision: 0, policy: None, rate: None, endpoints: vec![view] };
                 let roster = Roster::read(application, alone, &plan::policies());
                 roster.members.into_iter().next()?
             }

@@ -113,6 +113,7 @@ impl State {
         Ok(FanOut {
             revision: application.revision,
             policy: application.settings.policy.clone(),
+            rate: application.settings.rate,
             endpoints: view.collect(),
         })
     }

@@ -5,7 +5,7 @@ use domain::time::Timestamp;
 use super::reader::Reading;
 use super::{applications, endpoints, running, secrets};
 use crate::Error;
-use crate::catalog::{EndpointView, FanOut};
+use crate::catalog::{ApplicationSettings, EndpointView, FanOut};
 use crate::keys::ApplicationKey;
 
 pub(super) fn fan_out(
@@ -23,7 +23,7 @@ pub(super) fn fan_out(
             let running = running::find(reading.connection, endpoint.key)?;
             views.push(EndpointView { endpoint, secrets, running });
         }
-        let policy = application.settings.policy;
-        Ok(FanOut { revision: application.revision, policy, endpoints: views })
+        let ApplicationSettings { policy, rate, .. } = application.settings;
+        Ok(FanOut { revision: application.revision, policy, rate, endpoints: views })
     })
 }

@@ -50,7 +50,8 @@ async fn fan_out_in(
         Ok(EndpointView { endpoint, secrets, running: read_running(row)? })
     };
     let endpoints = rows.iter().map(view).collect::<Result<_, Error>>()?;
-    Ok(FanOut { revision: field(&application, "revision")?, policy: settings.policy, endpoints })
+    let ApplicationSettings { policy, rate, .. } = settings;
+    Ok(FanOut { revision: field(&application, "revision")?, policy, rate, endpoints })
 }
 
 /// Indexes: the primary keys of endpoints and endpoint_state.

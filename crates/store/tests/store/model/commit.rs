@@ -71,7 +71,7 @@ impl World {
     async fn accept(&mut self, accepting: &Accepting) -> Option<Accept> {
         let application = choose(&self.notes.applications, accepting.application)?.clone();
         let fan_out = self.store().catalog.fan_out(application.key, self.now()).await;
-        let gone = FanOut { revision: 0, policy: None, endpoints: Vec::new() };
+        let gone = FanOut { revision: 0, policy: None, rate: None, endpoints: Vec::new() };
         let fan_out = fan_out.unwrap_or(gone);
         let endpoints = fan_out.endpoints.iter().map(|view| &view.endpoint).enumerate();
         let chosen = endpoints.filter(|(place, _)| accepting.endpoints >> (place % 8) & 1 == 1);
