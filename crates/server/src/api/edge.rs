@@ -45,7 +45,8 @@ pub(super) async fn around(
     let mut response = if asks {
         preflight(headers)
     } else {
-        let answer = tokio::time::timeout(limit, next.run(request)).instrument(span.clone());
+        let answer =
+            tokio::time::timeout(limit, caught(next.run(request))).instrument(span.clone());
         answer.await.unwrap_or_else(|_| Problem::TimedOut.into_response())
     };
     let status = response.status().as_u16();
@@ -66,8 +67,8 @@ pub(super) async fn around(
 ///
 /// What was half done stays in memory only: everything durable goes through a store, which does a
 /// thing whole or not at all.
-pub(super) async fn caught(request: Request, next: Next) -> Response {
-    let mut handling = std::pin::pin!(next.run(request));
+async fn caught(handling: impl Future<Output = Response>) -> Response {
+    let mut handling = std::pin::pin!(handling);
     let outcome = std::future::poll_fn(|context| {
         let polled = catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(context)));
         polled.map_or_else(|_| Poll::Ready(None), |polled| polled.map(Some))
@@ -132,7 +133,7 @@ mod tests {
         let router = Router::new()
             .route("/bad", get(panics))
             .route("/good", get(async || "fine"))
-            .layer(from_fn(caught));
+            .layer(from_fn(async |request, next: Next| caught(next.run(request)).await));
         for _ in 0..2 {
             let ask = |path| http::Request::builder().uri(path).body(Body::empty()).unwrap();
             let bad = router.clone().oneshot(ask("/bad")).await.unwrap();

@@ -39,7 +39,7 @@ mod values;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use tower::Layer as _;
@@ -101,7 +101,6 @@ pub(crate) fn service(app: Arc<App>, limits: Limits, role: Role) -> Service {
         .route("/docs", get(reference::show))
         .method_not_allowed_fallback(no_such_method)
         .fallback(no_such_path)
-        .layer(from_fn(edge::caught))
         .layer(from_fn_with_state(shared.clone(), edge::around))
         .with_state(shared);
     let trim: fn(Incoming) -> Incoming = edge::trim;
