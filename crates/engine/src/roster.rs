@@ -115,8 +115,8 @@ impl Roster {
     pub fn read(application: ApplicationKey, fan_out: FanOut, policies: &Policies) -> Self {
         let own = fan_out.policy.as_ref().and_then(|saved| read_policy(saved).ok());
         let defaults = own.as_ref().map_or(&policies.server.defaults, |own| &own.defaults);
-        let id = fan_out.application;
-        let read = |view| Arc::new(Member::read(id, view, defaults));
+        let (id, rate) = (fan_out.application, fan_out.rate);
+        let read = |view| Arc::new(Member::read(id, view, defaults).capped(rate));
         Self {
             application,
             revision: fan_out.revision,
@@ -213,6 +213,14 @@ impl Member {
             complaint,
             view,
         }
+    }
+
+    /// Holds it to its application's rate, if that is lower than its own.
+    fn capped(mut self, rate: Option<u32>) -> Self {
+        if let Some(rate) = rate {
+            self.view.endpoint.settings.rate = Some(rate.min(self.rate().get()));
+        }
+        self
     }
 
     /// Returns its row.

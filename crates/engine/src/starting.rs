@@ -97,7 +97,9 @@ impl Engine {
             endpoint.running.breaker = endpoint.running.breaker.probe(now);
             role = Role::Probe;
         }
-        let trigger = if self.requests.was_hurried(&delivery.key) {
+        // Only a replay begins a new budget after attempts were made.
+        let replayed = delivery.recorded > 0 && delivery.pending.budget.attempts == 0;
+        let trigger = if self.requests.was_hurried(&delivery.key) || replayed {
             Trigger::Manual
         } else {
             Trigger::Scheduled

@@ -15,6 +15,8 @@
 //! - `telemetry`: logs; `words`: numbers as people say them
 
 mod api;
+#[cfg(fuzzing)]
+pub use api::fuzzing;
 pub mod app;
 mod bench;
 pub mod cli;

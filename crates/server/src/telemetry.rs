@@ -1,10 +1,19 @@
-//! Logs: one line for each event, to standard error, for people or for machines.
+//! What the server says about itself: logs, one line for each event, to standard error, for people
+//! or for machines; and figures.
+//!
+//! # Layout
+//! - `metrics`: what is counted; `measured`: where
+
+mod measured;
+mod metrics;
 
 use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{Log, LogFormat};
+pub(crate) use measured::Measured;
+pub(crate) use metrics::{InFlight, Metrics, Waiting};
 
 /// Begins to log. A second call in the same process changes nothing.
 ///

@@ -20,10 +20,10 @@ pub(crate) struct Library {
 impl Library {
     /// Reads a roster from what the catalog returned.
     pub(crate) fn read(&mut self, application: ApplicationKey, fan_out: FanOut) -> Arc<Roster> {
-        let FanOut { application: id, revision, policy, endpoints } = fan_out;
+        let FanOut { application: id, revision, policy, rate, endpoints } = fan_out;
         let read = |view| self.member((application, id), view);
         let members = endpoints.into_iter().filter_map(read).collect();
-        let empty = FanOut { application: id, revision, policy, endpoints: Vec::new() };
+        let empty = FanOut { application: id, revision, policy, rate, endpoints: Vec::new() };
         let mut roster = Roster::read(application, empty, &plan::policies());
         roster.members = members;
         Arc::new(roster)
@@ -48,8 +48,8 @@ impl Library {
                 complaint: None,
             }),
             None => {
-                let endpoints = vec![view];
-                let alone = FanOut { application: id, revision: 0, policy: None, endpoints };
+                let (policy, rate, endpoints) = (None, None, vec![view]);
+                let alone = FanOut { application: id, revision: 0, policy, rate, endpoints };
                 let roster = Roster::read(application, alone, &plan::policies());
                 roster.members.into_iter().next()?
             }

@@ -112,11 +112,19 @@ fn key(rule: Rule, caller: &Caller, head: &Parts) -> Result<Option<[u8; 32]>, Er
 }
 
 /// Answers as before, or for the first time.
-async fn once(shared: Shared, hash: [u8; 32], request: Request, next: Next) -> Response {
+async fn once(shared: Shared, hash: [u8; 32], mut request: Request, next: Next) -> Response {
     let _permit = shared.app.take_turn(hash).await;
     match shared.app.remembered_answer(hash).await {
         Ok(Some(stored)) => return restored(stored),
         Ok(None) => {}
+        Err(error) => return Problem::App(error).into_response(),
+    }
+    match shared.app.promise(hash).await {
+        Ok(promise) => {
+            if let Some(caller) = request.extensions_mut().get_mut::<Caller>() {
+                caller.promise = Some(promise);
+            }
+        }
         Err(error) => return Problem::App(error).into_response(),
     }
     let response = next.run(request).await;

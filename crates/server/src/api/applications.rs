@@ -40,11 +40,14 @@ pub(super) fn routes(routes: Routes) -> Routes {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ApplicationIn {
     /// A name for people.
+    #[schema(min_length = 1)]
     name: String,
     /// The sender's own id for it.
+    #[schema(min_length = 1, max_length = 256, pattern = "^[a-zA-Z0-9_.-]+$")]
     uid: Option<String>,
-    /// The most messages per second.
+    /// The most attempts per second to each of its endpoints.
     #[serde(alias = "rateLimit")]
+    #[schema(minimum = 1, maximum = 65535)]
     throttle_rate: Option<u32>,
     /// Whatever its owner wants to remember.
     metadata: Option<BTreeMap<String, String>>,
@@ -57,14 +60,15 @@ pub(super) struct ApplicationIn {
 #[serde(rename_all = "camelCase")]
 struct ApplicationPatch {
     /// A name for people.
+    #[schema(min_length = 1)]
     name: Option<String>,
     /// The sender's own id for it.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, min_length = 1, pattern = "^[a-zA-Z0-9_.-]+$")]
     uid: Option<Option<String>>,
-    /// The most messages per second.
+    /// The most attempts per second to each of its endpoints.
     #[serde(default, deserialize_with = "present", alias = "rateLimit")]
-    #[schema(value_type = Option<u32>)]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 65535)]
     throttle_rate: Option<Option<u32>>,
     /// Whatever its owner wants to remember.
     metadata: Option<BTreeMap<String, String>>,
@@ -85,7 +89,7 @@ pub(super) struct ApplicationOut {
     uid: Option<String>,
     /// A name for people.
     name: String,
-    /// The most messages per second.
+    /// The most attempts per second to each of its endpoints.
     throttle_rate: Option<u32>,
     /// The same, for older SDKs.
     rate_limit: Option<u32>,
@@ -157,13 +161,14 @@ async fn all(
 
 async fn new(
     State(app): State<Arc<App>>,
+    By(caller): By,
     Asked(query): Asked<CreateQuery>,
     Given(given): Given<ApplicationIn>,
 ) -> Answer<Response> {
     let (application, how) = if query.get_if_exists {
-        app.ensure_application(given.into()).await?
+        app.ensure_application(&caller, given.into()).await?
     } else {
-        (app.create_application(given.into()).await?, Made::Created)
+        (app.create_application(&caller, given.into()).await?, Made::Created)
     };
     Ok(made(how, ApplicationOut::from(application)))
 }

@@ -12,7 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::endpoints::EndpointOut;
 use super::extract::{Asked, In, Named};
-use super::messages::{MessageOut, yes};
+use super::messages::{MessageOut, refuse_tag, yes};
 use super::operation::{Operation, Routes};
 use super::values::{Answer, Moment, PageOut, PageQuery, commas, unknown_number};
 use crate::app::attempts::{
@@ -94,6 +94,8 @@ struct ListQuery {
     /// Only of these event types.
     #[serde(default, deserialize_with = "commas")]
     event_types: Vec<String>,
+    /// Is refused: tags are not kept.
+    tag: Option<String>,
 }
 
 /// An attempt.
@@ -238,6 +240,7 @@ impl AttemptOut {
 
 impl ListQuery {
     fn wish(&self) -> Result<Wish, Error> {
+        refuse_tag(self.tag.as_deref())?;
         let class = self.status_code_class;
         let class = class.map(|it| read_class(it).ok_or(unknown_number("status_code_class")));
         Ok(Wish {

@@ -50,6 +50,7 @@ struct AppPortalAccessIn {
     /// The application to create if there is none of that name.
     application: Option<ApplicationIn>,
     /// For how many seconds it works; a week if it is missing.
+    #[schema(minimum = 3600, maximum = 2419200)]
     expiry: Option<u64>,
     /// Whether it may only read.
     read_only: Option<bool>,

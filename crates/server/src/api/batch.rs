@@ -28,7 +28,7 @@ const BATCH: &str = "/app/{app_id}/msg/batch";
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let batch = Operation::post(BATCH, "v1.message.create-batch", "Accepts many messages");
-    let batch = batch.own_keys().body::<BatchIn>().answers::<BatchOut>(202);
+    let batch = batch.accepts().own_keys().body::<BatchIn>().answers::<BatchOut>(202);
     routes.add(batch, accept)
 }
 
@@ -68,7 +68,7 @@ struct ResultOut {
 }
 
 /// Takes a body apart into messages: an array, or lines.
-fn split(body: &Bytes) -> Result<Vec<Bytes>, Error> {
+pub(super) fn split(body: &Bytes) -> Result<Vec<Bytes>, Error> {
     let text = std::str::from_utf8(body)
         .map_err(|_| Error::refused(crate::app::RefusalKind::Generic, "the body is not UTF-8"))?;
     if !text.trim_start().starts_with('[') {

@@ -29,11 +29,21 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let count = Operation::get(COUNT, "v1.dead-letter.count", "Counts dead letters");
     let replay = Operation::post(REPLAY, "v1.dead-letter.replay", "Replays dead letters");
     let purge = Operation::delete(LIST, "v1.dead-letter.purge", "Removes dead letters for good");
+    let redrive = Operation::post(
+        "/admin/redrive-dlq",
+        "v1.admin.redrive",
+        "Does nothing: nothing falls out of a queue here",
+    );
     routes
+        .add(redrive.admin().empty(204), nothing)
         .add(list.query::<FilterQuery>().query::<PageQuery>().lists::<DeliveryOut>(), all)
         .add(count.answers::<CountOut>(200), number)
         .add(replay.body::<DeadLetterReplayIn>().answers::<ReplayOut>(202), again)
         .add(purge.query::<FilterQuery>().answers::<PurgeOut>(200), remove)
+}
+
+async fn nothing() -> StatusCode {
+    StatusCode::NO_CONTENT
 }
 
 /// How many dead letters there are.

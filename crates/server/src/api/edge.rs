@@ -1,6 +1,9 @@
 //! What happens to every request and every answer, whatever the operation: an id, a time limit,
 //! the headers that browsers need, and one line in the log.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
+
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -15,6 +18,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use tracing::Instrument as _;
 
 use super::Shared;
+use crate::app::Error;
 use crate::dice;
 use crate::problem::Problem;
 
@@ -51,7 +55,8 @@ pub(super) async fn surround<Answering: Future<Output = Response>>(
     let mut response = if asks {
         preflight(headers)
     } else {
-        let answer = tokio::time::timeout(limit, answer(request)).instrument(span.clone());
+        let answer = tokio::time::timeout(limit, caught(answer(request)));
+        let answer = answer.instrument(span.clone());
         answer.await.unwrap_or_else(|_| Problem::TimedOut.into_response())
     };
     if let Some((method, path)) = logged {
@@ -68,6 +73,20 @@ pub(super) async fn surround<Answering: Future<Output = Response>>(
         headers.insert(REQUEST_ID, id);
     }
     response
+}
+
+/// Answers 500 if a handler panics, so that its caller hears of it and the connection lives on.
+///
+/// What was half done stays in memory only: everything durable goes through a store, which does a
+/// thing whole or not at all.
+async fn caught(handling: impl Future<Output = Response>) -> Response {
+    let mut handling = std::pin::pin!(handling);
+    let outcome = std::future::poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(context)));
+        polled.map_or_else(|_| Poll::Ready(None), |polled| polled.map(Some))
+    });
+    let broke = || Problem::App(Error::Internal("a handler panicked".to_owned())).into_response();
+    outcome.await.unwrap_or_else(broke)
 }
 
 /// Answers a browser that asks what it may send.
@@ -113,7 +132,34 @@ pub(super) fn trim<B>(mut request: http::Request<B>) -> http::Request<B> {
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
+    use axum::middleware::from_fn;
+    use axum::routing::get;
+    use tower::ServiceExt as _;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_panic_in_a_handler_is_answered_in_json_and_the_next_request_works() {
+        async fn panics() {
+            panic!("on purpose")
+        }
+        let router = Router::new()
+            .route("/bad", get(panics))
+            .route("/good", get(async || "fine"))
+            .layer(from_fn(async |request, next: Next| caught(next.run(request)).await));
+        for _ in 0..2 {
+            let ask = |path| http::Request::builder().uri(path).body(Body::empty()).unwrap();
+            let bad = router.clone().oneshot(ask("/bad")).await.unwrap();
+            assert_eq!(bad.status(), StatusCode::INTERNAL_SERVER_ERROR);
+            let body = axum::body::to_bytes(bad.into_body(), 1_000).await.unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(body["code"], "internal_error");
+            assert!(!body["detail"].as_str().unwrap().contains("purpose"));
+            let good = router.clone().oneshot(ask("/good")).await.unwrap();
+            assert_eq!(good.status(), StatusCode::OK);
+        }
+    }
 
     #[test]
     fn slashes_at_the_end_of_a_path_do_not_count() {

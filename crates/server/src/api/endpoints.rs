@@ -48,6 +48,7 @@ struct EndpointIn {
     /// A text for people.
     description: Option<String>,
     /// The owner's own id for it.
+    #[schema(min_length = 1, max_length = 256, pattern = "^[a-zA-Z0-9_.-]+$")]
     uid: Option<String>,
     /// Whether it gets nothing.
     disabled: Option<bool>,
@@ -55,9 +56,11 @@ struct EndpointIn {
     #[serde(alias = "filterTypes")]
     event_types: Option<BTreeSet<String>>,
     /// The channels it listens on, 1 to 10.
+    #[schema(min_items = 1, max_items = 10)]
     channels: Option<BTreeSet<String>>,
     /// The most attempts per second.
     #[serde(alias = "rateLimit")]
+    #[schema(minimum = 1, maximum = 65535)]
     throttle_rate: Option<u32>,
     /// The most attempts in flight.
     in_flight: Option<u32>,
@@ -105,7 +108,7 @@ struct EndpointPatch {
     description: Option<String>,
     /// The owner's own id for it.
     #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, min_length = 1, pattern = "^[a-zA-Z0-9_.-]+$")]
     uid: Option<Option<String>>,
     /// Whether it gets nothing.
     disabled: Option<bool>,
@@ -119,7 +122,7 @@ struct EndpointPatch {
     channels: Option<Option<BTreeSet<String>>>,
     /// The most attempts per second.
     #[serde(default, deserialize_with = "present", alias = "rateLimit")]
-    #[schema(value_type = Option<u32>)]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 65535)]
     throttle_rate: Option<Option<u32>>,
     /// The most attempts in flight.
     #[serde(default, deserialize_with = "present")]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use super::extract::{Asked, Given, Named};
+use super::extract::{Asked, By, Given, Named};
 use super::operation::{Operation, Routes};
 use super::values::{Answer, Moment, PageOut, PageQuery, made, present};
 use crate::app::App;
@@ -43,6 +43,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 #[serde(rename_all = "camelCase")]
 struct EventTypeIn {
     /// Its name.
+    #[schema(min_length = 1, max_length = 256, pattern = "^[a-zA-Z0-9_.-]+$")]
     name: String,
     /// What is set about it.
     #[serde(flatten)]
@@ -215,8 +216,12 @@ async fn all(
     }))
 }
 
-async fn new(State(app): State<Arc<App>>, Given(given): Given<EventTypeIn>) -> Answer<Response> {
-    let created = app.create_event_type(given.name, given.rest.into()).await?;
+async fn new(
+    State(app): State<Arc<App>>,
+    By(caller): By,
+    Given(given): Given<EventTypeIn>,
+) -> Answer<Response> {
+    let created = app.create_event_type(&caller, given.name, given.rest.into()).await?;
     Ok(made(Made::Created, EventTypeOut::from(created)))
 }
 

@@ -122,7 +122,7 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
         let uri: http::Uri =
             format!("/?{query}").parse().map_err(|_| Problem::BadQuery("it is too long".into()))?;
         let Query(asked) = Query::try_from_uri(&uri)
-            .map_err(|rejection| Problem::BadQuery(rejection.body_text()))?;
+            .map_err(|rejection| Problem::BadQuery(unwrapped(&rejection.body_text())))?;
         Ok(Self(asked))
     }
 }
@@ -133,8 +133,13 @@ pub(super) fn none_asked<T: DeserializeOwned>() -> Result<T, Problem> {
     read.map(|Query(asked)| asked).map_err(|rejection| Problem::BadQuery(rejection.body_text()))
 }
 
+/// Takes off what axum says before it says what is wrong.
+fn unwrapped(text: &str) -> String {
+    text.rsplit_once("query string: ").map_or(text, |(_, rest)| rest).to_owned()
+}
+
 /// Lists come as `a=1,2`, `a=1&a=2`, `a[]=1` or `a[0]=1`: all of them become the first form.
-fn normal(query: &str) -> String {
+pub(super) fn normal(query: &str) -> String {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let name = name.split('[').next().unwrap_or_default();
@@ -200,8 +205,15 @@ pub(super) fn read<'de, T: serde::Deserialize<'de>>(text: &'de [u8]) -> Result<T
         Ok(_) => return Err(fault(&[], "there is something after the end of the JSON".into())),
         Err(error) => error,
     };
-    let path: Vec<String> = error.path().iter().filter_map(step).collect();
-    Err(fault(&path, error.inner().to_string()))
+    let mut path: Vec<String> = error.path().iter().filter_map(step).collect();
+    let text = error.inner().to_string();
+    // Serde names a field that is missing in its text only.
+    let missing = text.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
+    if let Some((field, _)) = missing {
+        path.push(field.to_owned());
+        return Err(fault(&path, "is missing".to_owned()));
+    }
+    Err(fault(&path, text))
 }
 
 fn step(segment: &Segment) -> Option<String> {
@@ -221,6 +233,22 @@ fn fault(path: &[String], text: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_that_is_missing_is_named() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Whole {
+            #[expect(dead_code, reason = "nobody reads what cannot be read")]
+            part: Part,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        struct Part {
+            #[expect(dead_code, reason = "nobody reads what cannot be read")]
+            name: String,
+        }
+        let error = read::<Whole>(b"{\"part\": {}}").unwrap_err();
+        assert_eq!(error.to_string(), "body.part.name: is missing");
+    }
 
     #[test]
     fn lists_in_a_query_can_be_written_in_all_the_ways_that_sdks_do() {

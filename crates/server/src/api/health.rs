@@ -16,9 +16,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let get = Operation::get("/health", "v1.health.get", "Tells whether the server is well");
     let ping =
         Operation::get("/health/ping", "v1.health.ping", "Tells whether the server is there");
-    routes
-        .add(get.anyone().answers::<HealthOut>(200).answers::<HealthOut>(500), health)
-        .add(ping.anyone().empty(204), there)
+    let get = get.answers::<HealthOut>(200).answers::<HealthOut>(500).answers::<HealthOut>(503);
+    routes.add(get.anyone(), health).add(ping.anyone().empty(204), there)
 }
 
 /// How the server is.

@@ -36,7 +36,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let precheck =
         Operation::post(PRECHECK, "v1.message.precheck", "Tells whether anybody would get one");
     let list = list.query::<ListQuery>().query::<PageQuery>().lists::<MessageOut>();
-    let create = create.query::<ContentQuery>().body::<MessageIn>();
+    let create = create.accepts().query::<ContentQuery>().body::<MessageIn>();
     let precheck = precheck.reads().body::<MessagePrecheckIn>();
     routes
         .add(list, all)
@@ -56,18 +56,23 @@ pub(super) fn creation() -> Operation {
 #[serde(rename_all = "camelCase")]
 pub(super) struct MessageIn<'a> {
     /// What kind of message it is; the event type need not exist.
+    #[schema(min_length = 1, max_length = 256, pattern = "^[a-zA-Z0-9_.-]+$")]
     event_type: String,
     /// What is sent: an object, whose bytes are kept as they are.
     #[serde(borrow, alias = "data")]
     #[schema(value_type = Object)]
     payload: &'a RawValue,
     /// The sender's own id for it, unique in the application.
+    #[schema(min_length = 1, max_length = 256, pattern = "^[a-zA-Z0-9_.-]+$")]
     event_id: Option<String>,
     /// The channels it goes out on, 1 to 10.
+    #[schema(min_items = 1, max_items = 10)]
     channels: Option<BTreeSet<String>>,
     /// For how many days its payload is kept, 5 to 90.
+    #[schema(minimum = 5, maximum = 90)]
     payload_retention_period: Option<u64>,
     /// The same in hours, as newer SDKs write it.
+    #[schema(minimum = 120, maximum = 2160)]
     payload_retention_hours: Option<u64>,
     /// When it is to be delivered, if not at once.
     deliver_at: Option<Moment>,
@@ -138,6 +143,8 @@ struct ListQuery {
     /// Only of these event types.
     #[serde(default, deserialize_with = "commas")]
     event_types: Vec<String>,
+    /// Is refused: tags are not kept.
+    tag: Option<String>,
 }
 
 /// A message that somebody thinks of.
@@ -155,6 +162,12 @@ struct MessagePrecheckIn {
 struct MessagePrecheckOut {
     /// Whether an endpoint that is not disabled would.
     active: bool,
+}
+
+/// Refuses to choose by tag. Passing it over would show, or send, more than was asked for.
+pub(super) fn refuse_tag(tag: Option<&str>) -> Result<(), Error> {
+    let refusal = "is not possible: tags are not kept; messages can be chosen by `channel`";
+    tag.map_or(Ok(()), |_| Err(Error::parameter("tag", refusal)))
 }
 
 pub(super) const fn yes() -> bool {
@@ -269,6 +282,7 @@ async fn all(
     Asked(query): Asked<ListQuery>,
     Asked(page): Asked<PageQuery>,
 ) -> Answer<Json<PageOut<MessageOut>>> {
+    refuse_tag(query.tag.as_deref())?;
     let filter = MessageFilter {
         event_types: query.event_types,
         channel: query.channel,

@@ -23,6 +23,8 @@ mod endpoint_care;
 mod endpoints;
 mod event_types;
 mod extract;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod health;
 mod messages;
 mod not_offered;

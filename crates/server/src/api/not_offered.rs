@@ -18,7 +18,6 @@ pub(super) fn routes(routes: Routes) -> Routes {
             summary,
         ),
         Operation::get("/app/{app_id}/poller/{sink_id}", "v1.message.poller.poll", summary),
-        Operation::post("/admin/redrive-dlq", "v1.admin.redrive", summary).admin(),
         Operation::post("/environment/export", "v1.environment.export", summary),
         Operation::post("/environment/import", "v1.environment.import", summary),
         Operation::post("/event-type/import/openapi", "v1.event-type.import-openapi", summary),

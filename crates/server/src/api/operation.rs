@@ -53,9 +53,11 @@ pub(super) struct Operation {
     summary: &'static str,
     rule: Rule,
     parameters: Vec<Parameter>,
-    body: Option<RefOr<Schema>>,
+    body: Option<(RefOr<Schema>, Required)>,
     answers: Vec<(u16, Option<RefOr<Schema>>)>,
     schemas: Vec<Named>,
+    accepts: bool,
+    names: bool,
 }
 
 impl Operation {
@@ -81,6 +83,8 @@ impl Operation {
             body: None,
             answers: Vec::new(),
             schemas: Vec::new(),
+            accepts: false,
+            names: path.contains('{'),
         }
     }
 
@@ -148,7 +152,24 @@ impl Operation {
 
     /// Describes the body.
     pub(super) fn body<T: ToSchema>(mut self) -> Self {
-        self.body = Some(self.schema::<T>());
+        // An empty body counts as an empty object, so it need not be there if no field must.
+        let required = match T::schema() {
+            RefOr::T(Schema::Object(object)) if object.required.is_empty() => Required::False,
+            RefOr::T(_) | RefOr::Ref(_) => Required::True,
+        };
+        self.body = Some((self.schema::<T>(), required));
+        self
+    }
+
+    /// Says that one application may send faster than its messages can be stored.
+    pub(super) fn accepts(mut self) -> Self {
+        self.accepts = true;
+        self
+    }
+
+    /// Says that the body names something that may not be there.
+    pub(super) fn names(mut self) -> Self {
+        self.names = true;
         self
     }
 
@@ -199,10 +220,10 @@ impl Operation {
             .tag(self.tag)
             .summary(Some(self.summary))
             .parameters(Some(self.parameters.clone()));
-        if let Some(body) = &self.body {
+        if let Some((body, required)) = &self.body {
             let content = ContentBuilder::new().schema(Some(body.clone())).build();
             let body = RequestBodyBuilder::new().content("application/json", content);
-            builder = builder.request_body(Some(body.required(Some(Required::True)).build()));
+            builder = builder.request_body(Some(body.required(Some(required.clone())).build()));
         }
         for (status, schema) in &self.answers {
             let mut response = ResponseBuilder::new().description(describe_status(*status));
@@ -212,17 +233,47 @@ impl Operation {
             }
             builder = builder.response(status.to_string(), response.build());
         }
-        let problem = ContentBuilder::new().schema(Some(Ref::from_schema_name("HttpErrorOut")));
-        let problem = ResponseBuilder::new()
-            .description("It was not done; docs/errors.md has a section for each code")
-            .content("application/json", problem.build());
+        for status in self.refusals() {
+            let schema = if status == 422 { "HttpValidationErrorOut" } else { "HttpErrorOut" };
+            let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema)));
+            let response = ResponseBuilder::new()
+                .description(describe_status(status))
+                .content("application/json", content.build());
+            builder = builder.response(status.to_string(), response.build());
+        }
         let security: &[&str] = match self.rule.access {
             Access::Anyone => &[],
             Access::Token => &["token"],
             Access::Admin => &["admin token"],
         };
         let required = security.iter().map(|name| SecurityRequirement::new(*name, [""; 0]));
-        builder.response("default", problem.build()).securities(Some(required)).build()
+        builder.securities(Some(required)).build()
+    }
+
+    /// Lists the statuses of all that can be refused, by what the operation takes.
+    fn refusals(&self) -> Vec<u16> {
+        let posts = self.method == Method::POST;
+        let asks = self.parameters.iter().any(|it| it.parameter_in == ParameterIn::Query);
+        let given = self.body.is_some();
+        let token = self.rule.access != Access::Anyone;
+        let offered = !self.answers.iter().any(|(status, _)| *status == 501);
+        let table = [
+            (400, asks || given || posts),
+            (401, token),
+            (403, token),
+            (404, self.names),
+            (409, self.method != Method::GET),
+            (413, given),
+            (422, asks || given),
+            (429, self.accepts),
+            (500, true),
+            (501, !offered),
+            (503, true),
+            (504, true),
+        ];
+        let told = |status: &u16| self.answers.iter().any(|(known, _)| known == status);
+        let applies = table.into_iter().filter(|(_, applies)| *applies).map(|(status, _)| status);
+        applies.filter(|status| !told(status) || *status == 501).collect()
     }
 }
 
@@ -232,6 +283,18 @@ fn describe_status(status: u16) -> &'static str {
         201 => "Created",
         202 => "Accepted, and on disk",
         204 => "Done",
+        400 => "It is well formed, and refused",
+        401 => "The token is missing or does not work",
+        403 => "The token is not for this",
+        404 => "There is no such thing, or not for this token",
+        409 => "Something else has that name, or its state does not allow it",
+        413 => "The body is too large",
+        422 => "Parts of the request make no sense",
+        429 => "This application sends faster than its messages can be stored",
+        500 => "Something is wrong with the server; its log has the request's id",
+        501 => "This server does not offer it",
+        503 => "The server cannot do it right now; try again soon",
+        504 => "The request took too long",
         _ => "The answer",
     }
 }

@@ -15,6 +15,9 @@ h3{margin-top:2rem}h3 b{display:inline-block;min-width:4.5rem}table{border-colla
 width:100%}td,th{border-bottom:1px solid #8886;padding:.3rem .6rem;text-align:left;\
 vertical-align:top}nav ul{columns:3;list-style:none;padding:0}";
 
+/// The last section: what the SDKs know and this server does not do.
+const NOT_OFFERED: &str = "not-offered";
+
 /// `/docs`
 pub(super) async fn show() -> Response {
     let headers = [
@@ -31,7 +34,8 @@ fn page(document: &Value) -> String {
     let mut tags: Vec<(&str, String)> = Vec::new();
     for (path, item) in paths {
         for (method, operation) in item.as_object().unwrap_or(&empty) {
-            let tag = operation["tags"][0].as_str().unwrap_or("other");
+            let offered = operation["responses"].get("501").is_none();
+            let tag = operation["tags"][0].as_str().filter(|_| offered).unwrap_or(NOT_OFFERED);
             let text = operation_section(path, method, operation, document);
             match tags.iter_mut().find(|(known, _)| *known == tag) {
                 Some((_, known)) => known.push_str(&text),
@@ -39,6 +43,7 @@ fn page(document: &Value) -> String {
             }
         }
     }
+    tags.sort_by_key(|(tag, _)| *tag == NOT_OFFERED);
     let links: String = tags
         .iter()
         .map(|(tag, _)| format!("<li><a href=\"#{tag}\">{tag}</a></li>", tag = escaped(tag)))
@@ -51,6 +56,7 @@ fn page(document: &Value) -> String {
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Redial API</title>\
          <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style>\
          <h1>Redial API</h1><p>Every operation takes a token: <code>Authorization: Bearer …</code>. \
+         Whatever is refused is answered with <code>{{code, detail}}</code>. \
          The same for machines: <a href=\"/api/v1/openapi.json\">openapi.json</a>.</p>\
          <nav><ul>{links}</ul></nav>{sections}</html>"
     )
@@ -69,8 +75,7 @@ fn operation_section(path: &str, method: &str, operation: &Value, document: &Val
         escaped(path)
     );
     let parameters = operation["parameters"].as_array().map_or(&[][..], Vec::as_slice);
-    let rows: String =
-        parameters.iter().map(|it| row(it, it["in"].as_str(), &it["name"])).collect();
+    let rows: String = parameters.iter().map(|it| row(it, place_of(it), &it["name"])).collect();
     let body = &operation["requestBody"]["content"]["application/json"]["schema"]["$ref"];
     let rows = rows + &fields(document, body, "body");
     if !rows.is_empty() {
@@ -79,7 +84,8 @@ fn operation_section(path: &str, method: &str, operation: &Value, document: &Val
     let empty = Map::new();
     for (status, answer) in operation["responses"].as_object().unwrap_or(&empty) {
         let schema = &answer["content"]["application/json"]["schema"]["$ref"];
-        if status != "default" {
+        // Refusals look alike everywhere; the page says so once.
+        if status.starts_with('2') || status == "501" {
             let rows = fields(document, schema, "answer");
             text.push_str(&format!(
                 "<details><summary>Answers {}: {}</summary><table>{rows}</table></details>",
@@ -104,17 +110,25 @@ fn fields(document: &Value, reference: &Value, place: &str) -> String {
         }
         let empty = Map::new();
         for (name, field) in part["properties"].as_object().unwrap_or(&empty) {
-            rows.push_str(&row(field, Some(place), &Value::String(name.clone())));
+            let name = Value::String(name.clone());
+            let required = part["required"].as_array().is_some_and(|all| all.contains(&name));
+            let needed = place == "body" && required;
+            let place = if needed { format!("{place}, required") } else { place.to_owned() };
+            rows.push_str(&row(field, place, &name));
         }
     }
     rows
 }
 
-fn row(described: &Value, place: Option<&str>, name: &Value) -> String {
+fn place_of(parameter: &Value) -> String {
+    parameter["in"].as_str().unwrap_or_default().to_owned()
+}
+
+fn row(described: &Value, place: String, name: &Value) -> String {
     format!(
         "<tr><td><code>{}</code></td><td>{}</td><td>{}</td></tr>",
         escaped(name.as_str().unwrap_or_default()),
-        escaped(place.unwrap_or_default()),
+        escaped(&place),
         escaped(described["description"].as_str().unwrap_or_default())
     )
 }

@@ -38,7 +38,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .add(recover.body::<ReplayIn>().answers::<ReplayOut>(202), failed)
         .add(missing.body::<ReplayIn>().answers::<ReplayOut>(202), never_sent)
         .add(bulk.body::<BulkReplayIn>().answers::<ReplayOut>(202), described)
-        .add(example.body::<EventExampleIn>().answers::<MessageOut>(200), send_example)
+        .add(example.accepts().body::<EventExampleIn>().answers::<MessageOut>(200), send_example)
         .add(list.query::<PageQuery>().lists::<BackgroundTaskOut>(), all)
         .add(get.answers::<BackgroundTaskOut>(200), one)
 }
@@ -68,6 +68,8 @@ struct BulkReplayIn {
     status: Option<u8>,
     /// 0 for no answer, 100, 200, 300, 400 or 500.
     status_code_class: Option<u64>,
+    /// Is refused: tags are not kept.
+    tag: Option<String>,
 }
 
 /// Which example is to be sent.
@@ -193,6 +195,9 @@ async fn described(
     Named([endpoint]): Named<1>,
     Given(given): Given<BulkReplayIn>,
 ) -> Answer<Response> {
+    if given.tag.is_some() {
+        return Err(Error::field("tag", "is not possible: tags are not kept").into());
+    }
     let range = range(endpoint, given.since, given.until);
     let task = app.start_replay(&scope, TaskKind::BulkReplay, range, given.wish()?).await?;
     Ok(started(&task))

@@ -20,7 +20,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let list = Operation::get("/token", "v1.token.list", "Lists tokens");
     let create = Operation::post("/token", "v1.token.create", "Makes a token");
     let revoke = Operation::delete("/token/{token_id}", "v1.token.revoke", "Revokes a token");
-    let create = create.admin().body::<TokenIn>().answers::<NewTokenOut>(201);
+    let create = create.admin().names().body::<TokenIn>().answers::<NewTokenOut>(201);
     routes
         .add(list.admin().query::<PageQuery>().lists::<TokenOut>(), all)
         .add(create, new)

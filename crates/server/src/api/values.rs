@@ -73,10 +73,12 @@ impl ToSchema for Moment {}
 #[into_params(parameter_in = Query)]
 pub(super) struct PageQuery {
     /// The most entries, 1 to 250; 50 if it is missing.
+    #[param(minimum = 1, maximum = 250)]
     limit: Option<u64>,
     /// Where to begin: the iterator of the page before.
     iterator: Option<String>,
     /// In which order: `ascending` or `descending`, where the list has one to choose.
+    #[param(pattern = "^(ascending|descending)$")]
     order: Option<String>,
 }
 

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use store::catalog::Application;
 use subtle::ConstantTimeEq as _;
 
+use super::idempotency::Promise;
 use super::tokens::{self, Reach};
 use super::{App, Error, applications};
 
@@ -25,6 +26,8 @@ pub struct Caller {
     pub token: Option<String>,
     /// SHA-256 of their token.
     pub hash: [u8; 32],
+    /// What was promised about the request they make, if it has an idempotency key.
+    pub promise: Option<Promise>,
 }
 
 /// An application that a caller was let into. Only [`App::enter`] makes one.
@@ -80,7 +83,8 @@ impl App {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let configured = self.settings.admin_token.as_ref();
         if configured.is_some_and(|own| bool::from(own.ct_eq(&hash))) {
-            return Ok(Caller { reach: Reach::Everything, read_only: false, token: None, hash });
+            let (reach, token) = (Reach::Everything, None);
+            return Ok(Caller { reach, read_only: false, token, hash, promise: None });
         }
         let id = tokens::public_part(token).ok_or(Error::Unauthenticated)?;
         let now = self.clock.now();
@@ -98,7 +102,8 @@ impl App {
             return Err(Error::Unauthenticated);
         }
         let reach = Reach::from(kept.scope);
-        Ok(Caller { reach, read_only: kept.read_only, token: Some(kept.id.clone()), hash })
+        let token = Some(kept.id.clone());
+        Ok(Caller { reach, read_only: kept.read_only, token, hash, promise: None })
     }
 
     /// Lets a caller into an application, by its id or uid.

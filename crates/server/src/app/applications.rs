@@ -9,6 +9,7 @@ use store::catalog::{ApplicationSettings, Name, NewApplication};
 use store::keys::ApplicationKey;
 
 use super::fields::Checks;
+use super::idempotency::Promise;
 use super::memory::Known;
 use super::pages::{Slice, Wanted};
 use super::{App, Caller, Error, Scope};
@@ -83,10 +84,19 @@ impl App {
     ///
     /// # Errors
     /// If the draft makes no sense, or its uid is taken.
-    pub async fn create_application(&self, draft: Draft) -> Result<Application, Error> {
+    pub async fn create_application(
+        &self,
+        caller: &Caller,
+        draft: Draft,
+    ) -> Result<Application, Error> {
         let (uid, settings) = draft.check()?;
-        let at = self.clock.now();
-        let new = NewApplication { id: self.new_id(), uid, settings, at };
+        let (id, at) = (self.id_for(caller), self.clock.now());
+        if caller.promise.as_ref().is_some_and(Promise::again)
+            && let Ok(made) = self.catalog.application(Name::Id(id)).await
+        {
+            return Ok(made);
+        }
+        let new = NewApplication { id, uid, settings, at };
         Ok(self.catalog.create_application(new).await?)
     }
 
@@ -94,9 +104,13 @@ impl App {
     ///
     /// # Errors
     /// If the draft makes no sense.
-    pub async fn ensure_application(&self, draft: Draft) -> Result<(Application, Made), Error> {
+    pub async fn ensure_application(
+        &self,
+        caller: &Caller,
+        draft: Draft,
+    ) -> Result<(Application, Made), Error> {
         let uid = draft.uid.clone();
-        match self.create_application(draft).await {
+        match self.create_application(caller, draft).await {
             Ok(application) => Ok((application, Made::Created)),
             Err(Error::Conflict(text)) => {
                 let uid = uid.ok_or(Error::Conflict(text))?;
@@ -124,7 +138,7 @@ impl App {
                 if let Ok(Name::Uid(uid)) = name(named) {
                     draft.uid.get_or_insert(uid);
                 }
-                Ok((self.create_application(draft).await?, Made::Created))
+                Ok((self.create_application(caller, draft).await?, Made::Created))
             }
             Err(other) => Err(other),
         }

@@ -13,6 +13,7 @@ pub use store::queue::{Order, RequestKind, Running};
 
 use super::applications::Made;
 use super::fields::Checks;
+use super::idempotency::Promise;
 use super::pages::{Slice, Wanted};
 use super::{App, Ask, Error, Scope, headers, secrets};
 
@@ -177,9 +178,16 @@ impl App {
         let secret = secrets::make(secret.as_deref(), "secret", at)?;
         let state = if draft.disabled { State::Disabled(Reason::ByPerson) } else { State::Active };
         let parts = self.vet(scope, draft).await?;
+        let (caller, application) = (scope.caller(), scope.application().key);
+        let id = self.id_for(caller);
+        if caller.promise.as_ref().is_some_and(Promise::again)
+            && let Ok(made) = self.catalog.endpoint(application, Name::Id(id)).await
+        {
+            return Ok(made);
+        }
         let created = self.catalog.create_endpoint(NewEndpoint {
-            application: scope.application().key,
-            id: self.new_id(),
+            application,
+            id,
             uid: parts.uid,
             state,
             order: parts.order,

@@ -8,8 +8,9 @@ use store::page::Listed;
 
 use super::applications::Made;
 use super::fields::Checks;
+use super::idempotency::Promise;
 use super::pages::{Slice, Wanted};
-use super::{App, Error, Nudge, RefusalKind};
+use super::{App, Caller, Error, Nudge, RefusalKind};
 
 /// The event type that an example can be sent of although nobody made it.
 const PING: &str = "svix.ping";
@@ -38,10 +39,18 @@ impl App {
     /// If the name makes no sense, or is in use.
     pub async fn create_event_type(
         &self,
+        caller: &Caller,
         name: String,
         settings: EventTypeSettings,
     ) -> Result<EventType, Error> {
         match self.event_type(&name).await {
+            // This very request may have made it, before its answer was on disk.
+            Ok(there)
+                if caller.promise.as_ref().is_some_and(Promise::again)
+                    && there.settings == settings =>
+            {
+                Ok(there)
+            }
             Ok(there) if !there.settings.archived => Err(Error::EventTypeExists(name)),
             Ok(there) => self.save_event_type(EventType { settings, ..there }).await,
             Err(Error::Missing(_)) => self.save_event_type(self.fresh(name, settings)).await,

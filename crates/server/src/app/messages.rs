@@ -185,7 +185,7 @@ impl App {
                 Err(Error::Missing(what)) => {
                     let create = on_the_fly.clone().filter(|_| caller.reach == Reach::Everything);
                     let draft = create.ok_or(Error::Missing(what))?;
-                    let (made, _) = self.ensure_application(draft).await?;
+                    let (made, _) = self.ensure_application(caller, draft).await?;
                     Known { key: made.key, id: made.id }
                 }
                 known => known?,

@@ -187,6 +187,11 @@ impl App {
         Id::new(self.clock.wall(), dice::for_id())
     }
 
+    /// Makes the id of what a request makes: the promised one, if it has a key.
+    pub(crate) fn id_for<N: Noun>(&self, caller: &Caller) -> Id<N> {
+        caller.promise.as_ref().map_or_else(|| self.new_id(), idempotency::Promise::id)
+    }
+
     /// Tells whether the store answers.
     ///
     /// # Errors

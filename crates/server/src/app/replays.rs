@@ -14,6 +14,7 @@ use store::catalog::{Endpoint, Name};
 pub use store::ledger::{DeliveryEntry, Task, TaskKind, TaskState};
 use store::ledger::{NewTask, Payload};
 
+use super::idempotency::Promise;
 use super::messages::{self, Message};
 use super::pages::{Slice, Wanted};
 use super::tokens::Reach;
@@ -77,8 +78,14 @@ impl App {
             refuse_disabled(endpoint)?;
             wish.selection.endpoint = Some(endpoint.id);
         }
+        let id = self.id_for(scope.caller());
+        if scope.caller().promise.as_ref().is_some_and(Promise::again)
+            && let Ok(started) = self.ledger.task(id).await
+        {
+            return Ok(started);
+        }
         let task = self.ledger.start_task(NewTask {
-            id: self.new_id(),
+            id,
             application: scope.application().key,
             endpoint: endpoint.map(|endpoint| endpoint.key),
             kind,
@@ -141,7 +148,14 @@ impl App {
         refuse_disabled(&endpoint)?;
         let payload = self.example(&event_type).await?.to_string().into();
         let only = Some(endpoint.key);
-        let draft = messages::Draft { event_type, payload, only, ..messages::Draft::default() };
+        let idempotency = scope.caller().promise.as_ref().map(Promise::hash);
+        let draft = messages::Draft {
+            event_type,
+            payload,
+            only,
+            idempotency,
+            ..messages::Draft::default()
+        };
         let application = scope.application().id.to_string();
         self.accept(scope.caller(), &application, draft).await
     }

@@ -197,7 +197,9 @@ impl App {
         messages::check_uid(application, draft.as_ref())?;
         let id = match (self.enter(caller, application).await, draft) {
             (Ok(scope), _) => scope.application().id,
-            (Err(Error::Missing(_)), Some(draft)) => self.ensure_application(draft).await?.0.id,
+            (Err(Error::Missing(_)), Some(draft)) => {
+                self.ensure_application(caller, draft).await?.0.id
+            }
             (Err(error), _) => return Err(error),
         };
         let name = format!("portal of {id}");

@@ -2,6 +2,12 @@
 //!
 //! It prints where it listens and where its data is, and at the first start the admin token. SIGTERM
 //! and SIGINT stop it: it says that it is not ready, takes in nothing more, finishes what it began.
+//!
+//! # Layout
+//! - `connections`: clients of the API; `scraping`: `/metrics`
+
+mod connections;
+mod scraping;
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -13,10 +19,6 @@ use clap::Args;
 use domain::address::Guard;
 use engine::lanes::{Limits, Weight};
 use engine::roster::Read;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use sha2::{Digest as _, Sha256};
 use store::postgres::{self, Postgres};
 use store::sqlite::{self, Sqlite};
@@ -24,9 +26,10 @@ use store::{Catalog, Ledger, Queue, Vault};
 use tokio::net::TcpListener;
 use tokio::runtime::{Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use self::connections::{Door, Secure};
+use self::scraping::Scraping;
 use super::{Failure, Streams};
 use crate::api;
 use crate::app::{App, Parts, Settings};
@@ -34,11 +37,9 @@ use crate::clock::{Clock, SystemClock};
 use crate::committer::Transactions;
 use crate::config::{Configuration, Database, Hidden, Role, Sources};
 use crate::node::{self, Node, Outward};
+use crate::telemetry::{Measured, Metrics};
 use crate::transport::{Resolver, Transport, TransportSettings};
 use crate::{dice, telemetry};
-
-/// How long to wait after the listener could not accept, usually for want of file descriptors.
-const BREATH: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// The most deliveries that wait to be handed over from accepting to sending.
 const HANDED_OVER: usize = 16_384;
@@ -163,9 +164,12 @@ pub async fn run(
 pub struct Server {
     configuration: Configuration,
     listener: TcpListener,
+    secure: Option<Secure>,
+    metrics: Option<TcpListener>,
+    scraping: Scraping,
     app: Arc<App>,
     node: Node,
-    upkeep: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
     first_token: Option<String>,
 }
 
@@ -191,8 +195,17 @@ impl Server {
         listener: TcpListener,
         sending: &Handle,
     ) -> anyhow::Result<Self> {
+        let secure = match &configuration.tls {
+            Some(tls) => Some(Secure::listen(tls).await?),
+            None => None,
+        };
+        let figures = match configuration.metrics {
+            Some(address) => Some(scraping::listen(address).await?),
+            None => None,
+        };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
         let store = open_store(&configuration, &clock).await?;
+        let metrics = Metrics::new();
         let guard = Guard::new(configuration.egress.clone());
         let resolver = Resolver::system().context("the system's name servers cannot be read")?;
         let transport = TransportSettings::new(guard.clone(), resolver);
@@ -200,16 +213,28 @@ impl Server {
         let context = sending.enter();
         let node = Node::start(
             node::Parts {
-                queue: store.queue,
+                queue: Arc::new(Measured {
+                    queue: Arc::clone(&store.queue),
+                    metrics: Arc::clone(&metrics),
+                    clock: Arc::clone(&clock),
+                }),
                 catalog: Arc::clone(&store.catalog),
                 ledger: Arc::clone(&store.ledger),
-                carrier: Arc::new(Outward::new(Arc::clone(&transport), Arc::clone(&clock))),
+                carrier: Arc::new(Outward {
+                    transport: Arc::clone(&transport),
+                    clock: Arc::clone(&clock),
+                    in_flight: metrics.in_flight(),
+                }),
                 clock: Arc::clone(&clock),
             },
             node_settings(&configuration),
         );
-        let upkeep = tokio::spawn(async move { transport.upkeep(clock.as_ref()).await });
+        let tasks = vec![
+            tokio::spawn(async move { transport.upkeep(clock.as_ref()).await }),
+            tokio::spawn(Arc::clone(&metrics).listen(node.announcements())),
+        ];
         drop(context);
+        let scraping = Scraping { metrics, queue: store.queue, clock: node.clock() };
         let settings = settings(&configuration, listener.local_addr()?);
         let app = Arc::new(App::new(Parts {
             catalog: store.catalog,
@@ -220,7 +245,17 @@ impl Server {
             settings,
         }));
         let first_token = app.first_token().await?;
-        Ok(Self { configuration, listener, app, node, upkeep, first_token })
+        Ok(Self {
+            configuration,
+            listener,
+            secure,
+            metrics: figures,
+            scraping,
+            app,
+            node,
+            tasks,
+            first_token,
+        })
     }
 
     /// Returns where it listens.
@@ -229,6 +264,14 @@ impl Server {
     /// If the listener is gone.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
+    }
+
+    /// Returns where it listens for TLS, and where `/metrics` is, if anywhere.
+    #[must_use]
+    pub fn other_addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        let address = |listener: &TcpListener| listener.local_addr().ok();
+        let secure = self.secure.as_ref().and_then(|secure| address(&secure.listener));
+        (secure, self.metrics.as_ref().and_then(address))
     }
 
     /// Returns the admin token, if this start made it.
@@ -240,6 +283,13 @@ impl Server {
     /// Says where it listens, where the data is and, at the first start, what the token is.
     fn announce(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
         writeln!(out, "listening on http://{}", self.address()?)?;
+        let (secure, metrics) = self.other_addresses();
+        if let Some(address) = secure {
+            writeln!(out, "listening on https://{address}")?;
+        }
+        if let Some(address) = metrics {
+            writeln!(out, "metrics are at http://{address}/metrics")?;
+        }
         match &self.configuration.database {
             Some(_) => writeln!(out, "data is in PostgreSQL")?,
             None => writeln!(out, "data is in {}", self.configuration.data.display())?,
@@ -256,78 +306,28 @@ impl Server {
     /// # Errors
     /// Never at present; what fails is logged and answered.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Self { configuration, listener, app, node, upkeep, .. } = self;
+        let Self { configuration, listener, secure, metrics, scraping, app, node, .. } = self;
+        let mut tasks = self.tasks;
+        tasks.extend(metrics.map(|listener| tokio::spawn(scraping.serve(listener))));
         let limits = configuration.limits;
         let service = api::service(Arc::clone(&app), limits.clone(), configuration.role);
-        let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
-        let connections = Arc::new(Semaphore::new(limits.connections));
-        let graceful = GracefulShutdown::new();
+        let door = Door::new(service, &limits);
         tokio::pin!(shutdown);
         loop {
-            let accepted = tokio::select! {
+            let guest = tokio::select! {
                 () = &mut shutdown => break,
-                accepted = accept(&listener, &connections) => accepted,
+                guest = door.wait(&listener, secure.as_ref()) => guest,
             };
-            let Some((stream, slot)) = accepted else { continue };
-            let service = TowerToHyperService::new(Erased(service.clone()));
-            let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-            let connection = graceful.watch(connection);
-            tokio::spawn(async move {
-                // A client that breaks off in the middle is its own business.
-                let _ = connection.await;
-                drop(slot);
-            });
+            if let Some(guest) = guest {
+                door.serve(guest);
+            }
         }
         app.stop();
-        drop(listener);
-        let _ = tokio::time::timeout(limits.shutdown, graceful.shutdown()).await;
+        drop((listener, secure));
+        let _ = tokio::time::timeout(limits.shutdown, door.close()).await;
         node.stop().await;
-        upkeep.abort();
+        tasks.iter().for_each(JoinHandle::abort);
         Ok(())
-    }
-}
-
-type Slot = tokio::sync::OwnedSemaphorePermit;
-
-/// Waits for a connection, once there is room for one.
-async fn accept(
-    listener: &TcpListener,
-    connections: &Arc<Semaphore>,
-) -> Option<(tokio::net::TcpStream, Slot)> {
-    let slot = Arc::clone(connections).acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, _)) => {
-            // Answers are small, and somebody waits for each.
-            let _ = stream.set_nodelay(true);
-            Some((stream, slot))
-        }
-        Err(error) => {
-            tracing::warn!("cannot accept a connection: {error}");
-            tokio::time::sleep(BREATH).await;
-            None
-        }
-    }
-}
-
-/// Hands hyper's requests to the API, with the body as axum has it.
-#[derive(Clone)]
-struct Erased(api::Service);
-
-impl tower::Service<http::Request<hyper::body::Incoming>> for Erased {
-    type Response = axum::response::Response;
-    type Error = std::convert::Infallible;
-    type Future = <api::Service as tower::Service<api::Incoming>>::Future;
-
-    fn poll_ready(
-        &mut self,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Result<(), Self::Error>> {
-        <api::Service as tower::Service<api::Incoming>>::poll_ready(&mut self.0, context)
-    }
-
-    fn call(&mut self, request: http::Request<hyper::body::Incoming>) -> Self::Future {
-        tower::Service::call(&mut self.0, request.map(axum::body::Body::new))
     }
 }
 

@@ -28,6 +28,10 @@ pub use keys::table;
 pub struct Configuration {
     /// Where the API listens.
     pub listen: SocketAddr,
+    /// Where it listens for TLS, if anywhere.
+    pub tls: Option<Tls>,
+    /// Where `/metrics` is, if anywhere.
+    pub metrics: Option<SocketAddr>,
     /// The data directory.
     pub data: PathBuf,
     /// The database, if it is not a file in the data directory.
@@ -50,6 +54,17 @@ pub struct Configuration {
     pub retention: Retention,
     /// What is logged, and how.
     pub log: Log,
+}
+
+/// A listener whose connections are encrypted.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// The certificate, with those that vouch for it, as PEM.
+    pub certificate: PathBuf,
+    /// Its key, as PEM.
+    pub key: PathBuf,
 }
 
 /// A PostgreSQL database.
@@ -210,6 +225,8 @@ impl Configuration {
         let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
         let configuration = Self {
             listen: required(&gathered, "listen")?,
+            tls: tls(&gathered)?,
+            metrics: gathered.parsed("metrics.listen")?,
             data: required(&gathered, "data")?,
             database: database(&gathered)?,
             role: gathered.word("role", &roles)?,
@@ -251,6 +268,18 @@ fn required<T: std::str::FromStr<Err: fmt::Display>>(
     name: &str,
 ) -> Result<T, Problem> {
     gathered.parsed(name)?.ok_or_else(|| gathered.wrong(name, "is missing"))
+}
+
+fn tls(gathered: &Gathered) -> Result<Option<Tls>, Problem> {
+    let names = ["tls.listen", "tls.certificate", "tls.key"];
+    if names.iter().all(|name| gathered.entry(name).is_none()) {
+        return Ok(None);
+    }
+    Ok(Some(Tls {
+        listen: required(gathered, "tls.listen")?,
+        certificate: required(gathered, "tls.certificate")?,
+        key: required(gathered, "tls.key")?,
+    }))
 }
 
 fn database(gathered: &Gathered) -> Result<Option<Database>, Problem> {

@@ -16,6 +16,7 @@ use super::World;
 use super::inbox::Inbox;
 use crate::clock::Clock;
 use crate::dice::Throws;
+use crate::telemetry::InFlight;
 use crate::transport::Transport;
 
 /// The way out. It never fails: however an attempt ends is an outcome.
@@ -132,16 +133,12 @@ impl Drop for Promise {
 
 /// The transport as a way out.
 pub struct Outward {
-    transport: Arc<Transport>,
-    clock: Arc<dyn Clock>,
-}
-
-impl Outward {
-    /// Takes a transport and the clock that it is to read.
-    #[must_use]
-    pub const fn new(transport: Arc<Transport>, clock: Arc<dyn Clock>) -> Self {
-        Self { transport, clock }
-    }
+    /// The transport.
+    pub(crate) transport: Arc<Transport>,
+    /// The clock that it is to read.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Where attempts in flight are counted.
+    pub(crate) in_flight: InFlight,
 }
 
 impl Carrier for Outward {
@@ -149,6 +146,9 @@ impl Carrier for Outward {
         &'a self,
         sending: &'a Sending,
     ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>> {
-        Box::pin(self.transport.send(sending, self.clock.as_ref()))
+        Box::pin(async {
+            let _flying = self.in_flight.begin();
+            self.transport.send(sending, self.clock.as_ref()).await
+        })
     }
 }

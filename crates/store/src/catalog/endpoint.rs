@@ -146,6 +146,8 @@ pub struct FanOut {
     pub revision: i64,
     /// The application's policy, as a document.
     pub policy: Option<serde_json::Value>,
+    /// The application's limit on each of its endpoints, per second.
+    pub rate: Option<u32>,
     /// Its endpoints that are not deleted, by row.
     pub endpoints: Vec<EndpointView>,
 }

@@ -303,8 +303,8 @@ pub async fn a_fan_out_shows_living_endpoints_by_row(harness: Harness) {
     let scene = Scene::new(harness).await;
     let catalog = &scene.store().catalog;
     let application = scene.application.key;
-    let settings =
-        ApplicationSettings { policy: Some(serde_json::json!({ "a": 1 })), ..Default::default() };
+    let policy = Some(serde_json::json!({ "a": 1 }));
+    let settings = ApplicationSettings { policy, rate: Some(7), ..Default::default() };
     catalog.update_application(application, None, settings.clone(), NOW).await.unwrap();
     let (one, gone, three) =
         (scene.endpoint().await, scene.endpoint().await, scene.fifo_endpoint().await);
@@ -313,7 +313,7 @@ pub async fn a_fan_out_shows_living_endpoints_by_row(harness: Harness) {
     scene.create(NewEndpoint { application: other.key, ..scene.new_endpoint(Order::Due) }).await;
     let fan_out = catalog.fan_out(application, NOW).await.unwrap();
     assert_eq!(fan_out.revision, scene.revision().await);
-    assert_eq!(fan_out.policy, settings.policy);
+    assert_eq!((&fan_out.policy, fan_out.rate), (&settings.policy, settings.rate));
     let shown: Vec<_> = fan_out.endpoints.iter().map(|view| view.endpoint.clone()).collect();
     assert_eq!(shown, [one, three]);
     let secrets: Vec<_> = fan_out.endpoints[0].secrets.iter().map(|one| &one.text[..]).collect();

@@ -114,6 +114,7 @@ impl State {
             application: application.id,
             revision: application.revision,
             policy: application.settings.policy.clone(),
+            rate: application.settings.rate,
             endpoints: view.collect(),
         })
     }

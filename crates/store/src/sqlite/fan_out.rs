@@ -5,7 +5,7 @@ use domain::time::Timestamp;
 use super::reader::Reading;
 use super::{applications, endpoints, running, secrets};
 use crate::Error;
-use crate::catalog::{EndpointView, FanOut};
+use crate::catalog::{Application, ApplicationSettings, EndpointView, FanOut};
 use crate::keys::ApplicationKey;
 
 pub(super) fn fan_out(
@@ -23,11 +23,8 @@ pub(super) fn fan_out(
             let running = running::find(reading.connection, endpoint.key)?;
             views.push(EndpointView { endpoint, secrets, running });
         }
-        Ok(FanOut {
-            application: application.id,
-            revision: application.revision,
-            policy: application.settings.policy,
-            endpoints: views,
-        })
+        let Application { id, revision, settings, .. } = application;
+        let ApplicationSettings { policy, rate, .. } = settings;
+        Ok(FanOut { application: id, revision, policy, rate, endpoints: views })
     })
 }

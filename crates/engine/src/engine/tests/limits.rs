@@ -1,7 +1,7 @@
 //! Slots, rates and turns.
 
 use domain::outcome::Outcome;
-use store::catalog::EndpointSettings;
+use store::catalog::{ApplicationSettings, Endpoint, EndpointSettings};
 use store::queue::Order;
 
 use super::scene::{Kind, SECOND, Scene};
@@ -39,8 +39,26 @@ fn the_rate_limit_spaces_attempts() {
     let mut scene = Scene::new();
     let slow = EndpointSettings { rate: Some(2), ..EndpointSettings::default() };
     let endpoint = scene.endpoint_with(Order::Due, slow);
+    assert_two_a_second(scene, &endpoint);
+}
+
+#[test]
+fn an_endpoint_keeps_to_its_application_s_rate_unless_its_own_is_lower() {
+    for (own, application) in [(None, 2), (Some(50), 2), (Some(2), 50)] {
+        let mut scene = Scene::new();
+        let limited = ApplicationSettings { rate: Some(application), ..Default::default() };
+        let (key, at) = (scene.application, scene.now.rows);
+        scene.store.update_application(key, None, limited, at).unwrap();
+        let settings = EndpointSettings { rate: own, ..EndpointSettings::default() };
+        let endpoint = scene.endpoint_with(Order::Due, settings);
+        assert_two_a_second(scene, &endpoint);
+    }
+}
+
+#[track_caller]
+fn assert_two_a_second(mut scene: Scene, endpoint: &Endpoint) {
     for _ in 0..10 {
-        scene.send(&endpoint);
+        scene.send(endpoint);
     }
     let mut sent = 0;
     for _ in 0..30 {

@@ -2,7 +2,7 @@
 
 use domain::endpoint::State;
 use domain::outcome::Outcome;
-use store::queue::{RequestKind, Trigger, Upkeep};
+use store::queue::{PendingDelivery, RequestKind, Trigger, Upkeep};
 
 use super::scene::{Kind, SECOND, Scene};
 use crate::{Effect, Event};
@@ -31,6 +31,15 @@ fn a_hurried_delivery_that_left_memory_is_loaded() {
     scene.end(FAILED);
     scene.ask(&endpoint, RequestKind::RetryNow(message));
     scene.pass(SECOND);
+    assert_eq!(scene.flying[0].trigger, Trigger::Manual);
+}
+
+#[test]
+fn the_first_attempt_of_a_replay_is_made_by_hand() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let delivery = scene.accept(&endpoint);
+    scene.hand_over(PendingDelivery { recorded: 3, ..delivery });
     assert_eq!(scene.flying[0].trigger, Trigger::Manual);
 }
 

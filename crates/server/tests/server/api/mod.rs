@@ -10,11 +10,15 @@ mod commands;
 mod edge;
 mod endpoints;
 mod event_types;
+mod listeners;
 mod messages;
 mod own;
+mod promises;
 mod replays;
 mod sending;
 mod specification;
+
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -37,6 +41,7 @@ pub(crate) struct Running {
     client: Client<HttpConnector, Full<Bytes>>,
     stop: Option<oneshot::Sender<()>>,
     served: Option<tokio::task::JoinHandle<()>>,
+    others: (Option<SocketAddr>, Option<SocketAddr>),
     directory: TempDir,
 }
 
@@ -130,23 +135,30 @@ impl Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Server::open(configuration, listener).await.unwrap();
         let address = format!("http://{}", server.address().unwrap());
+        let others = server.other_addresses();
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(async move {
             server.run(async { drop(stopped.await) }).await.unwrap();
         });
         let (stop, served) = (Some(stop), Some(served));
-        Self { stop, served, ..Self::at(address, directory) }
+        Self { stop, served, others, ..Self::at(address, directory) }
     }
 
     /// Makes a client of a server that somebody else started.
     pub(crate) fn at(address: String, directory: TempDir) -> Self {
         let client = Client::builder(TokioExecutor::new()).build_http();
-        Self { address, client, stop: None, served: None, directory }
+        let others = (None, None);
+        Self { address, client, stop: None, served: None, others, directory }
     }
 
     /// Returns where the server is.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Returns where it listens for TLS, and where its metrics are.
+    pub(crate) fn others(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        self.others
     }
 
     /// Stops the server and waits until it has.

@@ -4,15 +4,18 @@
 //! here they are only started, waited for, and quoted if they fail. `scripts/install-oracles` fetches
 //! what they import. If that is missing the tests fail: a test that skips itself proves nothing.
 
+mod database;
 mod process;
 mod readme;
 pub(crate) mod receiver;
 mod rust_pages;
 mod rust_tour;
+mod schemathesis;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use database::Database;
 use process::{Running, Server, free_port};
 use rust_tour::Tour;
 
@@ -79,7 +82,16 @@ fn the_javascript_sdk_works_unchanged() {
 
 #[tokio::test]
 async fn the_rust_sdk_works_unchanged() {
-    let tour = Tour::start().await;
+    go_round(Tour::start().await).await;
+}
+
+#[tokio::test]
+async fn the_rust_sdk_works_unchanged_on_postgresql() {
+    let database = Database::create("tour").await;
+    go_round(Tour::start_with(&database.options()).await).await;
+}
+
+async fn go_round(tour: Tour) {
     tour.create().await;
     tour.upsert().await;
     tour.event_types().await;

@@ -52,7 +52,13 @@ fn verify(arrival: &Arrival, secret: &str) {
 
 impl Tour {
     pub(super) async fn start() -> Self {
-        let server = Server::start(&["--allow-egress", "127.0.0.0/8"], ADMIN);
+        Self::start_with(&[]).await
+    }
+
+    /// Starts a server with further options, such as its database.
+    pub(super) async fn start_with(options: &[&str]) -> Self {
+        let options = [&["--allow-egress", "127.0.0.0/8"], options].concat();
+        let server = Server::start(&options, ADMIN);
         let plain = Running::at(server.url().to_owned(), TempDir::new().unwrap());
         let server_url = Some(server.url().to_owned());
         let options = SvixOptions { server_url, ..SvixOptions::default() };
@@ -259,6 +265,11 @@ impl Tour {
         attempts.resend(text(APP), id.clone(), text(FIRST), None).await.unwrap();
         let arrivals = self.receiver.wait(FIRST, &id, 3).await;
         assert_eq!(arrivals[0].body, arrivals[2].body);
+        let by_hand = eventually("the resent one is on record, as asked for by hand", async || {
+            let newest = self.attempts(FIRST, Default::default()).await.remove(0);
+            (newest.trigger_type == MessageAttemptTriggerType::Manual).then_some(newest)
+        });
+        assert_eq!(by_hand.await.msg_id, id);
     }
 
     /// Waits for a replay to finish.

@@ -50,10 +50,12 @@ async fn fan_out_in(
         Ok(EndpointView { endpoint, secrets, running: read_running(row)? })
     };
     let endpoints = rows.iter().map(view).collect::<Result<_, Error>>()?;
+    let ApplicationSettings { policy, rate, .. } = settings;
     Ok(FanOut {
         application: id(&application, "id")?,
         revision: field(&application, "revision")?,
-        policy: settings.policy,
+        policy,
+        rate,
         endpoints,
     })
 }

@@ -1,0 +1,259 @@
+//! Connections to the API: plain HTTP/1.1, and TLS with HTTP/2 or HTTP/1.1, as the client prefers.
+//!
+//! There is no HTTP/2 without TLS: what stands in front of such a listener often reads it another
+//! way. Every wait for a client ends: for its handshake, for its headers, and over HTTP/2 for its
+//! next request.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
+
+use crate::api;
+use crate::config::{Limits, Tls};
+
+/// How long to wait after the listener could not accept, usually for want of file descriptors.
+const BREATH: Duration = Duration::from_millis(50);
+/// The most requests that one HTTP/2 connection may have open.
+const STREAMS: u32 = 128;
+/// The most streams of one connection that were reset before anybody looked at them.
+const RESETS: usize = 32;
+/// The most bytes of one request's headers over HTTP/2.
+const HEADER_BYTES: u32 = 16 << 10;
+
+/// A listener whose connections are encrypted.
+pub(super) struct Secure {
+    /// Where it listens.
+    pub(super) listener: TcpListener,
+    acceptor: TlsAcceptor,
+}
+
+impl Secure {
+    /// Reads certificate and key, and begins to listen.
+    pub(super) async fn listen(tls: &Tls) -> anyhow::Result<Self> {
+        let place = tls.certificate.display();
+        let certificates = CertificateDer::pem_file_iter(&tls.certificate)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .with_context(|| format!("tls.certificate: {place} cannot be read"))?;
+        let key = PrivateKeyDer::from_pem_file(&tls.key)
+            .with_context(|| format!("tls.key: {} cannot be read", tls.key.display()))?;
+        let mut config =
+            ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+                .with_safe_default_protocol_versions()?
+                .with_no_client_auth()
+                .with_single_cert(certificates, key)
+                .with_context(|| format!("tls.certificate: {place} does not fit tls.key"))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let listener = TcpListener::bind(tls.listen).await;
+        let listener = listener.with_context(|| format!("cannot listen on {}", tls.listen))?;
+        Ok(Self { listener, acceptor: TlsAcceptor::from(Arc::new(config)) })
+    }
+}
+
+/// Lets clients in, as long as there is room.
+pub(super) struct Door {
+    service: api::Service,
+    slots: Arc<Semaphore>,
+    patience: Duration,
+    first: auto::Builder<TokioExecutor>,
+    second: auto::Builder<TokioExecutor>,
+    graceful: GracefulShutdown,
+}
+
+/// A client that was let in.
+pub(super) struct Guest {
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    slot: OwnedSemaphorePermit,
+}
+
+impl Door {
+    pub(super) fn new(service: api::Service, limits: &Limits) -> Self {
+        let mut first = auto::Builder::new(TokioExecutor::new()).http1_only();
+        first.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+        let mut second = auto::Builder::new(TokioExecutor::new()).http2_only();
+        second
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .max_pending_accept_reset_streams(RESETS)
+            .max_local_error_reset_streams(RESETS)
+            .max_header_list_size(HEADER_BYTES);
+        Self {
+            service,
+            slots: Arc::new(Semaphore::new(limits.connections)),
+            patience: limits.header_timeout,
+            first,
+            second,
+            graceful: GracefulShutdown::new(),
+        }
+    }
+
+    /// Waits for a client, once there is room for one.
+    pub(super) async fn wait(&self, plain: &TcpListener, secure: Option<&Secure>) -> Option<Guest> {
+        let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+        let (accepted, tls) = tokio::select! {
+            accepted = plain.accept() => (accepted, None),
+            (accepted, tls) = accept_secure(secure) => (accepted, Some(tls)),
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                // Answers are small, and somebody waits for each.
+                let _ = stream.set_nodelay(true);
+                Some(Guest { stream, tls, slot })
+            }
+            Err(error) => {
+                tracing::warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(BREATH).await;
+                None
+            }
+        }
+    }
+
+    /// Serves a client in a task of its own. One that breaks off is its own business.
+    pub(super) fn serve(&self, guest: Guest) {
+        let Guest { stream, tls, slot } = guest;
+        let service = Erased(self.service.clone());
+        let (first, second, patience) = (self.first.clone(), self.second.clone(), self.patience);
+        let watcher = self.graceful.watcher();
+        tokio::spawn(async move {
+            let _slot = slot;
+            let Some(tls) = tls else {
+                let service = TowerToHyperService::new(service);
+                let served = first.serve_connection(TokioIo::new(stream), service);
+                let _ = watcher.watch(served.into_owned()).await;
+                return;
+            };
+            let shaken = tokio::time::timeout(patience, tls.accept(stream)).await;
+            let Ok(Ok(stream)) = shaken else { return };
+            if stream.get_ref().1.alpn_protocol() != Some(b"h2".as_slice()) {
+                let service = TowerToHyperService::new(service);
+                let served = first.serve_connection(TokioIo::new(stream), service);
+                let _ = watcher.watch(served.into_owned()).await;
+                return;
+            }
+            let activity = Arc::new(Activity::default());
+            let counted = Counted { service, activity: Arc::clone(&activity) };
+            let counted = TowerToHyperService::new(counted);
+            let served = second.serve_connection(TokioIo::new(stream), counted);
+            tokio::select! {
+                _ = watcher.watch(served.into_owned()) => {}
+                () = activity.idle(patience) => {}
+            }
+        });
+    }
+
+    /// Waits until everybody has been answered.
+    pub(super) async fn close(self) {
+        self.graceful.shutdown().await;
+    }
+}
+
+async fn accept_secure(
+    secure: Option<&Secure>,
+) -> (std::io::Result<(TcpStream, std::net::SocketAddr)>, TlsAcceptor) {
+    match secure {
+        Some(secure) => (secure.listener.accept().await, secure.acceptor.clone()),
+        None => std::future::pending().await,
+    }
+}
+
+/// What a client does with its connection.
+#[derive(Debug, Default)]
+struct Activity {
+    begun: AtomicU64,
+    running: AtomicU64,
+}
+
+impl Activity {
+    /// Waits until a client has asked nothing for a while, and nothing is being answered.
+    async fn idle(&self, patience: Duration) {
+        let mut seen = 0;
+        loop {
+            tokio::time::sleep(patience).await;
+            let begun = self.begun.load(Ordering::Relaxed);
+            if begun == seen && self.running.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            seen = begun;
+        }
+    }
+}
+
+/// A request that is being answered.
+struct Began(Arc<Activity>);
+
+impl Drop for Began {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+type Response = axum::response::Response;
+
+/// Hands hyper's requests to the API, with the body as axum has it.
+#[derive(Clone)]
+struct Erased(api::Service);
+
+impl tower::Service<http::Request<Incoming>> for Erased {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = <api::Service as tower::Service<api::Incoming>>::Future;
+
+    fn poll_ready(
+        &mut self,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Self::Error>> {
+        <api::Service as tower::Service<api::Incoming>>::poll_ready(&mut self.0, context)
+    }
+
+    fn call(&mut self, request: http::Request<Incoming>) -> Self::Future {
+        tower::Service::call(&mut self.0, request.map(axum::body::Body::new))
+    }
+}
+
+/// The same, and notes that something was asked.
+#[derive(Clone)]
+struct Counted {
+    service: Erased,
+    activity: Arc<Activity>,
+}
+
+impl tower::Service<http::Request<Incoming>> for Counted {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(
+        &mut self,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), Self::Error>> {
+        self.service.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Incoming>) -> Self::Future {
+        self.activity.begun.fetch_add(1, Ordering::Relaxed);
+        self.activity.running.fetch_add(1, Ordering::Relaxed);
+        let began = Began(Arc::clone(&self.activity));
+        let answer = tower::Service::call(&mut self.service, request);
+        Box::pin(async move {
+            let _began = began;
+            answer.await
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! What the server counts about itself, in the form that Prometheus reads.
+//!
+//! Everything is counted in batches, where a batch is written; nothing has a label that names an
+//! application, an endpoint or a message. What only the store knows is asked when somebody looks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+
+use engine::Announcement;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+
+/// A gauge that may have a fraction.
+type Fraction = Gauge<f64, AtomicU64>;
+
+/// Why a delivery is dead.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct OfCause {
+    pub(super) cause: &'static str,
+}
+
+/// How attempts in flight are counted; clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct InFlight(Gauge<i64, AtomicI64>);
+
+/// An attempt in flight, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Flying(InFlight);
+
+/// All that is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    pub(super) accepted: Counter,
+    pub(super) fanned_out: Counter,
+    pub(super) attempts: Counter,
+    pub(super) failed: Counter,
+    pub(super) retried: Counter,
+    pub(super) delivered: Counter,
+    pub(super) dead: Family<OfCause, Counter>,
+    pub(super) loaded: Counter,
+    pub(super) commits: Counter,
+    pub(super) rows: Counter,
+    pub(super) commit_errors: Counter,
+    pub(super) spread: Spread,
+    in_flight: InFlight,
+    opened: Counter,
+    disabled: Counter,
+    waiting: Gauge,
+    oldest_due: Fraction,
+    memory: Gauge,
+}
+
+/// What is counted by size.
+#[derive(Debug)]
+pub(super) struct Spread {
+    pub(super) batch_rows: Histogram,
+    pub(super) commit_seconds: Histogram,
+    pub(super) attempt_seconds: Histogram,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self {
+            batch_rows: Histogram::new(exponential_buckets(1.0, 4.0, 7)),
+            commit_seconds: Histogram::new(exponential_buckets(0.000_25, 2.0, 14)),
+            attempt_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+        }
+    }
+}
+
+/// What the store says when somebody looks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Waiting {
+    /// Endpoints with something pending.
+    pub(crate) endpoints: u32,
+    /// For how long the delivery that has waited longest has been due.
+    pub(crate) oldest_due: std::time::Duration,
+}
+
+impl InFlight {
+    /// Counts an attempt until what is returned is dropped.
+    pub(crate) fn begin(&self) -> Flying {
+        self.0.inc();
+        Flying(self.clone())
+    }
+}
+
+impl Drop for Flying {
+    fn drop(&mut self) {
+        self.0.0.dec();
+    }
+}
+
+impl Metrics {
+    /// Begins to count.
+    pub(crate) fn new() -> Arc<Self> {
+        let mut metrics = Self::default();
+        let mut registry = Registry::with_prefix("redial");
+        metrics.register_flow(&mut registry);
+        metrics.register_writing(&mut registry);
+        metrics.register_state(&mut registry);
+        metrics.registry = registry;
+        Arc::new(metrics)
+    }
+
+    fn register_flow(&self, registry: &mut Registry) {
+        let counters = [
+            ("messages_accepted", "Messages on disk", &self.accepted),
+            ("deliveries", "Deliveries that messages were fanned out to", &self.fanned_out),
+            ("attempts", "Attempts that were recorded", &self.attempts),
+            ("attempts_failed", "Attempts that did not succeed", &self.failed),
+            ("deliveries_retried", "Times that a delivery is to be sent again", &self.retried),
+            ("deliveries_delivered", "Deliveries that are delivered", &self.delivered),
+            ("deliveries_loaded", "Deliveries read back from the store", &self.loaded),
+            ("breakers_opened", "Times that a breaker opened", &self.opened),
+            ("endpoints_disabled", "Endpoints that were disabled by a rule", &self.disabled),
+        ];
+        for (name, help, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
+        registry.register("deliveries_dead", "Dead letters, by their cause", self.dead.clone());
+    }
+
+    fn register_writing(&self, registry: &mut Registry) {
+        let counters = [
+            ("commits", "Batches that were committed", &self.commits),
+            ("committed_rows", "Messages, attempts and steps in them", &self.rows),
+            ("commit_errors", "Batches that the store did not commit", &self.commit_errors),
+        ];
+        for (name, help, counter) in counters {
+            registry.register(name, help, counter.clone());
+        }
+        let histograms = [
+            ("batch_rows", "Messages, attempts and steps in a batch", &self.spread.batch_rows),
+            (
+                "commit_seconds",
+                "How long a commit took, sync included",
+                &self.spread.commit_seconds,
+            ),
+            ("attempt_seconds", "How long an attempt took", &self.spread.attempt_seconds),
+        ];
+        for (name, help, histogram) in histograms {
+            registry.register(name, help, histogram.clone());
+        }
+    }
+
+    fn register_state(&self, registry: &mut Registry) {
+        registry.register("attempts_in_flight", "Attempts in flight", self.in_flight.0.clone());
+        registry.register(
+            "endpoints_waiting",
+            "Endpoints with something pending, of all nodes",
+            self.waiting.clone(),
+        );
+        registry.register(
+            "oldest_due_age_seconds",
+            "For how long the delivery that waits longest has been due, held back or not",
+            self.oldest_due.clone(),
+        );
+        registry.register("resident_memory_bytes", "Memory in use", self.memory.clone());
+    }
+
+    /// Returns how attempts in flight are counted.
+    pub(crate) fn in_flight(&self) -> InFlight {
+        self.in_flight.clone()
+    }
+
+    /// Counts what the engine announces, until it ends.
+    pub(crate) async fn listen(self: Arc<Self>, mut announcements: Receiver<Announcement>) {
+        loop {
+            match announcements.recv().await {
+                Ok(Announcement::Tripped { .. }) => count(&self.opened),
+                Ok(Announcement::Disabled { .. }) => count(&self.disabled),
+                Ok(
+                    Announcement::Warned { .. }
+                    | Announcement::Closed { .. }
+                    | Announcement::Noticed { .. }
+                    | Announcement::Buried { .. }
+                    | Announcement::Panicked { .. }
+                    | Announcement::Took(_)
+                    | Announcement::Lost(_),
+                )
+                | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+
+    /// Writes everything down. Without an answer of the store its figures stay as they were.
+    pub(crate) fn page(&self, waiting: Option<Waiting>) -> String {
+        if let Some(waiting) = waiting {
+            self.waiting.set(i64::from(waiting.endpoints));
+            self.oldest_due.set(waiting.oldest_due.as_secs_f64());
+        }
+        if let Some(bytes) = resident_memory() {
+            self.memory.set(bytes);
+        }
+        let mut text = String::new();
+        // Writing into a text does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+fn count(counter: &Counter) {
+    counter.inc();
+}
+
+/// Reads how much memory this process has, where the system tells.
+fn resident_memory() -> Option<i64> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: i64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes.saturating_mul(1_024))
+}

@@ -1,0 +1,99 @@
+//! A crash between doing something and remembering what was answered: whoever asks again with the
+//! same key gets what was made, and nothing is made twice.
+
+use std::path::Path;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use domain::address::Guard;
+use domain::policy;
+use redial::app::messages::{NewMessage, Taken};
+use redial::app::{Accepting, Answer, App, Ask, Caller, Error, Nudge, Parts, Settings};
+use redial::clock::{Clock, SystemClock};
+use redial::config::{Configuration, Sources};
+use sha2::{Digest as _, Sha256};
+use store::catalog::EventTypeSettings;
+use store::keys::{ApplicationKey, EndpointKey};
+use store::sqlite::{self, Sqlite};
+use tempfile::TempDir;
+
+use super::ADMIN;
+
+const KEY: [u8; 32] = [7; 32];
+
+/// Nobody sends anything.
+struct Idle;
+
+impl Accepting for Idle {
+    fn accept(&self, _: NewMessage) -> Answer<'_, Taken> {
+        Box::pin(async { Err(Error::Unavailable("nobody accepts".to_owned())) })
+    }
+
+    fn changed(&self, _: ApplicationKey, _: Option<EndpointKey>) {}
+
+    fn ask(&self, _: Ask) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn nudge(&self, _: Nudge) {}
+}
+
+/// Opens an app on a store, as after a start.
+async fn open(data: &Path) -> App {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let rows = Arc::clone(&clock);
+    let random = |bytes: &mut [u8]| bytes.fill(3);
+    let settings = sqlite::Settings::new(data, random, Arc::new(move || rows.now()));
+    let opened = tokio::task::spawn_blocking(move || Sqlite::open(settings)).await.unwrap();
+    let store = Arc::new(opened.unwrap());
+    let egress = Configuration::read(Sources::default()).unwrap().egress;
+    App::new(Parts {
+        catalog: Arc::clone(&store) as _,
+        ledger: store,
+        accepting: Arc::new(Idle),
+        clock,
+        guard: Arc::new(RwLock::new(Guard::new(egress))),
+        settings: Settings {
+            policy: policy::preset("redial").unwrap().clone(),
+            retention: Duration::from_secs(86_400),
+            admin_token: Some(Sha256::digest(ADMIN.as_bytes()).into()),
+            public_url: String::new(),
+            batch_messages: 1,
+            batch_concurrency: 1,
+            token_age: Duration::from_secs(1),
+            cached_tokens: 1,
+            cached_applications: 1,
+        },
+    })
+}
+
+/// Comes in as a request with a key does.
+async fn caller(app: &App) -> Caller {
+    let caller = app.authenticate(ADMIN).await.unwrap();
+    Caller { promise: Some(app.promise(KEY).await.unwrap()), ..caller }
+}
+
+#[tokio::test]
+async fn what_was_made_before_a_crash_is_found_by_the_request_that_is_repeated() {
+    let directory = TempDir::new().unwrap();
+    let mut seen = Vec::new();
+    for again in [false, true, true] {
+        let app = open(directory.path()).await;
+        let caller = caller(&app).await;
+        assert_eq!(caller.promise.as_ref().unwrap().again(), again);
+        let draft = redial::app::applications::Draft { name: "x".to_owned(), ..Default::default() };
+        let application = app.create_application(&caller, draft).await.unwrap();
+        let scope = app.enter(&caller, &application.id.to_string()).await.unwrap();
+        let draft = redial::app::endpoints::Draft::of("https://receiver.example/".to_owned());
+        let endpoint = app.create_endpoint(&scope, draft, None).await.unwrap();
+        let settings = EventTypeSettings::default();
+        let event_type = app.create_event_type(&caller, "a.b".to_owned(), settings).await.unwrap();
+        seen.push((application.id, endpoint.id, event_type.created_at));
+        // The process ends here, and no answer was remembered.
+        assert!(app.remembered_answer(KEY).await.unwrap().is_none());
+    }
+    assert!(seen.iter().all(|it| *it == seen[0]), "{seen:?}");
+    let app = open(directory.path()).await;
+    let page = redial::app::pages::Wanted::read(None, None).unwrap();
+    assert_eq!(app.applications(&page).await.unwrap().entries.len(), 1);
+}
