@@ -8,7 +8,8 @@
 //! - `core`: the task that owns the engine; `inbox`: what waits for it
 //! - `effects`: carrying out what it says; `attempts`: what is in flight
 //! - `intake`: taking messages in; `rosters`: the endpoints they fan out to
-//! - `replays`, `missing`, `housekeeping`, `sums`: replay tasks, pruning, per-minute sums
+//! - `replays`, `missing`, `housekeeping`: replay tasks, pruning
+//! - `sums`, `recount`: per-minute sums, and what a crash took of them
 //! - `timeline`: the time of the rows
 
 mod attempts;
@@ -18,6 +19,7 @@ mod housekeeping;
 mod inbox;
 mod intake;
 mod missing;
+mod recount;
 mod replays;
 mod rosters;
 mod sums;
@@ -153,6 +155,7 @@ impl Node {
             tasks.push(tokio::spawn(housekeeping::prune(Arc::clone(&world))));
             tasks.push(tokio::spawn(housekeeping::roll_up(Arc::clone(&world))));
             tasks.push(tokio::spawn(replays::run(Arc::clone(&world))));
+            tasks.push(tokio::spawn(recount::run(Arc::clone(&world))));
             tokio::spawn(core::run(Arc::clone(&world), engine))
         });
         Self { world, committer: committing, tasks, core, grace }

@@ -6,13 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::endpoint::State;
-use domain::ids::{ApplicationId, AttemptId, EndpointId, MessageId};
+use domain::ids::{AttemptId, MessageId};
 use store::Error;
-use store::catalog::{
-    ApplicationSettings, Confidential, Endpoint, EndpointSettings, NewApplication, NewEndpoint,
-    Secret,
-};
+use store::catalog::Endpoint;
 use store::conformance::{Handle, fresh, success};
 use store::keys::{DeliveryKey, Lease, Node};
 use store::queue::{
@@ -20,6 +16,7 @@ use store::queue::{
 };
 use tokio::sync::{mpsc, oneshot};
 
+use super::fill::Site;
 use super::place::Place;
 use super::{moment, now};
 
@@ -38,26 +35,32 @@ enum Wish {
     Settle(Box<Settle>, oneshot::Sender<Settled>),
 }
 
-#[derive(Clone)]
-struct Target {
-    endpoint: Endpoint,
+/// Where the callers go: to one endpoint after the other.
+struct Targets {
+    endpoints: Vec<(Endpoint, Lease)>,
     revision: i64,
-    lease: Lease,
 }
 
-/// Lets the callers do so many lifecycles between them, on an endpoint of their own.
-pub(crate) async fn run(store: &Handle, lifecycles: u64) -> Result<Run, Error> {
-    let target = target(store).await?;
+/// Lets the callers do so many lifecycles between them, on all endpoints of a site.
+pub(crate) async fn run(store: &Handle, site: &Site, lifecycles: u64) -> Result<Run, Error> {
+    let targets = Arc::new(targets(store, site).await?);
     let (wishes, waiting) = mpsc::channel(1_024);
     let committer = tokio::spawn(commit(store.clone(), waiting));
     let next = Arc::new(AtomicU64::new(0));
     let began = now();
     let mut callers = Vec::new();
     for _ in 0..CALLERS {
-        let (target, wishes, next) = (target.clone(), wishes.clone(), Arc::clone(&next));
+        let (targets, wishes, next) = (Arc::clone(&targets), wishes.clone(), Arc::clone(&next));
         callers.push(tokio::spawn(async move {
-            while next.fetch_add(1, Ordering::Relaxed) < lifecycles {
-                live(&target, &wishes).await?;
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= lifecycles {
+                    break;
+                }
+                let place = usize::try_from(number).unwrap_or(0) % targets.endpoints.len();
+                let (endpoint, lease) = &targets.endpoints[place];
+                let target = Target { endpoint, revision: targets.revision, lease: *lease };
+                live(target, &wishes).await?;
             }
             Ok::<_, Error>(())
         }));
@@ -135,7 +138,14 @@ async fn commit(store: Handle, mut waiting: mpsc::Receiver<Wish>) -> Result<u64,
     Ok(batches)
 }
 
-async fn live(target: &Target, wishes: &mpsc::Sender<Wish>) -> Result<(), Error> {
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    endpoint: &'a Endpoint,
+    revision: i64,
+    lease: Lease,
+}
+
+async fn live(target: Target<'_>, wishes: &mpsc::Sender<Wish>) -> Result<(), Error> {
     let gone = || Error::Refused("the committer is gone".to_owned());
     let (reply, answer) = oneshot::channel();
     let wish = Wish::Accept(Box::new(accept(target)), reply);
@@ -145,7 +155,7 @@ async fn live(target: &Target, wishes: &mpsc::Sender<Wish>) -> Result<(), Error>
         return Err(Error::Refused(format!("not accepted: {answer:?}")));
     };
     let (reply, settled) = oneshot::channel();
-    let Endpoint { application, key: endpoint, .. } = target.endpoint;
+    let Endpoint { application, key: endpoint, .. } = *target.endpoint;
     let key = DeliveryKey { application, endpoint, message };
     let wish = Wish::Settle(Box::new(settle(target, key)), reply);
     wishes.send(wish).await.map_err(|_| gone())?;
@@ -156,7 +166,7 @@ async fn live(target: &Target, wishes: &mpsc::Sender<Wish>) -> Result<(), Error>
     Ok(())
 }
 
-fn accept(target: &Target) -> Accept {
+fn accept(target: Target<'_>) -> Accept {
     let (at, random) = (moment(), random());
     let mut hash = [3; 32];
     hash[..16].copy_from_slice(&random);
@@ -184,7 +194,7 @@ fn accept(target: &Target) -> Accept {
     }
 }
 
-fn settle(target: &Target, key: DeliveryKey) -> Settle {
+fn settle(target: Target<'_>, key: DeliveryKey) -> Settle {
     let at = moment();
     let headers = |names: &[&str]| names.iter().map(|name| (name, "0123456789abcdef")).collect();
     let mut attempt = success(AttemptId::new(at, random()));
@@ -203,32 +213,20 @@ fn settle(target: &Target, key: DeliveryKey) -> Settle {
     }
 }
 
-/// Makes an application and an endpoint, and takes all partitions.
-async fn target(store: &Handle) -> Result<Target, Error> {
-    let (at, id) = (moment(), random());
-    let settings = ApplicationSettings { name: "figures".to_owned(), ..Default::default() };
-    let new = NewApplication { id: ApplicationId::new(at, id), uid: None, settings, at };
-    let application = store.catalog.create_application(new).await?;
-    let new = NewEndpoint {
-        application: application.key,
-        id: EndpointId::new(at, id),
-        uid: None,
-        state: State::Active,
-        order: Order::Due,
-        settings: EndpointSettings::default(),
-        confidential: Confidential::default(),
-        secret: Secret { text: "whsec_figures".to_owned(), created_at: at, expires_at: None },
-        at,
-    };
-    let endpoint = store.catalog.create_endpoint(new).await?;
+/// Takes all partitions.
+async fn targets(store: &Handle, site: &Site) -> Result<Targets, Error> {
     let node = Node("figures".to_owned());
     store.queue.renew(node.clone()).await?;
     let mut leases = store.queue.take(node.clone(), u8::MAX).await?;
     leases.extend(store.queue.renew(node).await?.owned);
-    let lease = leases.into_iter().find(|lease| lease.partition == endpoint.partition);
-    let lease = lease.ok_or_else(|| Error::Refused("the partition is not free".to_owned()))?;
-    let revision = store.catalog.fan_out(application.key, at).await?.revision;
-    Ok(Target { endpoint, revision, lease })
+    let mut endpoints = Vec::new();
+    for endpoint in &site.endpoints {
+        let lease = leases.iter().find(|lease| lease.partition == endpoint.partition);
+        let lease = lease.ok_or_else(|| Error::Refused("a partition is not free".to_owned()))?;
+        endpoints.push((endpoint.clone(), *lease));
+    }
+    let revision = store.catalog.fan_out(site.application, moment()).await?.revision;
+    Ok(Targets { endpoints, revision })
 }
 
 /// Bytes that look like chance and differ each time.

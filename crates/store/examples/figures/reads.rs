@@ -5,10 +5,11 @@ use std::pin::Pin;
 use domain::partition::Partition;
 use store::Error;
 use store::conformance::Handle;
+use store::keys::MessageKey;
 use store::page::{From, Page};
 use store::queue::Load;
 
-use super::fill::Filled;
+use super::fill::Site;
 use super::{median, moment, now};
 
 const TIMES: u32 = 15;
@@ -16,8 +17,10 @@ const TIMES: u32 = 15;
 type Reading<'a> = Pin<Box<dyn Future<Output = Result<usize, Error>> + 'a>>;
 
 /// Reads everything some times, and tells the median and the longest time of each.
-pub(crate) async fn tell<'a>(store: &'a Handle, filled: &Filled) -> Result<(), Error> {
-    let Filled { application, endpoint, message } = *filled;
+pub(crate) async fn tell<'a>(store: &'a Handle, site: &Site) -> Result<(), Error> {
+    let Site { application, endpoints } = site;
+    let (application, message) = (*application, MessageKey(7));
+    let endpoint = endpoints[endpoints.len() / 2].key;
     let (queue, catalog, ledger) = (&store.queue, &store.catalog, &store.ledger);
     let load = Load { application, endpoint, most: 100, most_bytes: 1 << 20 };
     let day = std::time::Duration::from_secs(86_400);

@@ -118,6 +118,6 @@ async fn an_address_that_is_opened_for_one_application_is_reached_by_that_one_al
     assert!(receiver.at(&foreign).is_empty());
     let body = json!({ "url": receiver.url("new") });
     let path = format!("/app/{foreign}/endpoint");
-    server.post(&path, body.clone()).await.expect(422);
+    server.post(&path, body.clone()).await.refused(400, "destination_not_allowed");
     server.post(&format!("/app/{own}/endpoint"), body).await.expect(201);
 }
