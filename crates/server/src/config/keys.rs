@@ -70,7 +70,7 @@ pub(super) const KEYS: [Key; 39] = [
     key("limits.cached_applications", "number", "10000", "The most applications remembered."),
     key("limits.token_age", "span", "5s", "How long a token is trusted without asking the store."),
     key("limits.shutdown", "span", "30s", "How long a stopping server waits for what it began."),
-    key("retention.messages", "span", "90d", "How long messages and attempts are kept."),
+    key("retention.messages", "span", "30d", "How long messages and attempts are kept."),
     key("retention.dead_letters", "span", "30d", "How long dead letters are kept."),
     key("log.format", "word", "text", "`text` or `json`."),
     key("log.filter", "text", "info", "What is logged, such as `info,redial=debug`."),

@@ -79,7 +79,7 @@ async fn a_deleted_application_is_gone_and_its_uid_is_free() {
 async fn what_makes_no_sense_is_refused_with_its_field() {
     let server = Running::start().await;
     let table = [
-        (json!({}), "body"),
+        (json!({}), "body.name"),
         (json!({ "name": 5 }), "body.name"),
         (json!({ "name": "" }), "body.name"),
         (json!({ "name": "x", "uid": "a b" }), "body.uid"),

@@ -67,6 +67,6 @@ async fn an_event_type_is_replaced_changed_and_checked() {
     assert_eq!((&cleared["groupName"], &cleared["deprecated"]), (&Value::Null, &json!(true)));
     let bad = json!({ "name": "a b", "description": "" });
     server.post("/event-type", bad).await.invalid("body.name");
-    server.post("/event-type", json!({ "description": "" })).await.invalid("body");
+    server.post("/event-type", json!({ "description": "" })).await.invalid("body.name");
     server.patch("/event-type/nobody", json!({})).await.refused(404, "not_found");
 }

@@ -269,7 +269,7 @@ impl Tour {
             let newest = self.attempts(FIRST, Default::default()).await.remove(0);
             (newest.trigger_type == MessageAttemptTriggerType::Manual).then_some(newest)
         });
-        assert_eq!(by_hand.await.msg_id, id);
+        assert_eq!(by_hand.await.response_status_code, 204);
     }
 
     /// Waits for a replay to finish.
