@@ -15,8 +15,8 @@ use super::World;
 /// The most rows that one step of pruning removes.
 const PRUNED_AT_ONCE: u32 = 200;
 /// The wait between two steps while there is something to prune.
-const WHILE_PRUNING: Duration = Duration::from_millis(50);
-/// The wait while there is nothing to prune.
+const WHILE_PRUNING: Duration = Duration::from_millis(10);
+/// The wait after everything was looked at and nothing had to go.
 const BETWEEN_PRUNING: Duration = Duration::from_secs(30);
 /// How often sums are written.
 const SUMS_EVERY: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::delivery::Pending;
-use domain::ids::EndpointId;
+use domain::ids::{EndpointId, TaskId};
 use domain::partition::Partition;
 use domain::time::Timestamp;
 use engine::{Event, Roster};
@@ -25,6 +25,8 @@ use crate::replay::{Wish, read_selection};
 pub(super) const CHUNK: u32 = 500;
 /// How often tasks are looked for if nobody calls.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How long a task may still be overtaken by one that was made before it, on another node.
+const STILL_YOUNG: Duration = Duration::from_secs(60);
 /// The most tasks on a page.
 const PAGE: u32 = 100;
 
@@ -32,26 +34,61 @@ pub(super) type Chosen = Vec<(DeliveryKey, Partition, Order, Pending)>;
 
 /// Runs all tasks that this node is responsible for.
 pub(super) async fn run(world: Arc<World>) {
+    let mut finished = None;
     loop {
-        if let Err(error) = look(&world).await {
-            tracing::warn!(%error, "replays are held up");
+        match look(&world, &mut finished).await {
+            // A small task does not wait until a large one is done.
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "replays are held up"),
         }
         let _called = tokio::time::timeout(LOOK_EVERY, world.replays.notified()).await;
     }
 }
 
-async fn look(world: &World) -> Result<(), store::Error> {
+/// Does one chunk of each task; tells whether there is more to do.
+async fn look(world: &World, finished: &mut Option<TaskId>) -> Result<bool, store::Error> {
+    let mut more = false;
+    for task in unfinished(world, finished).await? {
+        let Some(lease) = lease_for(world, &task) else { continue };
+        match step(world, &task.id, lease).await {
+            Ok(goes_on) => more |= goes_on,
+            // One that cannot go on does not hold up the others.
+            Err(error) => tracing::warn!(%error, task.id = %task.id, "a replay is held up"),
+        }
+    }
+    Ok(more)
+}
+
+/// Lists the tasks that are not finished. From some task on, all older ones were finished when they
+/// were last looked at, and stay so: they are not read again.
+async fn unfinished(
+    world: &World,
+    finished: &mut Option<TaskId>,
+) -> Result<Vec<Task>, store::Error> {
+    let (mut running, mut over) = (Vec::new(), None);
+    let young = world.timeline.rows().before(STILL_YOUNG);
     let mut from = From::Start;
     loop {
         let listed = world.ledger.tasks(None, Page { from, limit: PAGE }).await?;
         for task in listed.entries {
-            while let Some(lease) = lease_for(world, &task)
-                && step(world, &task.id, lease).await?
-            {}
+            if finished.is_some_and(|finished| task.id <= finished) {
+                *finished = over.or(*finished);
+                return Ok(running);
+            }
+            if task.state == TaskState::Running {
+                over = None;
+                running.push(task);
+            } else if task.id.made_at() < young {
+                over = over.or(Some(task.id));
+            }
         }
         match listed.reached {
             Some(reached) if !listed.done => from = From::After(reached),
-            Some(_) | None => return Ok(()),
+            Some(_) | None => {
+                *finished = over;
+                return Ok(running);
+            }
         }
     }
 }
@@ -69,7 +106,7 @@ fn lease_for(world: &World, task: &Task) -> Option<Lease> {
 }
 
 /// Does one chunk; tells whether there is more.
-async fn step(world: &World, id: &domain::ids::TaskId, lease: Lease) -> Result<bool, store::Error> {
+async fn step(world: &World, id: &TaskId, lease: Lease) -> Result<bool, store::Error> {
     let task = world.ledger.task(*id).await?;
     if task.state == TaskState::Finished {
         return Ok(false);

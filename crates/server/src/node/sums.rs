@@ -1,6 +1,6 @@
 //! Per-minute sums of what was settled, kept in memory and written by upkeep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use domain::outcome::Outcome;
@@ -29,6 +29,8 @@ struct State {
     received: BTreeMap<Number, Timestamp>,
     settling: BTreeMap<Number, Share>,
     sums: BTreeMap<(Subject, Minute), Rollup>,
+    /// What was cut to be written and is not known to be: repeated as it is.
+    cut: VecDeque<(Once, Vec<Rollup>)>,
 }
 
 /// What one attempt adds once its settle is on disk.
@@ -96,18 +98,34 @@ impl Sums {
         }
     }
 
-    /// Writes what has gathered.
+    /// Writes what has gathered. What the store does not take is kept and repeated next time; a
+    /// repetition of what it did take changes nothing.
     pub(super) async fn flush(&self, world: &World) {
-        let sums: Vec<Rollup> = std::mem::take(&mut self.lock().sums).into_values().collect();
-        for chunk in sums.chunks(CHUNK) {
-            let mut id = [0; 16];
-            dice::entropy(&mut id);
-            let once = Once { at: world.timeline.rows(), id };
-            let step = Upkeep::RollUp { once, rollups: chunk.to_vec() };
+        self.cut(world.timeline.rows());
+        loop {
+            let Some((once, rollups)) = self.lock().cut.front().cloned() else { return };
+            let step = Upkeep::RollUp { once, rollups };
             if let Err(error) = world.committer.upkeep(step).await {
-                tracing::warn!(%error, "sums were not written");
+                tracing::warn!(%error, "sums were not written; they are tried again");
                 return;
             }
+            self.lock().cut.pop_front();
+        }
+    }
+
+    /// Cuts what has gathered into steps, unless earlier ones still wait.
+    fn cut(&self, at: Timestamp) {
+        let mut state = self.lock();
+        if !state.cut.is_empty() {
+            return;
+        }
+        let mut sums = std::mem::take(&mut state.sums).into_values();
+        loop {
+            let rollups: Vec<Rollup> = sums.by_ref().take(CHUNK).collect();
+            if rollups.is_empty() {
+                return;
+            }
+            state.cut.push_back((Once { at, id: dice::for_id() }, rollups));
         }
     }
 

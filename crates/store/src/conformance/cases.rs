@@ -149,6 +149,7 @@ macro_rules! conformance {
             pruning:
                 a_delivered_message_goes_when_its_time_is_over
                 a_message_without_deliveries_goes_too
+                no_step_rests_before_everything_was_looked_at
                 a_message_with_something_pending_stays
                 a_cancelled_delivery_keeps_nothing
                 a_dead_letter_stays_for_thirty_days

@@ -40,6 +40,21 @@ pub async fn a_message_without_deliveries_goes_too(harness: Harness) {
     assert_eq!(messages(&scene).await, []);
 }
 
+/// Whoever prunes rests after a step that changed nothing, so such a step must not come before
+/// everything was looked at.
+pub async fn no_step_rests_before_everything_was_looked_at(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let template = scene.message(&[]).await;
+    for _ in 0..5 {
+        let stays = (0..500).map(|_| scene.again(&template));
+        scene.accept(stays.collect()).await;
+    }
+    let goes = scene.accept_new(short(scene.message(&[]).await)).await;
+    let now = NOW.after(MINUTE * 61);
+    while scene.keep_up(Upkeep::Prune { now, most: 100 }).await != Done::Changed(0) {}
+    assert!(!messages(&scene).await.contains(&goes));
+}
+
 pub async fn a_message_with_something_pending_stays(harness: Harness) {
     let scene = Scene::new(harness).await;
     let (one, two) = (scene.endpoint().await, scene.endpoint().await);

@@ -14,6 +14,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// which a page was split, and behind it is the cache of the operating system.
 const WRITER_CACHE: i32 = 16 * 1024;
 const READER_CACHE: i32 = 8 * 1024;
+/// What a log that begins anew may keep of its file.
+const LOG_BYTES: i64 = 64 << 20;
 /// More statements than there are functions with one.
 const STATEMENTS: usize = 192;
 
@@ -57,6 +59,8 @@ impl Place {
         }
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE)?;
+        // A log that has grown large shrinks again when it begins anew.
+        connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
         // Checkpoints have a thread of their own.
         connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(()))?;
         Ok(connection)

@@ -100,6 +100,18 @@ impl Memo {
         self.partitions = self.partitions_before;
     }
 
+    /// Returns up to where numbers are set aside.
+    pub(super) fn set_aside(&self) -> i64 {
+        self.sequence.set_aside
+    }
+
+    /// Takes back what a part of the transaction had set aside and noted; numbers that were given
+    /// are not given again.
+    pub(super) fn take_back_to(&mut self, set_aside: i64) {
+        self.applications.clear();
+        self.sequence.set_aside = set_aside;
+    }
+
     /// Returns what is known of an application, unless it is deleted or was never there.
     pub(super) fn application(
         &mut self,

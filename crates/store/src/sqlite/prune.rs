@@ -19,7 +19,7 @@ use crate::{Error, limits};
 const LOOKED_AT: i64 = 1_024;
 /// Free pages that are kept for what comes next, and the most that a step gives back.
 const SPARE_PAGES: i64 = 256;
-const PAGES_PER_STEP: i64 = 64;
+const PAGES_PER_STEP: i64 = 128;
 
 /// How many rows a step may still change.
 pub(super) struct Allowance {
@@ -50,6 +50,8 @@ impl Allowance {
     }
 }
 
+/// Does one step and returns how many rows it changed. If it removed none but there is more to look
+/// at, or pages are still to be given back, where it got counts as one: the next step follows soon.
 pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Result<usize, Error> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut allowance = Allowance { most, used: 0 };
@@ -57,23 +59,25 @@ pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Res
     purge::endpoints(writing, now, &mut allowance)?;
     let secrets = remove_secrets(writing.connection, now, allowance.left())?;
     allowance.used(secrets);
-    prune_messages(writing, now, &mut allowance)?;
+    let walks_on = prune_messages(writing, now, &mut allowance)?;
     allowance.used(rollups::forget(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_answers(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_steps(writing.connection, now, allowance.left())?);
-    give_back(writing.connection)?;
-    Ok(allowance.used)
+    let gives_more = give_back(writing.connection)?;
+    Ok(allowance.used.max(usize::from(walks_on || gives_more)))
 }
 
-/// Walks the messages from where the last step stopped, once around.
+/// Walks the messages from where the last step stopped, once around; tells whether it stopped before
+/// it came to the last one.
 fn prune_messages(
     writing: &mut Writing<'_>,
     now: Timestamp,
     allowance: &mut Allowance,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let connection = writing.connection;
     let start = pruned_up_to(connection)?;
     let mut walk = next_messages(writing, (start, i64::MAX), LOOKED_AT)?;
+    let mut walks_on = walk.rows == LOOKED_AT;
     if walk.rows < LOOKED_AT && start > 0 {
         let rest = next_messages(writing, (0, start - 1), LOOKED_AT - walk.rows)?;
         walk.rows += rest.rows;
@@ -86,20 +90,20 @@ fn prune_messages(
     let around = walk.messages;
     for message in &around {
         if allowance.is_used_up() {
-            stopped_at = message.key.0;
+            (stopped_at, walks_on) = (message.key.0, true);
             break;
         }
         prune_idempotency(connection, message, now, allowance)?;
         let goes = message.retained_until < now && is_over(writing, message, now)?;
         if goes && !remove_message(writing, message, allowance)? {
-            stopped_at = message.key.0;
+            (stopped_at, walks_on) = (message.key.0, true);
             break;
         }
     }
-    if stopped_at == start {
-        return Ok(());
+    if stopped_at != start {
+        set_pruned_up_to(connection, stopped_at)?;
     }
-    set_pruned_up_to(connection, stopped_at)
+    Ok(walks_on)
 }
 
 /// What pruning needs to know of a message.
@@ -321,17 +325,17 @@ fn remove_secrets(connection: &Connection, now: Timestamp, most: usize) -> Resul
     Ok(connection.prepare_cached(sql)?.execute(params![now.as_micros(), most])?)
 }
 
-/// Gives some free pages back to the file system.
-fn give_back(connection: &Connection) -> Result<(), Error> {
+/// Gives some free pages back to the file system; tells whether there are more.
+fn give_back(connection: &Connection) -> Result<bool, Error> {
     let free: i64 =
         connection.prepare_cached("PRAGMA freelist_count")?.query_row([], |row| row.get(0))?;
     let pages = (free - SPARE_PAGES).min(PAGES_PER_STEP);
     if pages <= 0 {
-        return Ok(());
+        return Ok(false);
     }
     // It takes no parameters, and each step of the statement gives back one page.
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}
-    Ok(())
+    Ok(free - SPARE_PAGES > pages)
 }

@@ -22,7 +22,7 @@ impl Queue for Sqlite {
                 committed.settles.push(settle::settle(writing, &mut hot, item)?);
             }
             for step in &batch.upkeep {
-                committed.upkeep.push(upkeep::keep_up(writing, step)?);
+                committed.upkeep.push(upkeep::keep_up_alone(writing, step)?);
             }
             Ok(committed)
         })

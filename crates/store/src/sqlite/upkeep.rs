@@ -11,7 +11,25 @@ use crate::Error;
 use crate::keys::{ApplicationKey, EndpointKey, Lease, MessageKey};
 use crate::queue::{Bury, Done, Request, RequestKind, Upkeep};
 
-pub(super) fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
+/// Does one step. One that meets a row which cannot be read is taken back and refused, so that it
+/// harms nothing else in the batch.
+pub(super) fn keep_up_alone(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
+    let connection = writing.connection;
+    connection.prepare_cached("SAVEPOINT upkeep")?.execute([])?;
+    let set_aside = writing.memo.set_aside();
+    let done = match keep_up(writing, step) {
+        Err(error @ Error::Damaged { .. }) => {
+            connection.prepare_cached("ROLLBACK TO upkeep")?.execute([])?;
+            writing.memo.take_back_to(set_aside);
+            Done::Refused(error.to_string())
+        }
+        done => done?,
+    };
+    connection.prepare_cached("RELEASE upkeep")?.execute([])?;
+    Ok(done)
+}
+
+fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
     let connection = writing.connection;
     let fence = match step {
         Upkeep::Bury(Bury { lease, .. })

@@ -54,9 +54,11 @@ pub(super) async fn prune(
     left -= removal::bury_deleted(transaction, limits.now, left).await?.min(left);
     left -= removal::tombstones(transaction, left).await?.min(left);
     left -= removal::applications(transaction, left).await?.min(left);
-    left = walk(transaction, limits, left).await?;
+    let walks_on;
+    (left, walks_on) = walk(transaction, limits, left).await?;
     left -= memories::forget(transaction, limits.now, left).await?.min(left);
-    Ok(Done::Changed(limits.most - left))
+    // Where the walk got is a change, too: the next step is to follow soon.
+    Ok(Done::Changed((limits.most - left).max(u32::from(walks_on))))
 }
 
 /// Tells whether nobody else prunes now.
@@ -67,14 +69,16 @@ async fn lock(transaction: &mut Transaction<'_>) -> Result<bool, Failure> {
     Ok(row.map_or(Ok(false), |row| field(&row, "locked"))?)
 }
 
-/// Walks on, and returns how many rows may still be removed.
+/// Walks on, and returns how many rows may still be removed, and whether it stopped before it came to
+/// the last message.
 async fn walk(
     transaction: &mut Transaction<'_>,
     limits: Limits,
     mut left: u32,
-) -> Result<u32, Failure> {
+) -> Result<(u32, bool), Failure> {
     let began = cursor(transaction, CURSOR).await?;
     let (mut cursor, mut walked, mut wrapped) = (began, 0, began == (0, 0));
+    let mut came_to_the_end = false;
     while left > 0 && walked < MOST_WALKED {
         let messages = messages(transaction, cursor).await?;
         let chunk = u32::try_from(messages.len()).unwrap_or(u32::MAX);
@@ -90,6 +94,7 @@ async fn walk(
         cursor = messages.last().map_or((0, 0), |message| message.place);
         if chunk < CHUNK {
             cursor = (0, 0);
+            came_to_the_end = true;
             if wrapped {
                 break;
             }
@@ -97,7 +102,7 @@ async fn walk(
         }
     }
     keep_cursor(transaction, CURSOR, cursor).await?;
-    Ok(left)
+    Ok((left, !came_to_the_end))
 }
 
 /// Returns where a walk goes on.

@@ -26,14 +26,13 @@ async fn space_is_given_back_to_the_file_system_over_time() {
     assert!(full > 8_000_000, "{full}");
 
     let scene = Scene::new(harness(directory.path())).await;
-    let mut removed = 0;
-    for _ in 0..40 {
-        let done = scene.keep_up(Upkeep::Prune { now: later(1), most: 64 }).await;
-        let Done::Changed(rows) = done else { unreachable!("pruning needs no lease") };
-        removed += rows;
+    let mut steps = 0;
+    // Whoever prunes goes on as long as a step has changed something, pages given back included.
+    while scene.keep_up(Upkeep::Prune { now: later(1), most: 64 }).await != Done::Changed(0) {
+        steps += 1;
+        assert!(steps < 200, "it comes to an end");
     }
     drop(scene);
-    assert_eq!(removed, 200);
     assert!(!directory.path().join("redial.db-wal").exists(), "the last to close tidies up");
     let left = size();
     assert!(left < 1_500_000, "{left} of {full}");
