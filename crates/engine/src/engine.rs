@@ -192,7 +192,7 @@ impl Engine {
     /// What is asked again and again: renewals, walks, requests, rosters.
     fn ask_routinely(&mut self, act: &mut Act<'_>) {
         let now = act.now.elapsed;
-        if self.leases.renewal_is_due(now, self.settings.renew_every) {
+        if self.renews() && self.leases.renewal_is_due(now, self.settings.renew_every) {
             act.effects.push(Effect::Renew);
         }
         if self.trusted && self.stopping.is_none() {
@@ -202,11 +202,16 @@ impl Engine {
         }
     }
 
+    /// A node that stops and has nothing left does not renew: it would count as alive again.
+    fn renews(&self) -> bool {
+        self.stopping.is_none() || !self.leases.is_empty() || self.leases.taking.is_some()
+    }
+
     fn say_when(&mut self, act: &mut Act<'_>) {
         let active = self.trusted && self.stopping.is_none();
         let trust = self.leases.trusted_until(self.settings.lease_trusted);
         let routine = [
-            self.leases.next_renewal(),
+            self.leases.next_renewal().filter(|_| self.renews()),
             trust.filter(|_| self.trusted),
             self.walks.next().filter(|_| active),
             self.requests.next().filter(|_| active),

@@ -108,6 +108,8 @@ macro_rules! conformance {
                 what_is_released_can_be_taken_at_once
                 a_release_that_comes_too_late_is_left_alone
                 a_release_that_comes_twice_gives_back_once
+                a_node_that_gave_everything_back_does_not_count
+                a_node_that_takes_again_counts_again
                 epochs_only_grow
                 time_does_not_go_back
             ;

@@ -116,6 +116,32 @@ pub async fn a_release_that_comes_twice_gives_back_once(harness: Harness) {
     assert_eq!(sorted(queue.renew(node("a")).await.unwrap().owned), second);
 }
 
+pub async fn a_node_that_gave_everything_back_does_not_count(harness: Harness) {
+    let (one, two) = (&*harness.store.queue, &*harness.other.queue);
+    one.renew(node("a")).await.unwrap();
+    let taken = one.take(node("a"), 64).await.unwrap();
+    one.release(node("a"), taken[..63].to_vec()).await.unwrap();
+    assert_eq!(others(two, "b").await, 1, "it has one left");
+    one.release(node("a"), taken[63..].to_vec()).await.unwrap();
+    assert_eq!(others(two, "b").await, 0);
+    // Nothing left to give back is the same.
+    one.renew(node("a")).await.unwrap();
+    assert_eq!(others(two, "b").await, 1, "it renewed");
+    one.release(node("a"), Vec::new()).await.unwrap();
+    assert_eq!(others(two, "b").await, 0);
+    assert_eq!(two.take(node("b"), 64).await.unwrap().len(), 64);
+}
+
+pub async fn a_node_that_takes_again_counts_again(harness: Harness) {
+    let (one, two) = (&*harness.store.queue, &*harness.other.queue);
+    one.renew(node("a")).await.unwrap();
+    let taken = one.take(node("a"), 64).await.unwrap();
+    one.release(node("a"), taken).await.unwrap();
+    assert_eq!(one.take(node("a"), 40).await.unwrap().len(), 40);
+    assert_eq!(others(two, "b").await, 1);
+    assert_eq!(two.take(node("b"), 64).await.unwrap().len(), 24, "nothing of what the other took");
+}
+
 pub async fn epochs_only_grow(harness: Harness) {
     let queue = &*harness.store.queue;
     queue.renew(node("a")).await.unwrap();

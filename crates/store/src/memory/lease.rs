@@ -19,8 +19,11 @@ impl State {
         Renewal { now, owned, others: u32::try_from(others).unwrap_or(u32::MAX) }
     }
 
-    /// Takes up to `most` partitions that nobody owns, or whose owner has not renewed its lease.
+    /// Takes up to `most` partitions that nobody owns, or whose owner has not renewed its lease, and
+    /// renews the node's own.
     pub fn take(&mut self, node: &Node, most: u8, now: Timestamp) -> Vec<Lease> {
+        let renewed = self.nodes.entry(node.clone()).or_insert(now);
+        *renewed = now.max(*renewed);
         let is_free =
             |owner: &Option<Node>| owner.as_ref().is_none_or(|owner| !self.is_alive(owner, now));
         let free = self.partitions.iter().filter(|(_, row)| is_free(&row.owner));
@@ -36,7 +39,8 @@ impl State {
         leases
     }
 
-    /// Gives partitions back. Ones that another node has taken in the meantime are left alone.
+    /// Gives partitions back. Ones that another node has taken in the meantime are left alone. A
+    /// node that has none left does not count any more.
     pub fn release(&mut self, node: &Node, leases: &[Lease]) {
         for lease in leases {
             let row = self.partitions.get_mut(&lease.partition);
@@ -45,6 +49,9 @@ impl State {
             if let Some(row) = own {
                 row.owner = None;
             }
+        }
+        if !self.partitions.values().any(|row| row.owner.as_ref() == Some(node)) {
+            self.nodes.remove(node);
         }
     }
 

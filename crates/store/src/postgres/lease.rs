@@ -2,6 +2,10 @@
 //!
 //! The lease time is on the node's row, so that one update renews everything; the epoch is on the
 //! partition's row, which changes only when it changes hands. All times here are the database's.
+//!
+//! Whatever a node does here begins with a lock on its own row, and a take also holds the rows of
+//! the dead whose partitions it takes. So nobody comes back to life while it is being robbed: a
+//! statement that waited for a row would still see the lease as it was before.
 
 use domain::time::Timestamp;
 use tokio_postgres::Row;
@@ -64,35 +68,66 @@ async fn others(transaction: &mut Transaction<'_>, node: &Node) -> Result<u32, F
 }
 
 /// Takes partitions that nobody owns, or whose owner has not renewed its lease.
-///
-/// Rows that a settle holds are skipped: its owner is still at work, and the next call gets them.
 pub(super) async fn take(pool: &Pool, node: &Node, most: u8) -> Result<Vec<Lease>, Failure> {
-    let statement = "\
-        with free as ( \
-            select p.number from partitions p \
-            where p.owner is null or not exists ( \
-                select 1 from nodes n \
-                where n.name = p.owner \
-                  and n.renewed_at > (extract(epoch from clock_timestamp()) * 1000000)::bigint - $3) \
-            order by p.number \
-            limit $2 \
-            for update of p skip locked) \
-        update partitions p set owner = $1, epoch = p.epoch + 1 \
-        from free where p.number = free.number \
-        returning p.number, p.epoch";
-    let (most, lease_micros) = (i64::from(most), codes::micros(limits::LEASE));
-    let parameters =
-        [(&node.0 as _, Type::TEXT), (&most as _, Type::INT8), (&lease_micros as _, Type::INT8)];
     let mut transaction = pool.begin(Access::Write).await?;
-    let result = transaction.query(statement, &parameters).await;
+    let result = take_in(&mut transaction, node, most).await;
     let rows = transaction.end(result).await?;
     let mut leases: Vec<Lease> = rows.iter().map(lease).collect::<Result<_, _>>()?;
     leases.sort_unstable();
     Ok(leases)
 }
 
+/// Rows that a settle holds are skipped: its owner is still at work, and the next call gets them.
+async fn take_in(
+    transaction: &mut Transaction<'_>,
+    node: &Node,
+    most: u8,
+) -> Result<Vec<Row>, Failure> {
+    let statement = "\
+        with free as ( \
+            select p.number from partitions p \
+            where p.owner is null or p.owner = any($3) \
+               or not exists (select 1 from nodes n where n.name = p.owner) \
+            order by p.number \
+            limit $2 \
+            for update of p skip locked) \
+        update partitions p set owner = $1, epoch = p.epoch + 1 \
+        from free where p.number = free.number \
+        returning p.number, p.epoch";
+    touch(transaction, node).await?;
+    let dead = dead(transaction).await?;
+    let most = i64::from(most);
+    let parameters =
+        [(&node.0 as _, Type::TEXT), (&most as _, Type::INT8), (&dead as _, Type::TEXT_ARRAY)];
+    transaction.query(statement, &parameters).await
+}
+
+/// Names the nodes whose lease has run out, and keeps them so until the transaction ends. One that
+/// does something at this moment is not dead. Nodes are so few that they are read from end to end.
+async fn dead(transaction: &mut Transaction<'_>) -> Result<Vec<String>, Failure> {
+    let statement = "\
+        select name from nodes \
+        where renewed_at <= (extract(epoch from clock_timestamp()) * 1000000)::bigint - $1 \
+        for update skip locked";
+    let lease = codes::micros(limits::LEASE);
+    let rows = transaction.query(statement, &[(&lease, Type::INT8)]).await?;
+    Ok(rows.iter().map(|row| field(row, "name")).collect::<Result<_, _>>()?)
+}
+
 /// Gives partitions back.
 pub(super) async fn release(pool: &Pool, node: &Node, leases: &[Lease]) -> Result<(), Failure> {
+    let mut transaction = pool.begin(Access::Write).await?;
+    let result = release_in(&mut transaction, node, leases).await;
+    transaction.end(result).await
+}
+
+async fn release_in(
+    transaction: &mut Transaction<'_>,
+    node: &Node,
+    leases: &[Lease],
+) -> Result<(), Failure> {
+    let lock = "select 1 as locked from nodes where name = $1 for update";
+    transaction.query(lock, &[(&node.0, Type::TEXT)]).await?;
     let statement = "\
         update partitions p set owner = null \
         from unnest($2::smallint[], $3::bigint[]) given (number, epoch) \
@@ -104,9 +139,19 @@ pub(super) async fn release(pool: &Pool, node: &Node, leases: &[Lease]) -> Resul
         (&numbers as _, Type::INT2_ARRAY),
         (&epochs as _, Type::INT8_ARRAY),
     ];
-    let mut transaction = pool.begin(Access::Write).await?;
-    let result = transaction.execute(statement, &parameters).await;
-    transaction.end(result).await?;
+    transaction.execute(statement, &parameters).await?;
+    retire(transaction, node).await
+}
+
+/// Ends the lease of a node that owns nothing, so that others do not leave it a share. Its row
+/// stays to be locked, and is pruned like that of a dead one. Index: the primary key of nodes.
+async fn retire(transaction: &mut Transaction<'_>, node: &Node) -> Result<(), Failure> {
+    let statement = "\
+        update nodes set renewed_at = least( \
+            renewed_at, (extract(epoch from clock_timestamp()) * 1000000)::bigint - $2) \
+        where name = $1 and not exists (select 1 from partitions where owner = $1)";
+    let lease = codes::micros(limits::LEASE);
+    transaction.execute(statement, &[(&node.0, Type::TEXT), (&lease, Type::INT8)]).await?;
     Ok(())
 }
 

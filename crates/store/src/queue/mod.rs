@@ -52,10 +52,12 @@ pub trait Queue: Send + Sync {
     fn renew(&self, node: Node) -> Answer<'_, Renewal>;
 
     /// Takes up to `most` partitions that nobody owns, or whose owner has not renewed its lease.
-    /// Each gets a new epoch, durably, before this answers.
+    /// Each gets a new epoch, durably, before this answers. It renews the node's own lease, too:
+    /// nobody owns anything without one.
     fn take(&self, node: Node, most: u8) -> Answer<'_, Vec<Lease>>;
 
-    /// Gives partitions back. Ones that another node has taken in the meantime are left alone.
+    /// Gives partitions back. Ones that another node has taken in the meantime are left alone. A
+    /// node that has none left does not count any more, until it renews or takes again.
     fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()>;
 
     /// Waits until another node says that it committed work for some partitions. It may be missed;

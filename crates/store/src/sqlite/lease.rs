@@ -27,6 +27,7 @@ pub(super) fn take(writing: &mut Writing<'_>, node: &Node, most: u8) -> Result<V
     let now = writing.now;
     let place = place_of(writing.memo, node);
     let Memo { partitions, nodes, .. } = &mut *writing.memo;
+    nodes[place].1 = nodes[place].1.max(Some(now));
     let mut leases = Vec::new();
     for partition in Partition::all() {
         let number = usize::from(partition.number());
@@ -51,6 +52,10 @@ pub(super) fn release(memo: &mut Memo, node: &Node, leases: &[Lease]) {
         if current && place.is_some() && *owner == place {
             *owner = None;
         }
+    }
+    // Its place stays: owners are known by it.
+    if let Some(place) = place.filter(|place| !memo.partitions.owners.contains(&Some(*place))) {
+        memo.nodes[place].1 = None;
     }
 }
 

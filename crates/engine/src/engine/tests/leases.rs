@@ -175,8 +175,20 @@ fn stopping_lets_attempts_end_settles_them_and_gives_everything_back() {
     assert!(!scene.stopped && scene.aborted.is_empty());
     scene.end(OK);
     assert!(scene.stopped && scene.flying.is_empty());
+    assert_eq!(scene.store.renew(Node("b".into()), scene.now.rows).others, 0);
     let free = scene.store.take(&Node("b".into()), 64, scene.now.rows);
     assert_eq!(free.len(), 64);
+}
+
+#[test]
+fn a_node_that_has_given_everything_back_does_not_renew() {
+    let mut scene = Scene::new();
+    scene.keep = vec![Kind::Release, Kind::Renew];
+    scene.tell(Event::Stop);
+    scene.pass(5 * SECOND);
+    assert!(matches!(scene.kept.make_contiguous(), [Effect::Release(_)]));
+    scene.answer_kept();
+    assert!(scene.stopped);
 }
 
 #[test]

@@ -16,6 +16,10 @@ use super::proxy::{Fault, Proxy};
 use super::server::Schema;
 use super::{harness, open};
 
+/// Counts those who wait for a lock.
+const WAITING: &str = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' \
+                       and application_name = current_schema()";
+
 fn other() -> Node {
     Node("other".to_owned())
 }
@@ -67,6 +71,35 @@ async fn a_node_that_freezes_before_its_commit_is_ended_and_fenced() {
 }
 
 #[tokio::test]
+async fn a_node_does_not_come_back_while_another_takes_what_it_had() {
+    let (schema, proxy) = (Arc::new(Schema::create().await), Proxy::start().await);
+    let store = Postgres::connect(schema.settings(&proxy.url())).await.unwrap();
+    let second = schema.open().await;
+    let harness = harness(Arc::clone(&schema), store, second);
+    let (one, two) = (&harness.store.queue, &harness.other.queue);
+    two.renew(other()).await.unwrap();
+    assert_eq!(two.take(other(), 64).await.unwrap().len(), 64);
+    (harness.pass)(limits::LEASE).await.unwrap();
+    let first = Node("first".to_owned());
+    one.renew(first.clone()).await.unwrap();
+
+    let thaw = Arc::default();
+    proxy.strike(Fault::Freeze(Arc::clone(&thaw)));
+    let back = async {
+        proxy.struck().await;
+        let (renewal, ()) = tokio::join!(two.renew(other()), async {
+            while schema.number(WAITING).await == 0 {
+                tokio::task::yield_now().await;
+            }
+            thaw.notify_one();
+        });
+        renewal.unwrap()
+    };
+    let (taken, renewal) = tokio::join!(one.take(first, 64), back);
+    assert_eq!((taken.unwrap().len(), renewal.owned), (64, Vec::new()));
+}
+
+#[tokio::test]
 async fn an_endpoint_is_created_after_the_accepts_that_do_not_know_it() {
     let (schema, proxy) = (Arc::new(Schema::create().await), Proxy::start().await);
     let store = Postgres::connect(schema.settings(&proxy.url())).await.unwrap();
@@ -82,10 +115,8 @@ async fn an_endpoint_is_created_after_the_accepts_that_do_not_know_it() {
         proxy.struck().await;
         let new = scene.new_endpoint(Order::Due);
         let creating = scene.harness.other.catalog.create_endpoint(new);
-        let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' \
-                       and application_name = current_schema()";
         let (created, ()) = tokio::join!(creating, async {
-            while schema.number(waiting).await == 0 {
+            while schema.number(WAITING).await == 0 {
                 tokio::task::yield_now().await;
             }
             thaw.notify_one();
