@@ -119,7 +119,8 @@ impl Shell {
         };
         Some(match effect {
             Effect::Renew => {
-                let renewal = Renewal { now: self.now.rows, owned: leases(), others: 0 };
+                let now = self.now.rows;
+                let renewal = Renewal { now, owned: leases(), others: 0, others_until: None };
                 Event::Renewed { asked_at: self.now.elapsed, answer: Ok(renewal) }
             }
             Effect::Take { .. } => Event::Taken(Ok(leases())),

@@ -15,6 +15,9 @@ use crate::planted::{self, Bug};
 /// The most renewals that may be on their way at once; a slow store gets no more of them.
 const RENEWALS: u32 = 4;
 
+/// How long after the end of another node's lease to look: the store may be late by a little.
+const AFTER_THE_END: Duration = Duration::from_millis(50);
+
 /// What is known about a partition that is owned.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Held {
@@ -85,6 +88,15 @@ impl Leases {
     /// Has the next renewal sent at this moment.
     pub(crate) fn renew_at(&mut self, moment: Duration) {
         self.next_renewal = self.next_renewal.min(moment);
+    }
+
+    /// Has the next renewal sent when the first of the other nodes' leases has ended. Those who live
+    /// have renewed theirs long before; only of the dead is it noticed at once.
+    pub(crate) fn renew_after_others(&mut self, renewal: &Renewal, now: Duration) {
+        if let Some(until) = renewal.others_until {
+            let left = until.since(renewal.now).saturating_add(AFTER_THE_END);
+            self.renew_at(now.saturating_add(left));
+        }
     }
 
     /// Takes in that a renewal was answered, whatever the answer is.

@@ -46,6 +46,7 @@ impl Engine {
             self.release([changes.found, changes.stuck].concat(), act);
             return;
         }
+        self.leases.renew_after_others(&renewal, act.now.elapsed);
         self.take_over(changes.found, asked_at, act);
         self.release(changes.stuck, act);
         self.leases.mark_leaving(self.settings.partitions);

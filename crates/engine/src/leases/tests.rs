@@ -13,7 +13,7 @@ fn lease(number: u8, epoch: i64) -> Lease {
 }
 
 fn renewal(owned: Vec<Lease>, others: u32) -> Renewal {
-    Renewal { now: Timestamp::from_seconds(1), owned, others }
+    Renewal { now: Timestamp::from_seconds(1), owned, others, others_until: None }
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::Harness;
 use crate::Queue;
 use crate::keys::{Epoch, Lease, Node};
 use crate::limits::LEASE;
+use crate::queue::Renewal;
 
 pub async fn a_new_node_owns_nothing(harness: Harness) {
     let renewal = harness.store.queue.renew(node("a")).await.unwrap();
@@ -80,6 +81,24 @@ pub async fn a_node_counts_the_others_that_are_alive(harness: Harness) {
     pass(&harness, LEASE * 2).await;
     assert_eq!(others(queue, "a").await, 0);
     assert_eq!(others(queue, "b").await, 1);
+}
+
+pub async fn a_node_knows_when_the_first_of_the_others_ends(harness: Harness) {
+    let queue = &*harness.store.queue;
+    let renewal = queue.renew(node("a")).await.unwrap();
+    assert_eq!(renewal.others_until, None);
+    pass(&harness, Duration::from_secs(3)).await;
+    queue.renew(node("b")).await.unwrap();
+    let left = |renewal: Renewal| renewal.others_until.unwrap().since(renewal.now);
+    // A test may be slow, and a lease is never longer than it is.
+    let (seven, second) = (LEASE - Duration::from_secs(3), Duration::from_secs(1));
+    let ends = left(queue.renew(node("c")).await.unwrap());
+    assert!(ends <= seven && ends > seven - second, "{ends:?}");
+    queue.renew(node("a")).await.unwrap();
+    let ends = left(queue.renew(node("c")).await.unwrap());
+    assert!(ends <= LEASE && ends > LEASE - second, "{ends:?}");
+    pass(&harness, LEASE * 2).await;
+    assert_eq!(queue.renew(node("c")).await.unwrap().others_until, None);
 }
 
 pub async fn what_is_released_can_be_taken_at_once(harness: Harness) {

@@ -10,13 +10,14 @@ use crate::queue::Renewal;
 impl State {
     /// Registers a node, or renews its lease on everything it owns.
     pub fn renew(&mut self, node: Node, now: Timestamp) -> Renewal {
-        let others = self.nodes.keys().filter(|other| **other != node);
-        let others = others.filter(|other| self.is_alive(other, now)).count();
+        let others = self.nodes.iter().filter(|(other, _)| **other != node);
+        let others = others.filter(|(other, _)| self.is_alive(other, now));
+        let others: Vec<Timestamp> = others.map(|(_, renewed)| *renewed).collect();
         let owned = self.partitions.iter().filter(|(_, row)| row.owner.as_ref() == Some(&node));
         let owned = owned.map(|(partition, row)| Lease { partition: *partition, epoch: row.epoch });
         let owned = owned.collect();
         self.nodes.insert(node, now);
-        Renewal { now, owned, others: u32::try_from(others).unwrap_or(u32::MAX) }
+        Renewal::of(now, owned, &others)
     }
 
     /// Takes up to `most` partitions that nobody owns, or whose owner has not renewed its lease, and

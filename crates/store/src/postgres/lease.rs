@@ -32,7 +32,7 @@ async fn renew_in(transaction: &mut Transaction<'_>, node: &Node) -> Result<Rene
     let now = touch(transaction, node).await?;
     let owned = owned(transaction, node).await?;
     let others = others(transaction, node).await?;
-    Ok(Renewal { now, owned, others })
+    Ok(Renewal::of(now, owned, &others))
 }
 
 /// Index: the primary key of nodes.
@@ -56,15 +56,16 @@ async fn owned(transaction: &mut Transaction<'_>, node: &Node) -> Result<Vec<Lea
 }
 
 /// Nodes are so few that they are read from end to end.
-async fn others(transaction: &mut Transaction<'_>, node: &Node) -> Result<u32, Failure> {
+async fn others(transaction: &mut Transaction<'_>, node: &Node) -> Result<Vec<Timestamp>, Failure> {
     let statement = "\
-        select count(*) as others from nodes \
+        select renewed_at from nodes \
         where name <> $1 \
           and renewed_at > (extract(epoch from clock_timestamp()) * 1000000)::bigint - $2";
     let lease = codes::micros(limits::LEASE);
     let parameters = [(&node.0 as _, Type::TEXT), (&lease as _, Type::INT8)];
-    let row = transaction.one(statement, &parameters).await?;
-    Ok(row.map_or(Ok(0), |row| field(&row, "others").map(codes::count))?)
+    let rows = transaction.query(statement, &parameters).await?;
+    let renewed = |row: &Row| field(row, "renewed_at").map(Timestamp::from_micros);
+    Ok(rows.iter().map(renewed).collect::<Result<_, _>>()?)
 }
 
 /// Takes partitions that nobody owns, or whose owner has not renewed its lease.

@@ -20,8 +20,8 @@ pub use upkeep::{
     Bury, Done, Minute, Missing, Once, Replay, Request, RequestKind, Rollup, Subject, Upkeep,
 };
 
-use crate::Answer;
 use crate::keys::{Lease, Node};
+use crate::{Answer, limits};
 
 /// What a node needs to accept, send and settle.
 pub trait Queue: Send + Sync {
@@ -96,4 +96,15 @@ pub struct Renewal {
     pub owned: Vec<Lease>,
     /// Other nodes whose lease is current: between them and this one the partitions are shared.
     pub others: u32,
+    /// When the first of their leases ends, unless it is renewed: then there is something to take.
+    pub others_until: Option<Timestamp>,
+}
+
+impl Renewal {
+    /// Says what follows from when the living others have renewed their leases.
+    pub(crate) fn of(now: Timestamp, owned: Vec<Lease>, others: &[Timestamp]) -> Self {
+        let others_until = others.iter().min().map(|renewed| renewed.after(limits::LEASE));
+        let others = u32::try_from(others.len()).unwrap_or(u32::MAX);
+        Self { now, owned, others, others_until }
+    }
 }

@@ -14,13 +14,14 @@ pub(super) fn renew(memo: &mut Memo, node: &Node, now: Timestamp) -> Renewal {
     let place = place_of(memo, node);
     memo.nodes[place].1 = Some(now);
     let alive = |(_, renewed): &&(Node, Option<Timestamp>)| is_alive(*renewed, now);
-    let others = memo.nodes.iter().filter(alive).filter(|(other, _)| other != node).count();
+    let others = memo.nodes.iter().filter(alive).filter(|(other, _)| other != node);
+    let others: Vec<Timestamp> = others.filter_map(|(_, renewed)| *renewed).collect();
     let owned = Partition::all().filter_map(|partition| {
         let number = usize::from(partition.number());
         let epoch = Epoch(memo.partitions.epochs[number]);
         (memo.partitions.owners[number] == Some(place)).then_some(Lease { partition, epoch })
     });
-    Renewal { now, owned: owned.collect(), others: u32::try_from(others).unwrap_or(u32::MAX) }
+    Renewal::of(now, owned.collect(), &others)
 }
 
 pub(super) fn take(writing: &mut Writing<'_>, node: &Node, most: u8) -> Result<Vec<Lease>, Error> {

@@ -1,5 +1,7 @@
 //! Leases: who owns what, and what happens when that ends.
 
+use std::time::Duration;
+
 use domain::outcome::Outcome;
 use domain::partition::PARTITIONS;
 use store::keys::Node;
@@ -130,6 +132,36 @@ fn more_than_the_share_is_drained_and_given_back() {
     assert!(!scene.engine.leases.any_leaving());
     let free = scene.store.take(&Node("b".into()), 64, scene.now.rows);
     assert_eq!(free.len(), 32);
+}
+
+#[test]
+fn what_a_dead_node_had_is_taken_as_soon_as_its_lease_has_ended() {
+    // Whenever it dies in the rhythm of this one.
+    for early in [0, 1, 700, 1_300, 1_999] {
+        let mut scene = Scene::before_start(|_| {});
+        let other = Node("b".into());
+        scene.store.renew(other.clone(), scene.now.rows);
+        assert_eq!(scene.store.take(&other, 64, scene.now.rows).len(), 64);
+        let ends = scene.now.elapsed + store::limits::LEASE;
+        scene.jump(Duration::from_millis(early));
+        scene.start();
+        let renewed = |scene: &Scene| scene.count("renewals");
+        scene.pass(ends - scene.now.elapsed - Duration::from_millis(1));
+        assert_eq!((renewed(&scene), scene.engine.leases.staying().len()), (5, 0), "{early}");
+        scene.pass(SECOND / 10);
+        assert_eq!(scene.engine.leases.staying().len(), usize::from(PARTITIONS), "{early}");
+    }
+}
+
+#[test]
+fn a_node_that_lives_is_not_looked_after_more_often() {
+    let mut scene = Scene::new();
+    let before = scene.count("renewals");
+    for _ in 0..10 {
+        scene.store.renew(Node("b".into()), scene.now.rows);
+        scene.pass(2 * SECOND);
+    }
+    assert_eq!(scene.count("renewals") - before, 10);
 }
 
 #[test]

@@ -355,6 +355,7 @@ impl Scene {
         let (asked_at, rows) = (self.now.elapsed, self.now.rows);
         match effect {
             Effect::Renew => {
+                *self.counts.entry("renewals").or_default() += 1;
                 let answer = Ok(self.store.renew(node(), rows));
                 Event::Renewed { asked_at, answer }
             }
