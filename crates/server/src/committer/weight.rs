@@ -18,7 +18,10 @@ pub(super) fn weight_of_settle(settle: &Settle) -> Weight {
 pub(super) fn rows_of_upkeep(upkeep: &Upkeep) -> u32 {
     let rows = match upkeep {
         Upkeep::Bury(bury) => bury.messages.len(),
-        Upkeep::Replay(replay) => replay.deliveries.len(),
+        Upkeep::Replay(replay) => {
+            let missing = replay.missing.as_ref().map_or(0, |missing| missing.deliveries.len());
+            replay.deliveries.len() + missing
+        }
         Upkeep::Consume { requests, .. } => requests.len(),
         Upkeep::RollUp { rollups, .. } => rollups.len(),
         Upkeep::Run { .. } | Upkeep::Ask { .. } => 1,

@@ -41,12 +41,13 @@ const CHUNK: usize = 64;
 pub(super) async fn run(world: Arc<World>) {
     let mut leases = world.leases.subscribe();
     let mut known: BTreeMap<Partition, Epoch> = BTreeMap::new();
-    let mut waiting: BTreeMap<Timestamp, BTreeSet<Partition>> = BTreeMap::new();
+    let mut waiting: BTreeMap<Timestamp, BTreeMap<Partition, Epoch>> = BTreeMap::new();
     loop {
         let owned = leases.borrow_and_update().clone();
         let is_new =
             |(partition, epoch): &(&Partition, &Epoch)| known.get(partition) != Some(epoch);
-        let taken: BTreeSet<Partition> = owned.iter().filter(is_new).map(|it| *it.0).collect();
+        let taken = owned.iter().filter(is_new);
+        let taken: BTreeMap<_, _> = taken.map(|(partition, epoch)| (*partition, *epoch)).collect();
         known = owned;
         let now = world.timeline.rows();
         if !taken.is_empty() {
@@ -56,6 +57,10 @@ pub(super) async fn run(world: Arc<World>) {
         let due = next.as_ref().map(|next| written_at(*next.key()));
         if let Some(entry) = next.filter(|entry| written_at(*entry.key()) <= now) {
             let (taken_at, taken) = entry.remove_entry();
+            // What has passed on since is counted again by whoever has it now.
+            let still =
+                |(partition, epoch): &(&Partition, &Epoch)| known.get(partition) == Some(epoch);
+            let taken = taken.iter().filter(still).map(|it| *it.0).collect();
             if let Err(error) = repair(&world, &taken, taken_at).await {
                 tracing::warn!(%error, "sums could not be counted again");
             }

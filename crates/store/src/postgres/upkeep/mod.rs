@@ -112,6 +112,8 @@ fn touched(steps: &[Upkeep]) -> Partitions {
         match step {
             Upkeep::Replay(replay) => {
                 replay.deliveries.iter().for_each(|delivery| touched.insert(delivery.1));
+                let missing = replay.missing.iter().flat_map(|missing| &missing.deliveries);
+                missing.for_each(|delivery| touched.insert(delivery.1));
             }
             Upkeep::Ask { request, .. } => touched.insert(request.partition),
             Upkeep::Bury(_)
