@@ -80,7 +80,7 @@ pub(super) fn split(body: &Bytes) -> Result<Vec<Bytes>, Error> {
 }
 
 fn draft(part: &Bytes, index: usize, key: Option<[u8; 32]>) -> Result<Draft, Error> {
-    let given: MessageIn<'_> = extract::read(part)?;
+    let given: MessageIn<'_> = extract::read_object(part)?;
     let draft = given.draft(part)?;
     // A copy: a payload that waits must not keep the whole batch in memory.
     let payload = Bytes::copy_from_slice(&draft.payload);

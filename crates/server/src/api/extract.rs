@@ -189,7 +189,15 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Given<T> {
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
         let Raw(body) = Raw::from_request(request, shared).await?;
         let text = if body.is_empty() { b"{}" } else { body.as_ref() };
-        read(text).map(Self).map_err(Problem::App)
+        read_object(text).map(Self).map_err(Problem::App)
+    }
+}
+
+/// Reads a JSON object. Lists would be taken for one, field by field.
+pub(super) fn read_object<'de, T: serde::Deserialize<'de>>(text: &'de [u8]) -> Result<T, Error> {
+    match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => read(text),
+        Some(_) | None => Err(fault(&[], "must be a JSON object".to_owned())),
     }
 }
 
@@ -213,7 +221,29 @@ pub(super) fn read<'de, T: serde::Deserialize<'de>>(text: &'de [u8]) -> Result<T
         path.push(field.to_owned());
         return Err(fault(&path, "is missing".to_owned()));
     }
-    Err(fault(&path, text))
+    Err(fault(&path, plain(&text)))
+}
+
+/// Says `object` where serde names a type of ours, which tells nobody anything.
+fn plain(text: &str) -> String {
+    let mut plain: Vec<&str> = Vec::new();
+    let mut words = text.split(' ');
+    while let Some(word) = words.next() {
+        match word {
+            "struct" | "enum" => {
+                plain.extend(["an", "object"]);
+                words.next();
+            }
+            // Enums with fields inside of their objects.
+            "internally" | "adjacently" => {
+                plain.extend(["an", "object"]);
+                // The rest is `tagged enum` and the name.
+                words.by_ref().take(3).for_each(drop);
+            }
+            word => plain.push(word),
+        }
+    }
+    plain.join(" ")
 }
 
 fn step(segment: &Segment) -> Option<String> {

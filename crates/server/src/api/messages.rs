@@ -269,7 +269,7 @@ pub(super) struct Creating<'a> {
 
 /// Accepts a message.
 pub(super) async fn create(app: &App, with: Creating<'_>, body: &Bytes) -> Answer<Response> {
-    let mut draft = extract::read::<MessageIn<'_>>(body)?.draft(body)?;
+    let mut draft = extract::read_object::<MessageIn<'_>>(body)?.draft(body)?;
     draft.idempotency = with.key;
     let message = app.accept(with.caller, with.application, draft).await?;
     let out = MessageOut::of(message, with.query.with_content);
