@@ -3,6 +3,7 @@
 //! Whatever is wrong becomes a [`Problem`], so that every refusal is JSON. Unknown fields and
 //! parameters are passed over: SDKs of other versions send them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -141,14 +142,18 @@ fn unwrapped(text: &str) -> String {
 /// Lists come as `a=1,2`, `a=1&a=2`, `a[]=1` or `a[0]=1`: all of them become the first form.
 pub(super) fn normal(query: &str) -> String {
     let mut pairs: Vec<(String, String)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let name = name.split('[').next().unwrap_or_default();
-        match pairs.iter_mut().find(|(known, _)| known == name) {
+        match places.get(name).and_then(|place| pairs.get_mut(*place)) {
             Some((_, known)) => {
                 known.push(',');
                 known.push_str(&value);
             }
-            None => pairs.push((name.to_owned(), value.into_owned())),
+            None => {
+                places.insert(name.to_owned(), pairs.len());
+                pairs.push((name.to_owned(), value.into_owned()));
+            }
         }
     }
     // What is there but empty says nothing.
