@@ -14,6 +14,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 use url::form_urlencoded;
+use utoipa::IntoParams;
 
 use super::Shared;
 use super::access::KeyHash;
@@ -159,6 +160,26 @@ pub(super) fn normal(query: &str) -> String {
     // What is there but empty says nothing.
     pairs.retain(|(_, value)| !value.is_empty());
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+}
+
+/// Refuses parameters that a query does not have, or that say nothing.
+///
+/// Elsewhere they are passed over. Where something is removed for good, a filter that was misspelt
+/// must not count as none.
+pub(super) fn refuse_others<T: IntoParams>(query: Option<&str>) -> Result<(), Error> {
+    let known = T::into_params(|| None);
+    let known: Vec<&str> = known.iter().map(|parameter| parameter.name.as_str()).collect();
+    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        let name = name.split('[').next().unwrap_or_default();
+        if !known.contains(&name) {
+            let text = format!("is not known here; there are {}", known.join(", "));
+            return Err(Error::parameter(name, text));
+        }
+        if value.is_empty() {
+            return Err(Error::parameter(name, "must not be empty; leave it out"));
+        }
+    }
+    Ok(())
 }
 
 pub(super) async fn collect(body: Body, most: usize) -> Result<Bytes, Problem> {
