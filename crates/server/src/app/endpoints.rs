@@ -89,6 +89,7 @@ impl Draft {
         checks.channels(self.channels.as_deref());
         headers::check(&mut checks, &self.headers);
         if let Some(types) = &self.event_types {
+        headers::check_credentials(&mut checks, self.credentials.as_ref());
             let fits = (1..=MOST_EVENT_TYPES).contains(&types.len());
             checks.holds("eventTypes", fits, "must have 1 to 500 entries; leave it out to get all");
             for text in types {
