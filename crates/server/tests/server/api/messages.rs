@@ -110,7 +110,10 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
         body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         server.post(&format!("/app/{app}/msg"), body).await.invalid(name);
     }
-    server.post(&format!("/app/{app}/msg"), json!({ "eventType": "a" })).await.invalid("body.payload");
+    server
+        .post(&format!("/app/{app}/msg"), json!({ "eventType": "a" }))
+        .await
+        .invalid("body.payload");
     server.post("/app/nobody/msg", paid()).await.refused(404, "not_found");
 }
 
