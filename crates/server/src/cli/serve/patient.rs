@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 /// A stream that waits only so long for a write.
 pub(super) struct Patient {
@@ -40,7 +40,7 @@ impl Patient {
         }
         if !self.waits {
             self.waits = true;
-            self.deadline.as_mut().reset(Instant::now() + self.patience);
+            self.deadline.set(tokio::time::sleep(self.patience));
         }
         ready!(self.deadline.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))
