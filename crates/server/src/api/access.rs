@@ -10,8 +10,8 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use tracing::Instrument as _;
 
-use super::Shared;
 use super::operation::{Access, Keys};
+use super::{Shared, extract};
 use crate::app::idempotency::{self, LONGEST_KEY, StoredAnswer};
 use crate::app::tokens::Reach;
 use crate::app::{App, Caller, Error};
@@ -40,15 +40,23 @@ pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response 
     if rule.access == Access::Anyone {
         return next.run(request).await;
     }
-    let (mut head, body) = request.into_parts();
+    let (mut head, mut body) = request.into_parts();
     let (caller, key) = match admitted(&shared.app, rule, &head).await {
         Ok(admitted) => admitted,
         Err(error) => return Problem::App(error).into_response(),
     };
+    let key = key.map(|hash| (hash, rule.keys));
+    if let Some((_, Keys::Answer)) = key {
+        // Before the key is taken: whoever stalls in the middle of a body must not hold it.
+        match extract::collect(body, shared.limits.body_bytes).await {
+            Ok(whole) => body = Body::from(whole),
+            Err(problem) => return problem.into_response(),
+        }
+    }
     head.extensions.insert(caller);
     let mut request = Request::from_parts(head, body);
     match key {
-        Some(hash) if rule.keys == Keys::Answer => {
+        Some((hash, Keys::Answer)) => {
             // In a task of its own: a caller who hangs up must not leave something done and its
             // answer forgotten, because the next request with that key would do it again.
             let answered = tokio::spawn(once(shared, hash, request, next).in_current_span()).await;
@@ -56,7 +64,7 @@ pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response 
                 Problem::App(Error::Internal("a request broke off".to_owned())).into_response()
             })
         }
-        Some(hash) => {
+        Some((hash, Keys::Own)) => {
             request.extensions_mut().insert(KeyHash(hash));
             next.run(request).await
         }

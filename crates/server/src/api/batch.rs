@@ -4,8 +4,6 @@
 //! makes no sense does not harm the others. The answer comes when all that were accepted are on
 //! disk. With an `Idempotency-Key` each message has a key of its own, derived from it.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -16,12 +14,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::Shared;
 use super::extract::{self, By, In, Key, RawBatch};
 use super::messages::MessageIn;
 use super::operation::{Operation, Routes};
 use super::values::Answer;
 use crate::app::messages::Draft;
-use crate::app::{App, Error, idempotency};
+use crate::app::{Error, idempotency};
 use crate::problem::Problem;
 
 const BATCH: &str = "/app/{app_id}/msg/batch";
@@ -80,9 +79,10 @@ pub(super) fn split(body: &Bytes) -> Result<Vec<Bytes>, Error> {
 }
 
 fn draft(part: &Bytes, index: usize, key: Option<[u8; 32]>) -> Result<Draft, Error> {
-    let given: MessageIn<'_> = extract::read(part)?;
+    let given: MessageIn<'_> = extract::read_object(part)?;
     let draft = given.draft(part)?;
-    // A copy: a payload that waits must not keep the whole batch in memory.
+    // A copy: a payload that waits must not keep the whole batch in memory. Each part is a slice
+    // of it, so that it does not matter how much of the part is payload.
     let payload = Bytes::copy_from_slice(&draft.payload);
     Ok(Draft {
         payload,
@@ -92,16 +92,21 @@ fn draft(part: &Bytes, index: usize, key: Option<[u8; 32]>) -> Result<Draft, Err
 }
 
 async fn accept(
-    State(app): State<Arc<App>>,
+    State(shared): State<Shared>,
     By(caller): By,
     (In(scope), Key(key)): (In, Key),
     RawBatch(body): RawBatch,
 ) -> Answer<Response> {
     let parts = split(&body)?;
-    let read = |(index, part)| draft(part, index, key);
+    // A message may be no larger in company than alone.
+    let most = shared.limits.body_bytes;
+    let read = |(index, part): (usize, &Bytes)| match part.len() {
+        size if size > most => Err(Error::TooLarge(most)),
+        _ => draft(part, index, key),
+    };
     let drafts = parts.iter().enumerate().map(read).collect();
     let application = scope.application().id.to_string();
-    let accepted = app.accept_all(&caller, &application, drafts).await?;
+    let accepted = shared.app.accept_all(&caller, &application, drafts).await?;
     let results: Vec<ResultOut> = accepted.into_iter().map(ResultOut::from).collect();
     let accepted = results.iter().filter(|result| result.id.is_some()).count();
     let refused = results.len() - accepted;

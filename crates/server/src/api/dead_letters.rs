@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use domain::delivery::Cause;
 use domain::replay::Selection;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::deliveries::{DeliveryOut, FilterQuery};
-use super::extract::{Asked, Given, In};
+use super::extract::{self, Asked, Given, In};
 use super::operation::{Operation, Routes};
 use super::replays::ReplayOut;
 use super::values::{Answer, Moment, PageOut, PageQuery, unknown_number};
@@ -131,8 +131,9 @@ async fn again(
 async fn remove(
     State(app): State<Arc<App>>,
     In(scope): In,
-    Asked(query): Asked<FilterQuery>,
+    (RawQuery(text), Asked(query)): (RawQuery, Asked<FilterQuery>),
 ) -> Answer<Json<PurgeOut>> {
+    extract::refuse_others::<FilterQuery>(text.as_deref())?;
     let purged = app.purge_dead_letters(&scope, query.filter()?).await?;
     Ok(Json(PurgeOut { removed: purged.removed, done: purged.done }))
 }

@@ -3,6 +3,7 @@
 //! Whatever is wrong becomes a [`Problem`], so that every refusal is JSON. Unknown fields and
 //! parameters are passed over: SDKs of other versions send them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -13,6 +14,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 use url::form_urlencoded;
+use utoipa::IntoParams;
 
 use super::Shared;
 use super::access::KeyHash;
@@ -141,19 +143,43 @@ fn unwrapped(text: &str) -> String {
 /// Lists come as `a=1,2`, `a=1&a=2`, `a[]=1` or `a[0]=1`: all of them become the first form.
 pub(super) fn normal(query: &str) -> String {
     let mut pairs: Vec<(String, String)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         let name = name.split('[').next().unwrap_or_default();
-        match pairs.iter_mut().find(|(known, _)| known == name) {
+        match places.get(name).and_then(|place| pairs.get_mut(*place)) {
             Some((_, known)) => {
                 known.push(',');
                 known.push_str(&value);
             }
-            None => pairs.push((name.to_owned(), value.into_owned())),
+            None => {
+                places.insert(name.to_owned(), pairs.len());
+                pairs.push((name.to_owned(), value.into_owned()));
+            }
         }
     }
     // What is there but empty says nothing.
     pairs.retain(|(_, value)| !value.is_empty());
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+}
+
+/// Refuses parameters that a query does not have, or that say nothing.
+///
+/// Elsewhere they are passed over. Where something is removed for good, a filter that was misspelt
+/// must not count as none.
+pub(super) fn refuse_others<T: IntoParams>(query: Option<&str>) -> Result<(), Error> {
+    let known = T::into_params(|| None);
+    let known: Vec<&str> = known.iter().map(|parameter| parameter.name.as_str()).collect();
+    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        let name = name.split('[').next().unwrap_or_default();
+        if !known.contains(&name) {
+            let text = format!("is not known here; there are {}", known.join(", "));
+            return Err(Error::parameter(name, text));
+        }
+        if value.is_empty() {
+            return Err(Error::parameter(name, "must not be empty; leave it out"));
+        }
+    }
+    Ok(())
 }
 
 pub(super) async fn collect(body: Body, most: usize) -> Result<Bytes, Problem> {
@@ -189,7 +215,15 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Given<T> {
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
         let Raw(body) = Raw::from_request(request, shared).await?;
         let text = if body.is_empty() { b"{}" } else { body.as_ref() };
-        read(text).map(Self).map_err(Problem::App)
+        read_object(text).map(Self).map_err(Problem::App)
+    }
+}
+
+/// Reads a JSON object. Lists would be taken for one, field by field.
+pub(super) fn read_object<'de, T: serde::Deserialize<'de>>(text: &'de [u8]) -> Result<T, Error> {
+    match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => read(text),
+        Some(_) | None => Err(fault(&[], "must be a JSON object".to_owned())),
     }
 }
 
@@ -213,7 +247,29 @@ pub(super) fn read<'de, T: serde::Deserialize<'de>>(text: &'de [u8]) -> Result<T
         path.push(field.to_owned());
         return Err(fault(&path, "is missing".to_owned()));
     }
-    Err(fault(&path, text))
+    Err(fault(&path, plain(&text)))
+}
+
+/// Says `object` where serde names a type of ours, which tells nobody anything.
+fn plain(text: &str) -> String {
+    let mut plain: Vec<&str> = Vec::new();
+    let mut words = text.split(' ');
+    while let Some(word) = words.next() {
+        match word {
+            "struct" | "enum" => {
+                plain.extend(["an", "object"]);
+                words.next();
+            }
+            // Enums with fields inside of their objects.
+            "internally" | "adjacently" => {
+                plain.extend(["an", "object"]);
+                // The rest is `tagged enum` and the name.
+                words.by_ref().take(3).for_each(drop);
+            }
+            word => plain.push(word),
+        }
+    }
+    plain.join(" ")
 }
 
 fn step(segment: &Segment) -> Option<String> {

@@ -14,7 +14,7 @@ use super::values::PageQuery;
 /// Reads a message's body. What is accepted has the payload that was given.
 pub fn message(body: &[u8]) {
     let body = Bytes::copy_from_slice(body);
-    let Ok(given) = extract::read::<MessageIn<'_>>(&body) else { return };
+    let Ok(given) = extract::read_object::<MessageIn<'_>>(&body) else { return };
     let Ok(draft) = given.draft(&body) else { return };
     // Deeper than this reader goes, there is nothing to compare with.
     let Ok(whole) = serde_json::from_slice::<Value>(&body) else { return };

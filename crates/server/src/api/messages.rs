@@ -25,6 +25,8 @@ use crate::app::{App, Caller, Error};
 const LIST: &str = "/app/{app_id}/msg";
 const ONE: &str = "/app/{app_id}/msg/{msg_id}";
 const CONTENT: &str = "/app/{app_id}/msg/{msg_id}/content";
+/// The most bytes that a payload's content type may have.
+const LONGEST_CONTENT_TYPE: usize = 256;
 const PRECHECK: &str = "/app/{app_id}/msg/precheck/active";
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -175,7 +177,8 @@ pub(super) const fn yes() -> bool {
 }
 
 impl MessageIn<'_> {
-    /// Takes the payload as a part of the body it came in, without copying it.
+    /// Takes the payload as a part of the body it came in, without copying it, unless that would
+    /// keep more of other things in memory than of payload.
     pub(super) fn draft(self, body: &Bytes) -> Result<Draft, Error> {
         if !self.payload.get().starts_with('{') {
             return Err(Error::field("payload", "must be a JSON object"));
@@ -183,8 +186,10 @@ impl MessageIn<'_> {
         let raw =
             self.transformations_params.and_then(|given| Some((given.raw_payload?, given.headers)));
         let (payload, content_type) = match raw {
-            Some((text, headers)) => (Bytes::from(text), content_type(headers.unwrap_or_default())),
-            None => (body.slice_ref(self.payload.get().as_bytes()), None),
+            Some((text, headers)) => {
+                (Bytes::from(text), content_type(headers.unwrap_or_default())?)
+            }
+            None => (part_of(body, self.payload.get()), None),
         };
         let hours = self.payload_retention_hours.map(|hours| hours.div_ceil(24).max(5));
         Ok(Draft {
@@ -203,10 +208,24 @@ impl MessageIn<'_> {
     }
 }
 
-fn content_type(headers: BTreeMap<String, String>) -> Option<String> {
+fn part_of(body: &Bytes, payload: &str) -> Bytes {
+    if payload.len() * 2 < body.len() {
+        Bytes::copy_from_slice(payload.as_bytes())
+    } else {
+        body.slice_ref(payload.as_bytes())
+    }
+}
+
+fn content_type(headers: BTreeMap<String, String>) -> Result<Option<String>, Error> {
     let mut headers = headers.into_iter();
     let found = headers.find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    found.map(|(_, value)| value).filter(|value| http::HeaderValue::from_str(value).is_ok())
+    let Some((_, value)) = found else { return Ok(None) };
+    let length = (1..=LONGEST_CONTENT_TYPE).contains(&value.len());
+    if length && http::HeaderValue::from_str(&value).is_ok() {
+        return Ok(Some(value));
+    }
+    let text = format!("must be a header's value of 1 to {LONGEST_CONTENT_TYPE} bytes");
+    Err(Error::field("transformationsParams.headers.content-type", text))
 }
 
 impl MessageOut {
@@ -269,7 +288,7 @@ pub(super) struct Creating<'a> {
 
 /// Accepts a message.
 pub(super) async fn create(app: &App, with: Creating<'_>, body: &Bytes) -> Answer<Response> {
-    let mut draft = extract::read::<MessageIn<'_>>(body)?.draft(body)?;
+    let mut draft = extract::read_object::<MessageIn<'_>>(body)?.draft(body)?;
     draft.idempotency = with.key;
     let message = app.accept(with.caller, with.application, draft).await?;
     let out = MessageOut::of(message, with.query.with_content);
@@ -321,4 +340,24 @@ async fn asked(
     let channels = given.channels.as_deref();
     let active = app.precheck(&scope, &given.event_type, channels).await?;
     Ok(Json(MessagePrecheckOut { active }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft(body: &Bytes) -> Draft {
+        extract::read_object::<MessageIn<'_>>(body).unwrap().draft(body).unwrap()
+    }
+
+    #[test]
+    fn a_payload_does_not_keep_what_was_around_it_in_memory() {
+        let blanks = " ".repeat(1_000);
+        let padded = Bytes::from(format!(r#"{{"eventType":"a",{blanks}"payload":{{}}}}"#));
+        let within = |part: &Bytes, whole: &Bytes| whole.as_ptr_range().contains(&part.as_ptr());
+        assert!(!within(&draft(&padded).payload, &padded));
+        let full = format!(r#"{{"eventType":"a","payload":{{"text":"{}"}}}}"#, "x".repeat(1_000));
+        let full = Bytes::from(full);
+        assert!(within(&draft(&full).payload, &full));
+    }
 }

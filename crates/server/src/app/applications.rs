@@ -8,7 +8,7 @@ pub use store::catalog::Application;
 use store::catalog::{ApplicationSettings, Name, NewApplication};
 use store::keys::ApplicationKey;
 
-use super::fields::Checks;
+use super::fields::{Checks, LONGEST_NAME};
 use super::idempotency::Promise;
 use super::memory::Known;
 use super::pages::{Slice, Wanted};
@@ -58,6 +58,7 @@ impl Draft {
     fn check(self) -> Result<(Option<String>, ApplicationSettings), Error> {
         let mut checks = Checks::default();
         checks.holds("name", !self.name.is_empty(), "must not be empty");
+        checks.length("name", &self.name, LONGEST_NAME);
         checks.uid("uid", self.uid.as_ref(), noun::Application::PREFIX);
         checks.rate("throttleRate", self.rate, MOST_RATE);
         checks.policy(self.policy.as_ref());

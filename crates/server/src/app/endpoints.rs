@@ -12,7 +12,7 @@ pub use store::catalog::{Credentials, Endpoint};
 pub use store::queue::{Order, RequestKind, Running};
 
 use super::applications::Made;
-use super::fields::Checks;
+use super::fields::{Checks, LONGEST_DESCRIPTION};
 use super::idempotency::Promise;
 use super::pages::{Slice, Wanted};
 use super::{App, Ask, Error, Scope, headers, secrets};
@@ -87,7 +87,9 @@ impl Draft {
         checks.policy(self.policy.as_ref());
         checks.metadata(&self.metadata);
         checks.channels(self.channels.as_deref());
+        checks.length("description", &self.description, LONGEST_DESCRIPTION);
         headers::check(&mut checks, &self.headers);
+        headers::check_credentials(&mut checks, self.credentials.as_ref());
         if let Some(types) = &self.event_types {
             let fits = (1..=MOST_EVENT_TYPES).contains(&types.len());
             checks.holds("eventTypes", fits, "must have 1 to 500 entries; leave it out to get all");

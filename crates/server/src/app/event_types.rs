@@ -7,13 +7,16 @@ pub use store::catalog::{EventType, EventTypeSettings};
 use store::page::Listed;
 
 use super::applications::Made;
-use super::fields::Checks;
+use super::fields::{Checks, LONGEST_DESCRIPTION, LONGEST_NAME};
 use super::idempotency::Promise;
 use super::pages::{Slice, Wanted};
 use super::{App, Caller, Error, Nudge, RefusalKind};
 
 /// The event type that an example can be sent of although nobody made it.
 const PING: &str = "svix.ping";
+
+/// The most bytes of an event type's schemas, written as JSON.
+const MOST_SCHEMAS: usize = 256 << 10;
 
 /// Whether archived event types are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,6 +178,15 @@ impl App {
         checks.policy(event_type.settings.policy.as_ref());
         let schemas = event_type.settings.schemas.as_ref();
         checks.holds("schemas", schemas.is_none_or(Value::is_object), "must be an object");
+        let size = schemas.map_or(0, |schemas| schemas.to_string().len());
+        let text = format!("has {size} bytes as JSON; allowed are {MOST_SCHEMAS}");
+        checks.holds("schemas", size <= MOST_SCHEMAS, &text);
+        let settings = &event_type.settings;
+        checks.length("description", &settings.description, LONGEST_DESCRIPTION);
+        let words = [("featureFlag", &settings.feature_flag), ("groupName", &settings.group)];
+        for (field, word) in words {
+            checks.length(field, word.as_deref().unwrap_or_default(), LONGEST_NAME);
+        }
         checks.finish()?;
         let event_type = EventType { updated_at: self.clock.now(), ..event_type };
         self.catalog.put_event_type(event_type.clone()).await?;

@@ -14,6 +14,10 @@ use super::{Error, Fault, RefusalKind};
 
 /// The most bytes of metadata, written as JSON.
 const MOST_METADATA: usize = 4_096;
+/// The most bytes of a name for people.
+pub const LONGEST_NAME: usize = 1_024;
+/// The most bytes of a description.
+pub const LONGEST_DESCRIPTION: usize = 4_096;
 /// How much longer than allowed a range may be: clocks differ.
 const RANGE_SLACK: Duration = Duration::from_secs(5 * 60);
 
@@ -47,6 +51,12 @@ impl Checks {
         if let Some(uid) = uid {
             self.value(field, Uid::parse(uid, prefix));
         }
+    }
+
+    /// Checks that a text is not too long.
+    pub fn length(&mut self, field: &str, text: &str, most: usize) {
+        let size = text.len();
+        self.holds(field, size <= most, &format!("has {size} bytes; allowed are {most}"));
     }
 
     /// Checks metadata.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use store::catalog::{Confidential, Endpoint, EndpointSettings};
+use store::catalog::{Confidential, Credentials, Endpoint, EndpointSettings};
 
 use super::fields::Checks;
 use super::{App, Error, Scope};
@@ -14,6 +14,8 @@ use super::{App, Error, Scope};
 const MOST_HEADERS: usize = 50;
 /// The most bytes of a header's value.
 const LONGEST_VALUE: usize = 4_096;
+/// The most bytes of credentials. Written in Base64 they are longer by a third.
+const LONGEST_CREDENTIALS: usize = 2_048;
 /// Headers that are ours to set, or that change what a request is.
 const RESERVED: [&str; 14] = [
     "host",
@@ -67,6 +69,27 @@ pub(super) fn check(checks: &mut Checks, headers: &BTreeMap<String, String>) {
         let sendable = value.len() <= LONGEST_VALUE && http::HeaderValue::from_str(value).is_ok();
         checks.holds(&field, sendable, "has a value that no header can have");
     }
+}
+
+/// Checks credentials: a header must be able to carry them, and somebody else to read them.
+pub(super) fn check_credentials(checks: &mut Checks, credentials: Option<&Credentials>) {
+    const FIELD: &str = "credentials";
+    let size = match credentials {
+        None => return,
+        Some(Credentials::Bearer(token)) => {
+            let visible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+            checks.holds(FIELD, visible, "need a token of visible characters of ASCII");
+            token.len()
+        }
+        Some(Credentials::Basic { user, password }) => {
+            let named = !user.is_empty() || !password.is_empty();
+            checks.holds(FIELD, named, "need a user or a password");
+            checks.holds(FIELD, !user.contains(':'), "cannot have a user with a colon");
+            user.len() + password.len()
+        }
+    };
+    let text = format!("have {size} bytes; allowed are {LONGEST_CREDENTIALS}");
+    checks.holds(FIELD, size <= LONGEST_CREDENTIALS, &text);
 }
 
 /// Puts headers where they are kept: the sensitive ones encrypted, the others plain.

@@ -18,6 +18,7 @@ use store::catalog::Name;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::ledger::MessageEntry;
 pub use store::ledger::{MessageFilter, Payload};
+use store::page::{self, Listed, Page};
 
 use super::fields::Checks;
 use super::memory::Known;
@@ -29,6 +30,10 @@ use super::{App, Caller, Error, Fault, FaultKind, RefusalKind, Scope, applicatio
 const RETENTION_DAYS: std::ops::RangeInclusive<u64> = 5..=90;
 /// How far ahead a delivery can be asked for.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 86_400);
+/// How many bytes of payloads end a page, also if there are more messages.
+const PAGE_BYTES: usize = 8 << 20;
+/// How many messages are read before it is known how large they are.
+const FIRST_STEP: usize = 16;
 /// How often an accept is tried with an application that turned out to be gone.
 const LOOKS: usize = 2;
 
@@ -300,8 +305,39 @@ impl App {
         let oldest = oldest.map(|since| MessageId::first_at(since).to_string());
         let wanted = wanted.ending_before(oldest);
         let page = wanted.by_id()?;
-        let listed = self.ledger.messages(scope.application().key, filter, page).await?;
+        let listed = self.listed(scope.application().key, filter, page).await?;
         Ok(wanted.slice(listed, |entry| entry.id.to_string()).map(Message::from))
+    }
+
+    /// Lists in steps, until there are enough messages, or enough bytes of payloads.
+    async fn listed(
+        &self,
+        application: ApplicationKey,
+        filter: MessageFilter,
+        page: Page<MessageId>,
+    ) -> Result<Listed<MessageEntry, MessageId>, Error> {
+        let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+        let backward = matches!(page.from, page::From::Before(_));
+        let (mut from, mut entries, mut bytes) = (page.from, Vec::new(), 0);
+        let mut step = if filter.with_payload { limit.min(FIRST_STEP) } else { limit };
+        loop {
+            let page = Page { from, limit: u32::try_from(step).unwrap_or(u32::MAX) };
+            let listed = self.ledger.messages(application, filter.clone(), page).await?;
+            // A page that is short says that the store has walked far enough.
+            let full = listed.entries.len() >= step;
+            bytes += listed.entries.iter().map(size).sum::<usize>();
+            let at = if backward { 0 } else { entries.len() };
+            entries.splice(at..at, listed.entries);
+            let (reached, done) = (listed.reached, listed.done);
+            let left = limit.saturating_sub(entries.len());
+            let (Some(place), false) = (reached, done || !full || left == 0 || bytes >= PAGE_BYTES)
+            else {
+                return Ok(Listed { entries, reached, done });
+            };
+            from = if backward { page::From::Before(place) } else { page::From::After(place) };
+            let usual = (bytes / entries.len().max(1)).max(1);
+            step = ((PAGE_BYTES - bytes) / usual).clamp(1, left);
+        }
     }
 
     /// Removes a message's payload on purpose.
@@ -341,6 +377,13 @@ impl App {
             let receives = view.endpoint.state.reception() == Reception::Pending;
             receives && filter.matches(&event_type, &channels)
         }))
+    }
+}
+
+fn size(entry: &MessageEntry) -> usize {
+    match &entry.payload {
+        Payload::Kept(bytes) => bytes.len(),
+        Payload::Omitted | Payload::Gone => 0,
     }
 }
 

@@ -6,7 +6,9 @@
 //! # Layout
 //! - `connections`: clients of the API; `scraping`: `/metrics`
 
+mod activity;
 mod connections;
+mod patient;
 mod scraping;
 
 use std::net::SocketAddr;

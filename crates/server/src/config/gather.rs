@@ -16,6 +16,9 @@ const FOR_TESTS: &str = "REDIAL_TEST_";
 /// Names the file itself, so it cannot stand in it.
 const FILE_VARIABLE: &str = "REDIAL_CONFIG";
 
+/// Settings that have an option of their own.
+const OPTIONS: [&str; 6] = ["listen", "data", "database", "role", "allow_egress", "policy"];
+
 /// A value and where it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
@@ -82,7 +85,10 @@ impl Gathered {
     /// Adds what the command line says.
     pub(super) fn options(&mut self, options: Vec<(String, String)>) -> Result<(), Problem> {
         for (name, value) in options {
-            let option = format!("--{}", name.replace('_', "-"));
+            // Most settings have no option of their own.
+            let own = OPTIONS.contains(&name.as_str());
+            let option =
+                if own { format!("--{}", name.replace('_', "-")) } else { format!("--set {name}") };
             let Some(key) = keys::find(&name) else {
                 return Err(unknown("--set", &name, nearest_key(&name)));
             };

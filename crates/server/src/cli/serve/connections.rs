@@ -1,13 +1,11 @@
 //! Connections to the API: plain HTTP/1.1, and TLS with HTTP/2 or HTTP/1.1, as the client prefers.
 //!
 //! There is no HTTP/2 without TLS: what stands in front of such a listener often reads it another
-//! way. Every wait for a client ends: for its handshake, for its headers, and over HTTP/2 for its
-//! next request.
+//! way. Every wait for a client ends: for its handshake, for its headers, until it reads what it
+//! asked for, and over HTTP/2 for its next request.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -24,6 +22,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 
+use super::activity::{Activity, Counted};
+use super::patient::Patient;
 use crate::api;
 use crate::config::{Limits, Tls};
 
@@ -35,6 +35,9 @@ const STREAMS: u32 = 128;
 const RESETS: usize = 32;
 /// The most bytes of one request's headers over HTTP/2.
 const HEADER_BYTES: u32 = 16 << 10;
+
+/// The most bytes of one answer that wait in a buffer over HTTP/2.
+const SENT_BYTES: usize = 64 << 10;
 
 /// A listener whose connections are encrypted.
 pub(super) struct Secure {
@@ -70,6 +73,8 @@ pub(super) struct Door {
     service: api::Service,
     slots: Arc<Semaphore>,
     patience: Duration,
+    /// How long a client may take to read.
+    reading: Duration,
     first: auto::Builder<TokioExecutor>,
     second: auto::Builder<TokioExecutor>,
     graceful: GracefulShutdown,
@@ -93,11 +98,13 @@ impl Door {
             .max_concurrent_streams(STREAMS)
             .max_pending_accept_reset_streams(RESETS)
             .max_local_error_reset_streams(RESETS)
-            .max_header_list_size(HEADER_BYTES);
+            .max_header_list_size(HEADER_BYTES)
+            .max_send_buf_size(SENT_BYTES);
         Self {
             service,
             slots: Arc::new(Semaphore::new(limits.connections)),
             patience: limits.header_timeout,
+            reading: limits.request_timeout,
             first,
             second,
             graceful: GracefulShutdown::new(),
@@ -129,10 +136,12 @@ impl Door {
     pub(super) fn serve(&self, guest: Guest) {
         let Guest { stream, tls, slot } = guest;
         let service = Erased(self.service.clone());
-        let (first, second, patience) = (self.first.clone(), self.second.clone(), self.patience);
+        let (first, second) = (self.first.clone(), self.second.clone());
+        let (patience, reading) = (self.patience, self.reading);
         let watcher = self.graceful.watcher();
         tokio::spawn(async move {
             let _slot = slot;
+            let stream = Patient::new(stream, reading);
             let Some(tls) = tls else {
                 let service = TowerToHyperService::new(service);
                 let served = first.serve_connection(TokioIo::new(stream), service);
@@ -153,7 +162,8 @@ impl Door {
             let served = second.serve_connection(TokioIo::new(stream), counted);
             tokio::select! {
                 _ = watcher.watch(served.into_owned()) => {}
-                () = activity.idle(patience) => {}
+                // A request may take as long as it takes to answer, and then to begin reading.
+                () = activity.idle(patience, reading + patience) => {}
             }
         });
     }
@@ -170,37 +180,6 @@ async fn accept_secure(
     match secure {
         Some(secure) => (secure.listener.accept().await, secure.acceptor.clone()),
         None => std::future::pending().await,
-    }
-}
-
-/// What a client does with its connection.
-#[derive(Debug, Default)]
-struct Activity {
-    begun: AtomicU64,
-    running: AtomicU64,
-}
-
-impl Activity {
-    /// Waits until a client has asked nothing for a while, and nothing is being answered.
-    async fn idle(&self, patience: Duration) {
-        let mut seen = 0;
-        loop {
-            tokio::time::sleep(patience).await;
-            let begun = self.begun.load(Ordering::Relaxed);
-            if begun == seen && self.running.load(Ordering::Relaxed) == 0 {
-                return;
-            }
-            seen = begun;
-        }
-    }
-}
-
-/// A request that is being answered.
-struct Began(Arc<Activity>);
-
-impl Drop for Began {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -224,36 +203,5 @@ impl tower::Service<http::Request<Incoming>> for Erased {
 
     fn call(&mut self, request: http::Request<Incoming>) -> Self::Future {
         tower::Service::call(&mut self.0, request.map(axum::body::Body::new))
-    }
-}
-
-/// The same, and notes that something was asked.
-#[derive(Clone)]
-struct Counted {
-    service: Erased,
-    activity: Arc<Activity>,
-}
-
-impl tower::Service<http::Request<Incoming>> for Counted {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(
-        &mut self,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Result<(), Self::Error>> {
-        self.service.poll_ready(context)
-    }
-
-    fn call(&mut self, request: http::Request<Incoming>) -> Self::Future {
-        self.activity.begun.fetch_add(1, Ordering::Relaxed);
-        self.activity.running.fetch_add(1, Ordering::Relaxed);
-        let began = Began(Arc::clone(&self.activity));
-        let answer = tower::Service::call(&mut self.service, request);
-        Box::pin(async move {
-            let _began = began;
-            answer.await
-        })
     }
 }

@@ -143,6 +143,46 @@ async fn whoever_says_nothing_over_tls_is_not_waited_for() {
     }
 }
 
+/// Asks for something large over HTTP/2, and reads nothing of it yet.
+async fn ask_for_much(
+    secured: &Secured,
+) -> (hyper::body::Incoming, tokio::task::JoinHandle<hyper::Result<()>>) {
+    let stream = TokioIo::new(secured.connect("h2").await);
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(8 << 10).initial_connection_window_size(64 << 10);
+    let (mut sender, connection) = builder.handshake(stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let request = Request::get("https://localhost/api/v1/openapi.json");
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    let body = sender.send_request(request).await.unwrap().into_body();
+    // Without a sender the client would hang up itself once it is done.
+    std::mem::forget(sender);
+    (body, connection)
+}
+
+#[tokio::test]
+async fn an_answer_that_is_read_slowly_over_http_2_comes_whole() {
+    let secured = Secured::start(&[("limits.header_timeout", "100ms")]).await;
+    let (mut body, _connection) = ask_for_much(&secured).await;
+    let mut whole = Vec::new();
+    while let Some(frame) = body.frame().await {
+        whole.extend(frame.unwrap().into_data().unwrap());
+        // The slowness is what is tested.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(whole.len() > 100_000, "{}", whole.len());
+    serde_json::from_slice::<serde_json::Value>(&whole).unwrap();
+}
+
+#[tokio::test]
+async fn whoever_does_not_read_over_http_2_is_not_waited_for() {
+    let limits = [("limits.header_timeout", "100ms"), ("limits.request_timeout", "300ms")];
+    let secured = Secured::start(&limits).await;
+    let (_body, connection) = ask_for_much(&secured).await;
+    // However it ends, it ends.
+    let _ = tokio::time::timeout(Duration::from_secs(20), connection).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_flood_of_requests_that_are_called_off_ends_the_connection() {
     let secured = Secured::start(&[]).await;

@@ -14,7 +14,7 @@ use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
 use super::super::queue::number;
 use super::super::row::{self, document, field, id, moment, write};
-use super::application::raise_revision;
+use super::application::{raise_revision, unsaid};
 use super::secret;
 use crate::catalog::{Confidential, Endpoint, Name, NewEndpoint};
 use crate::keys::{ApplicationKey, EndpointKey};
@@ -25,10 +25,16 @@ pub(super) const MISSING: Error = Error::Missing("endpoint");
 
 /// Creates an endpoint with its first secret. The same one again is found, not made again.
 pub(super) async fn create(store: &Postgres, new: NewEndpoint) -> Result<Endpoint, Failure> {
-    let uid = new.uid.clone();
+    let (application, id, uid) = (new.application, new.id, new.uid.clone());
     let mut transaction = store.write().await?;
     let result = create_in(&mut transaction, store, new).await;
-    transaction.end(result).await.map_err(|failure| taken(failure, uid.as_deref()))
+    match transaction.end(result).await {
+        // The same one was created between our look and our insert.
+        Err(failure) if failure.violates("endpoints_id") => {
+            find(store, application, Name::Id(id)).await
+        }
+        result => result.map_err(|failure| taken(failure, uid.as_deref())),
+    }
 }
 
 async fn create_in(
@@ -324,5 +330,5 @@ fn taken(failure: Failure, uid: Option<&str>) -> Failure {
         let name = uid.unwrap_or_default().to_owned();
         return Error::Taken { what: "uid", name }.into();
     }
-    failure
+    unsaid(failure)
 }

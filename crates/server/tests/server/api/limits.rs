@@ -1,0 +1,200 @@
+//! What is refused because of its size or its form, and who is not waited for.
+//!
+//! Each of these once held memory, a connection or a key for longer than its caller deserved, or
+//! was taken for something else than it was.
+
+use std::time::Duration;
+
+use http::Method;
+use http_body_util::Full;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::{ADMIN, Answered, Running};
+
+/// How long a test waits for what must happen soon.
+const SOON: Duration = Duration::from_secs(15);
+
+fn place(server: &Running) -> std::net::SocketAddr {
+    server.address().strip_prefix("http://").unwrap().parse().unwrap()
+}
+
+async fn post_text(server: &Running, path: &str, body: &str) -> Answered {
+    let request = server.request(Method::POST, &format!("/api/v1{path}"));
+    server.send(request.body(Full::from(body.to_owned())).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_message_of_a_batch_may_be_as_large_as_one_alone() {
+    let server = Running::with(&[("limits.body_bytes", "2KiB")]).await;
+    let app = server.application().await;
+    let large = json!({ "eventType": "a", "payload": { "text": "x".repeat(2_048) } });
+    let small = json!({ "eventType": "a", "payload": {} });
+    server.post(&format!("/app/{app}/msg"), large.clone()).await.refused(413, "payload_too_large");
+    let path = format!("/app/{app}/msg/batch");
+    let answer = server.post(&path, json!([large, small])).await.expect(202);
+    assert_eq!(answer["results"][0]["status"], 413, "{answer}");
+    assert_eq!(answer["results"][0]["code"], "payload_too_large");
+    assert_eq!(answer["results"][1]["status"], 202);
+}
+
+#[tokio::test]
+async fn a_page_of_large_payloads_ends_early_and_misses_none() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let path = format!("/app/{app}/msg");
+    let mut sent = Vec::new();
+    for number in 0..40 {
+        let payload = json!({ "number": number, "text": "x".repeat(900_000) });
+        let body = json!({ "eventType": "a", "payload": payload });
+        let made = server.post(&path, body).await.expect(202);
+        sent.push(made["id"].as_str().unwrap().to_owned());
+    }
+    sent.reverse();
+    let first = server.get(&format!("{path}?limit=50")).await;
+    assert!(first.text.len() < 20 << 20, "{} bytes", first.text.len());
+    let first = first.expect(200);
+    assert_eq!(first["done"], false);
+    let ids = |page: &Value| -> Vec<String> {
+        let entries = page["data"].as_array().unwrap().iter();
+        entries.map(|entry| entry["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let (mut seen, mut page) = (ids(&first), first);
+    while page["done"] == false {
+        let iterator = page["iterator"].as_str().unwrap();
+        page = server.get(&format!("{path}?limit=50&iterator={iterator}")).await.expect(200);
+        seen.extend(ids(&page));
+    }
+    assert_eq!(seen, sent);
+    // The other way, too, and what has no content is not counted.
+    let oldest = sent.last().unwrap();
+    let back = server.get(&format!("{path}?limit=50&iterator=-{oldest}")).await.expect(200);
+    let back = ids(&back);
+    assert!(back.len() < 39, "{}", back.len());
+    assert_eq!(back, sent[39 - back.len()..39]);
+    let bare = server.get(&format!("{path}?limit=50&with_content=false")).await.expect(200);
+    assert_eq!(ids(&bare), sent);
+}
+
+#[tokio::test]
+async fn texts_have_a_limit() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let long = "x".repeat(5_000);
+    server.post("/app", json!({ "name": long })).await.invalid("body.name");
+    let endpoint = json!({ "url": "https://receiver.example/", "description": long });
+    server.post(&format!("/app/{app}/endpoint"), endpoint).await.invalid("body.description");
+    let kind = json!({ "name": "a", "description": long });
+    server.post("/event-type", kind).await.invalid("body.description");
+    let schemas = json!({ "1": { "description": "x".repeat(300_000) } });
+    let kind = json!({ "name": "a", "description": "", "schemas": schemas });
+    server.post("/event-type", kind).await.invalid("body.schemas");
+}
+
+#[tokio::test]
+async fn credentials_that_no_header_can_carry_are_refused() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let path = format!("/app/{app}/endpoint");
+    let bearer = |token: &str| json!({ "kind": "bearer", "token": token });
+    let basic =
+        |user: &str, password: &str| json!({ "kind": "basic", "user": user, "password": password });
+    let long = "x".repeat(200_000);
+    let refused = [
+        bearer("a\nb"),
+        bearer(""),
+        bearer(&long),
+        basic("", ""),
+        basic("a:b", "c"),
+        basic("a", &long),
+    ];
+    let url = "https://receiver.example/";
+    for credentials in refused {
+        let body = json!({ "url": url, "credentials": credentials });
+        server.post(&path, body).await.invalid("body.credentials");
+    }
+    for credentials in [bearer("abc.def"), basic("user", ""), basic("user", "päss")] {
+        let body = json!({ "url": url, "credentials": credentials });
+        server.post(&path, body).await.expect(201);
+    }
+}
+
+#[tokio::test]
+async fn a_content_type_that_no_header_can_carry_is_refused() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    for kind in ["a\nb".to_owned(), String::new(), "x".repeat(100_000)] {
+        let raw = json!({ "rawPayload": "a,b", "headers": { "Content-Type": kind } });
+        let body = json!({ "eventType": "a", "payload": {}, "transformationsParams": raw });
+        let refused = server.post(&format!("/app/{app}/msg"), body).await;
+        refused.invalid("body.transformationsParams.headers.content-type");
+    }
+}
+
+#[tokio::test]
+async fn a_list_is_not_taken_for_an_object() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    for (path, body) in [
+        ("/app".to_owned(), r#"["a customer"]"#),
+        (format!("/app/{app}/msg"), r#"["a",{}]"#),
+        ("/app".to_owned(), "5"),
+    ] {
+        let answer = post_text(&server, &path, body).await.expect(422);
+        assert_eq!(answer["detail"][0]["msg"], "must be a JSON object", "{answer}");
+    }
+    let batch = post_text(&server, &format!("/app/{app}/msg/batch"), r#"[["a",{}]]"#).await;
+    assert_eq!(batch.expect(202)["results"][0]["status"], 422);
+    let body = json!({ "eventType": "a", "payload": {}, "application": 5 });
+    let answer = server.post(&format!("/app/{app}/msg"), body).await.expect(422).to_string();
+    assert!(!answer.contains("ApplicationIn") && answer.contains("object"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_purge_with_a_filter_that_is_none_removes_nothing() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let path = format!("/app/{app}/dead-letter");
+    for query in ["endpoint_id=ep_1", "statusCodeClass=500", "cause=", "event_types[]="] {
+        let name = query.split(['=', '[']).next().unwrap();
+        let text =
+            server.delete(&format!("{path}?{query}")).await.invalid(&format!("query.{name}"));
+        assert!(!text.is_empty());
+    }
+    server.delete(&format!("{path}?event_types[]=a&status_code_class=500")).await.expect(200);
+    server.delete(&path).await.expect(200);
+}
+
+#[tokio::test]
+async fn whoever_stalls_in_a_body_does_not_hold_its_key() {
+    let server = Running::start().await;
+    let mut stalled = TcpStream::connect(place(&server)).await.unwrap();
+    let head = format!(
+        "POST /api/v1/app HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN}\r\n\
+         idempotency-key: k\r\ncontent-length: 100\r\n\r\n{{"
+    );
+    stalled.write_all(head.as_bytes()).await.unwrap();
+    // The stalled request is at work by the time that others were answered.
+    for _ in 0..20 {
+        server.get("/app").await.expect(200);
+    }
+    let request = server.request(Method::POST, "/api/v1/app").header("idempotency-key", "k");
+    let request = request.body(Full::from(r#"{"name":"x"}"#)).unwrap();
+    tokio::time::timeout(SOON, server.send(request)).await.unwrap().expect(201);
+}
+
+#[tokio::test]
+async fn whoever_does_not_read_is_not_waited_for() {
+    let server = Running::with(&[("limits.request_timeout", "300ms")]).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut stream = socket.connect(place(&server)).await.unwrap();
+    let ask = async {
+        loop {
+            stream.write_all(b"GET /docs HTTP/1.1\r\nhost: x\r\n\r\n").await?;
+        }
+    };
+    let ended: std::io::Result<()> = tokio::time::timeout(SOON, ask).await.unwrap();
+    ended.unwrap_err();
+}
