@@ -10,10 +10,10 @@ use crate::endpoint::{At, Wanted};
 use crate::engine::{Act, Engine};
 use crate::event::{Number, Unanswered};
 use crate::horizon::Horizon;
-use crate::window::Room;
+use crate::window::{Entered, Room};
 
-/// How long after a load that was not answered the endpoint rests.
-const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// How long after a load that was not answered, or brought nothing, the endpoint rests.
+pub(crate) const AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// The payload bytes that one load may bring, as a part of what memory may hold.
 const SHARE: u64 = 16;
 /// A load asks for at least so many payload bytes, however full memory is.
@@ -109,11 +109,14 @@ impl Engine {
                 endpoint.rest_until = act.now.rows.after(AGAIN_AFTER);
             }
             (Ok(answer), Wanted::Rows | Wanted::Nothing) => {
-                let left_out = answer.deliveries.iter().any(|row| row.payload.is_none());
-                let hidden = !answer.complete || left_out;
-                let entered = endpoint.window.loaded(answer, act.now.elapsed, room);
+                let left_out = |row: &PendingDelivery| row.payload.is_none() && !row.expunged;
+                let hidden = !answer.complete || answer.deliveries.iter().any(left_out);
+                let Entered { rows, gone, stuck } = endpoint.window.loaded(answer, act.now, room);
+                let fruitless = rows == 0 && gone.is_empty() && hidden;
                 endpoint.fruitless =
-                    if entered == 0 && hidden { endpoint.fruitless.saturating_add(1) } else { 0 };
+                    if fruitless { endpoint.fruitless.saturating_add(1) } else { 0 };
+                endpoint.stuck = stuck;
+                self.bury_gone(at, &gone, act);
             }
             (Ok(answer), Wanted::Check) => self.check(at, &answer, act),
         }

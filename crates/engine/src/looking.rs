@@ -15,6 +15,8 @@ use store::keys::{ApplicationKey, EndpointKey};
 
 use crate::endpoint::{Allowance, At, Disabling, Queued, Readiness, Wanted};
 use crate::engine::{Act, Engine};
+use crate::loading::AGAIN_AFTER;
+use crate::moment::Moment;
 use crate::planted::{self, Bug};
 use crate::roster::Member;
 
@@ -24,6 +26,9 @@ const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// How long an endpoint with work may go without being looked at. A look reads a roster again that
 /// has become old, and so finds a pause, a resume or a change whose request was lost.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(300);
+
+/// So many loads in a row that brought nothing are followed at once by one that asks for more.
+const ASK_FOR_MORE: u8 = 8;
 
 /// What a roster says about an endpoint.
 pub(crate) enum Standing {
@@ -190,9 +195,9 @@ impl Engine {
         // What is to be buried must not get a turn: it would be looked at again and again.
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
         if endpoint.window.head().is_some_and(|head| endpoint.has_expired(head, now)) {
-            return self.want_rows(at, allowance, now);
+            return self.want_rows(at, allowance, act.now);
         }
-        self.queue_turn(at, allowance, act).min(self.want_rows(at, allowance, now))
+        self.queue_turn(at, allowance, act).min(self.want_rows(at, allowance, act.now))
     }
 
     /// Gives an endpoint a turn if its head may be sent; returns when it may otherwise.
@@ -220,7 +225,7 @@ impl Engine {
     }
 
     /// Has the next deliveries loaded if it is time; returns when it is otherwise.
-    fn want_rows(&mut self, at: At, allowance: Allowance, now: Timestamp) -> Timestamp {
+    fn want_rows(&mut self, at: At, allowance: Allowance, now: Moment) -> Timestamp {
         let half = self.settings.window.min(self.settings.load_rows) / 2;
         let half = usize::try_from(half).unwrap_or(usize::MAX);
         let full = self.is_full();
@@ -236,8 +241,14 @@ impl Engine {
         if sparing && (head || endpoint.in_flight > 0) {
             return Timestamp::FAR_FUTURE;
         }
-        let moment = horizon.at.max(endpoint.rest_until);
-        if moment > now {
+        let mut moment = horizon.at.max(endpoint.rest_until);
+        // A load that brought nothing is not repeated at once, unless there is nothing else to send
+        // and asking for more may help.
+        if endpoint.stuck && (head || endpoint.fruitless > ASK_FOR_MORE) {
+            let again = endpoint.window.answered().saturating_add(AGAIN_AFTER);
+            moment = moment.max(now.rows.after(again.saturating_sub(now.elapsed)));
+        }
+        if moment > now.rows {
             return moment;
         }
         self.want(at, Wanted::Rows);
