@@ -154,6 +154,11 @@ impl Endpoint {
         }
     }
 
+    /// Tells whether an attempt ended within this time: whoever answers does not hang.
+    pub(crate) fn is_lively(&self, now: Duration, within: Duration) -> bool {
+        self.ended.is_some_and(|ended| now < ended.saturating_add(within))
+    }
+
     /// Tells whether there is nothing to do and nothing on its way.
     pub(crate) fn is_idle(&self) -> bool {
         self.window.is_idle() && self.in_flight == 0 && self.settling == 0 && self.burying == 0

@@ -205,9 +205,7 @@ impl Engine {
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
         match endpoint.readiness(allowance, act.now) {
             Readiness::Ready => {
-                let lively = endpoint.ended.is_some_and(|ended| {
-                    act.now.elapsed < ended.saturating_add(self.settings.hanging_after)
-                });
+                let lively = endpoint.is_lively(act.now.elapsed, self.settings.hanging_after);
                 let queue = match endpoint.queued {
                     Queued::No => true,
                     Queued::Parked => lively,
@@ -229,14 +227,17 @@ impl Engine {
         let half = self.settings.window.min(self.settings.load_rows) / 2;
         let half = usize::try_from(half).unwrap_or(usize::MAX);
         let full = self.is_full();
+        let reserve = self.reserve(at, now.elapsed);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
         let Some(horizon) = endpoint.window.horizon() else { return Timestamp::FAR_FUTURE };
         let head = endpoint.window.head().is_some();
         if endpoint.window.is_loading() || (head && endpoint.window.waiting() > half) {
             return Timestamp::FAR_FUTURE;
         }
-        // Over the limit only those load that have nothing else to send; and a breaker that is not
-        // closed needs nothing but its probe.
+        // Over the limit only those load that have nothing else to send, or that answer and would
+        // otherwise pay for those that do not; and a breaker that is not closed needs nothing but
+        // its probe.
+        let full = full && endpoint.window.waiting() >= reserve.div_ceil(2);
         let sparing = full || endpoint.wants_probe_only(allowance.has_breaker);
         if sparing && (head || endpoint.in_flight > 0) {
             return Timestamp::FAR_FUTURE;
