@@ -54,7 +54,7 @@ pub struct Budget {
 /// Why a delivery is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The receiver said "never".
+    /// The receiver said "never"; or the payload was expunged, and there is nothing to send.
     Permanent,
     /// The attempts are used up.
     Exhausted,

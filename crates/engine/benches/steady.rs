@@ -84,6 +84,7 @@ impl Shell {
                 policy: None,
                 content_type: None,
                 payload: Some(Bytes::from_static(b"{\"a\":1}")),
+                expunged: false,
             }
         };
         (0..endpoints).map(one).collect()

@@ -116,6 +116,15 @@ impl Engine {
         self.bury(at, Cause::Expired, messages, act);
     }
 
+    /// Buries deliveries whose payload was expunged: nobody can ever send them, and those behind
+    /// them must not wait.
+    pub(crate) fn bury_gone(&mut self, at: At, messages: &[MessageKey], act: &mut Act<'_>) {
+        let most = usize::try_from(self.settings.bury_chunk).unwrap_or(usize::MAX);
+        for some in messages.chunks(most.max(1)) {
+            self.bury(at, Cause::Permanent, some.to_vec(), act);
+        }
+    }
+
     fn bury(&mut self, at: At, cause: Cause, messages: Vec<MessageKey>, act: &mut Act<'_>) {
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         if messages.is_empty() {

@@ -79,6 +79,8 @@ pub(crate) struct Endpoint {
     pub(crate) wanted: Wanted,
     /// How often loads made no progress in a row; each time more is asked for.
     pub(crate) fruitless: u8,
+    /// Whether the last load brought nothing although something is due.
+    pub(crate) stuck: bool,
     /// When memory began to know it, or to doubt what the roster says.
     pub(crate) created: Duration,
     /// When its last attempt ended, or the beginning of time.
@@ -140,6 +142,7 @@ impl Endpoint {
             queued: Queued::No,
             wanted: Wanted::Nothing,
             fruitless: 0,
+            stuck: false,
             created: now.elapsed,
             ended: None,
             held_until: Timestamp::from_micros(i64::MIN),
@@ -149,6 +152,11 @@ impl Endpoint {
             counted: 0,
             counted_rows: 0,
         }
+    }
+
+    /// Tells whether an attempt ended within this time: whoever answers does not hang.
+    pub(crate) fn is_lively(&self, now: Duration, within: Duration) -> bool {
+        self.ended.is_some_and(|ended| now < ended.saturating_add(within))
     }
 
     /// Tells whether there is nothing to do and nothing on its way.

@@ -10,10 +10,11 @@ use crate::endpoint::{At, Wanted};
 use crate::engine::{Act, Engine};
 use crate::event::{Number, Unanswered};
 use crate::horizon::Horizon;
-use crate::window::Room;
+use crate::moment::Moment;
+use crate::window::{Entered, Room};
 
-/// How long after a load that was not answered the endpoint rests.
-const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// How long after a load that was not answered, or brought nothing, the endpoint rests.
+pub(crate) const AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// The payload bytes that one load may bring, as a part of what memory may hold.
 const SHARE: u64 = 16;
 /// A load asks for at least so many payload bytes, however full memory is.
@@ -49,7 +50,7 @@ impl Engine {
         if wanted == Wanted::Nothing || endpoint.window.is_loading() || !self.works_for(partition) {
             return;
         }
-        let (most, most_bytes) = self.measure(at, wanted);
+        let (most, most_bytes) = self.measure(at, wanted, act.now.elapsed);
         let number = self.number();
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         endpoint.window.begin_load(number);
@@ -60,8 +61,9 @@ impl Engine {
 
     /// Returns how many rows and bytes to ask for. The store returns the earliest rows, known ones
     /// included, so those are asked for in addition; otherwise a load might bring nothing new.
-    fn measure(&mut self, at: At, wanted: Wanted) -> (u32, u64) {
+    fn measure(&mut self, at: At, wanted: Wanted, now: Duration) -> (u32, u64) {
         let over = self.is_full();
+        let reserve = u32::try_from(self.reserve(at, now)).unwrap_or(u32::MAX);
         let left = self.settings.payload_bytes.saturating_sub(self.payload_bytes);
         let has_breaker = self.rosters.get(at.0).and_then(|roster| roster.member(at.1));
         let has_breaker = has_breaker.is_some_and(|member| member.defaults.breaker.is_some());
@@ -76,7 +78,8 @@ impl Engine {
         let known_bytes = window.bytes();
         let more = match wanted {
             Wanted::Check | Wanted::Nothing => self.settings.bury_chunk,
-            Wanted::Rows if over || endpoint.wants_probe_only(has_breaker) => 1,
+            Wanted::Rows if endpoint.wants_probe_only(has_breaker) => 1,
+            Wanted::Rows if over => reserve.saturating_sub(waiting).max(1),
             Wanted::Rows => {
                 let room = self.settings.window.saturating_sub(waiting);
                 room.min(self.settings.load_rows).max(1)
@@ -97,7 +100,7 @@ impl Engine {
         act: &mut Act<'_>,
     ) {
         let Some(Running { at, wanted }) = self.loads.remove(&load) else { return };
-        let room = self.room(act.now.rows);
+        let room = self.room_for(at, act.now);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         // The endpoint may have been forgotten and remembered since.
         if !endpoint.window.awaits(load) {
@@ -109,11 +112,14 @@ impl Engine {
                 endpoint.rest_until = act.now.rows.after(AGAIN_AFTER);
             }
             (Ok(answer), Wanted::Rows | Wanted::Nothing) => {
-                let left_out = answer.deliveries.iter().any(|row| row.payload.is_none());
-                let hidden = !answer.complete || left_out;
-                let entered = endpoint.window.loaded(answer, act.now.elapsed, room);
+                let left_out = |row: &PendingDelivery| row.payload.is_none() && !row.expunged;
+                let hidden = !answer.complete || answer.deliveries.iter().any(left_out);
+                let Entered { rows, gone, stuck } = endpoint.window.loaded(answer, act.now, room);
+                let fruitless = rows == 0 && gone.is_empty() && hidden;
                 endpoint.fruitless =
-                    if entered == 0 && hidden { endpoint.fruitless.saturating_add(1) } else { 0 };
+                    if fruitless { endpoint.fruitless.saturating_add(1) } else { 0 };
+                endpoint.stuck = stuck;
+                self.bury_gone(at, &gone, act);
             }
             (Ok(answer), Wanted::Check) => self.check(at, &answer, act),
         }
@@ -140,6 +146,31 @@ impl Engine {
         }
     }
 
+    /// Returns what may enter one endpoint's window now. Those that hang may fill memory; whoever
+    /// answers still gets enough to keep its attempts in flight.
+    fn room_for(&self, at: At, now: Moment) -> Room {
+        let room = self.room(now.rows);
+        let reserve = self.reserve(at, now.elapsed);
+        let Some(endpoint) = self.endpoints.get(&at).filter(|_| reserve > 0) else { return room };
+        let bytes = room.bytes.max(LEAST_BYTES.saturating_sub(endpoint.window.bytes()));
+        let rows = if self.is_full() { room.rows.min(reserve) } else { room.rows };
+        Room { rows, bytes, ..room }
+    }
+
+    /// Returns how many rows of an endpoint may wait however full memory is: twice what it may have
+    /// in flight if it answers, and none otherwise.
+    pub(crate) fn reserve(&self, at: At, now: Duration) -> usize {
+        let endpoint = self.endpoints.get(&at);
+        let within = self.settings.hanging_after;
+        if !endpoint.is_some_and(|endpoint| endpoint.is_lively(now, within)) {
+            return 0;
+        }
+        let member = self.rosters.get(at.0).and_then(|roster| roster.member(at.1));
+        let cap = member.map_or(0, |member| member.in_flight().get());
+        let most = cap.saturating_mul(2).min(self.settings.window);
+        usize::try_from(most).unwrap_or(usize::MAX)
+    }
+
     /// Takes in deliveries that this node accepted.
     pub(crate) fn handed_over(
         &mut self,
@@ -159,7 +190,7 @@ impl Engine {
                 let horizon = (!surveyed).then(|| Horizon::unknown(delivery.pending.due));
                 self.remember(at, delivery.partition, horizon, act);
             }
-            let room = self.room(act.now.rows);
+            let room = self.room_for(at, act.now);
             if let Some(endpoint) = self.endpoints.get_mut(&at) {
                 endpoint.window.offer(delivery, issued_at, room);
             }

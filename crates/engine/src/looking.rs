@@ -15,6 +15,8 @@ use store::keys::{ApplicationKey, EndpointKey};
 
 use crate::endpoint::{Allowance, At, Disabling, Queued, Readiness, Wanted};
 use crate::engine::{Act, Engine};
+use crate::loading::AGAIN_AFTER;
+use crate::moment::Moment;
 use crate::planted::{self, Bug};
 use crate::roster::Member;
 
@@ -24,6 +26,9 @@ const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// How long an endpoint with work may go without being looked at. A look reads a roster again that
 /// has become old, and so finds a pause, a resume or a change whose request was lost.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(300);
+
+/// So many loads in a row that brought nothing are followed at once by one that asks for more.
+const ASK_FOR_MORE: u8 = 8;
 
 /// What a roster says about an endpoint.
 pub(crate) enum Standing {
@@ -190,9 +195,9 @@ impl Engine {
         // What is to be buried must not get a turn: it would be looked at again and again.
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
         if endpoint.window.head().is_some_and(|head| endpoint.has_expired(head, now)) {
-            return self.want_rows(at, allowance, now);
+            return self.want_rows(at, allowance, act.now);
         }
-        self.queue_turn(at, allowance, act).min(self.want_rows(at, allowance, now))
+        self.queue_turn(at, allowance, act).min(self.want_rows(at, allowance, act.now))
     }
 
     /// Gives an endpoint a turn if its head may be sent; returns when it may otherwise.
@@ -200,9 +205,7 @@ impl Engine {
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
         match endpoint.readiness(allowance, act.now) {
             Readiness::Ready => {
-                let lively = endpoint.ended.is_some_and(|ended| {
-                    act.now.elapsed < ended.saturating_add(self.settings.hanging_after)
-                });
+                let lively = endpoint.is_lively(act.now.elapsed, self.settings.hanging_after);
                 let queue = match endpoint.queued {
                     Queued::No => true,
                     Queued::Parked => lively,
@@ -220,24 +223,33 @@ impl Engine {
     }
 
     /// Has the next deliveries loaded if it is time; returns when it is otherwise.
-    fn want_rows(&mut self, at: At, allowance: Allowance, now: Timestamp) -> Timestamp {
+    fn want_rows(&mut self, at: At, allowance: Allowance, now: Moment) -> Timestamp {
         let half = self.settings.window.min(self.settings.load_rows) / 2;
         let half = usize::try_from(half).unwrap_or(usize::MAX);
         let full = self.is_full();
+        let reserve = self.reserve(at, now.elapsed);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
         let Some(horizon) = endpoint.window.horizon() else { return Timestamp::FAR_FUTURE };
         let head = endpoint.window.head().is_some();
         if endpoint.window.is_loading() || (head && endpoint.window.waiting() > half) {
             return Timestamp::FAR_FUTURE;
         }
-        // Over the limit only those load that have nothing else to send; and a breaker that is not
-        // closed needs nothing but its probe.
+        // Over the limit only those load that have nothing else to send, or that answer and would
+        // otherwise pay for those that do not; and a breaker that is not closed needs nothing but
+        // its probe.
+        let full = full && endpoint.window.waiting() >= reserve.div_ceil(2);
         let sparing = full || endpoint.wants_probe_only(allowance.has_breaker);
         if sparing && (head || endpoint.in_flight > 0) {
             return Timestamp::FAR_FUTURE;
         }
-        let moment = horizon.at.max(endpoint.rest_until);
-        if moment > now {
+        let mut moment = horizon.at.max(endpoint.rest_until);
+        // A load that brought nothing is not repeated at once, unless there is nothing else to send
+        // and asking for more may help.
+        if endpoint.stuck && (head || endpoint.fruitless > ASK_FOR_MORE) {
+            let again = endpoint.window.answered().saturating_add(AGAIN_AFTER);
+            moment = moment.max(now.rows.after(again.saturating_sub(now.elapsed)));
+        }
+        if moment > now.rows {
             return moment;
         }
         self.want(at, Wanted::Rows);

@@ -23,7 +23,8 @@ pub struct Settings {
     pub window: u32,
     /// The most deliveries that one load adds to a window; the next one follows at half of it.
     pub load_rows: u32,
-    /// The most deliveries in memory, over all endpoints.
+    /// The most deliveries in memory, over all endpoints. One whose last attempt ended within
+    /// `hanging_after` may go beyond it: by twice what it may have in flight.
     pub rows: u32,
     /// The most payload bytes in memory, over all endpoints. When this or `rows` is half used up, a
     /// window takes no more than a load would bring, so that a flood leaves room for the others.

@@ -61,9 +61,7 @@ impl Engine {
         {
             return self.look(at, act);
         }
-        let lively = endpoint.ended.is_some_and(|ended| {
-            act.now.elapsed < ended.saturating_add(self.settings.hanging_after)
-        });
+        let lively = endpoint.is_lively(act.now.elapsed, self.settings.hanging_after);
         if !lively && !has_room {
             endpoint.queued = Queued::Parked;
             self.turns.park(at);

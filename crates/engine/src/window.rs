@@ -17,6 +17,7 @@ use store::queue::{Loaded, PendingDelivery};
 
 use crate::event::Number;
 use crate::horizon::{Horizon, is_fifo};
+use crate::moment::Moment;
 use crate::planted::{self, Bug};
 
 /// Where a known delivery is.
@@ -61,6 +62,17 @@ pub(crate) struct Room {
     pub(crate) bytes: u64,
     /// What is due later stays in the store.
     pub(crate) until: Timestamp,
+}
+
+/// What came of a load.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Entered {
+    /// How many rows are new.
+    pub(crate) rows: usize,
+    /// Rows without anything to send: they are out, and must be buried.
+    pub(crate) gone: Vec<MessageKey>,
+    /// Whether rows that are due stayed in the store although nothing came.
+    pub(crate) stuck: bool,
 }
 
 /// The loaded deliveries of one endpoint.
@@ -301,14 +313,20 @@ impl Window {
         self.came = None;
     }
 
-    /// Takes in what a load returned; answers how many rows are new.
-    pub(crate) fn loaded(&mut self, answer: Loaded, now: Duration, room: Room) -> usize {
+    /// Takes in what a load returned.
+    pub(crate) fn loaded(&mut self, answer: Loaded, now: Moment, room: Room) -> Entered {
         let mut horizon = unseen(&answer);
-        let (mut room, mut came) = (room, Vec::new());
+        let (mut room, mut came, mut gone) = (room, Vec::new(), Vec::new());
         self.horizon = None;
         for row in answer.deliveries {
             if self.known.contains_key(&row.key.message) {
                 self.refresh(&row);
+                continue;
+            }
+            if row.expunged {
+                let out = Known { turn: row.turn, bytes: 0, place: Place::Out };
+                self.known.insert(row.key.message, out);
+                gone.push(row.key.message);
                 continue;
             }
             let first = came.is_empty() && self.rows.is_empty() && row.payload.is_some();
@@ -321,9 +339,12 @@ impl Window {
             came.push(row.key.message);
             self.insert(row);
         }
-        let entered = came.len();
-        self.end_load(horizon, now, came);
-        entered
+        let rows = came.len();
+        let due = horizon.is_some_and(|horizon| horizon.at <= now.rows);
+        let stuck = due && rows == 0 && gone.is_empty();
+        came.extend(&gone);
+        self.end_load(horizon, now.elapsed, came);
+        Entered { rows, gone, stuck }
     }
 
     /// Takes in what a load returned that looked for deliveries to bury: those that are wanted are

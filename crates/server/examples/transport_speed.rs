@@ -240,6 +240,7 @@ fn sending(address: SocketAddr) -> anyhow::Result<Sending> {
         policy: None,
         content_type: None,
         payload: Some(payload()),
+        expunged: false,
     };
     Ok(Sending {
         attempt: Number(1),

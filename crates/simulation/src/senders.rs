@@ -348,6 +348,7 @@ fn pending(
             policy: accept.message.policy.clone(),
             content_type: None,
             payload: Some(accept.message.payload.clone()),
+            expunged: false,
         })
     });
     made.collect()

@@ -33,6 +33,7 @@ fn row(message: i64, due: i64) -> PendingDelivery {
         policy: None,
         content_type: None,
         payload: Some(Bytes::from_static(b"xy")),
+        expunged: false,
     }
 }
 
@@ -44,12 +45,16 @@ fn clock(tick: u64) -> Duration {
     Duration::from_micros(tick)
 }
 
+fn moment(tick: u64) -> Moment {
+    Moment { elapsed: clock(tick), rows: Timestamp::from_micros(NOW) }
+}
+
 #[test]
 fn rows_with_the_turn_of_the_last_one_may_be_missing() {
     let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
     window.begin_load(Number(1));
     let deliveries = vec![row(1, 10), row(2, 20)];
-    window.loaded(Loaded { deliveries, complete: false }, clock(5), room(8));
+    window.loaded(Loaded { deliveries, complete: false }, moment(5), room(8));
     assert_eq!(window.horizon().unwrap().turn, 20);
     window.offer(row(3, 20), clock(6), room(8));
     assert_eq!(window.known(), 2, "it is at the horizon, so a load will bring it");
@@ -62,7 +67,7 @@ fn what_was_left_out_while_a_load_ran_is_not_made_up_for_by_its_answer() {
     let mut window = Window::new(None, clock(0));
     window.begin_load(Number(1));
     window.offer(row(9, 50), clock(1), room(0));
-    window.loaded(Loaded { deliveries: vec![], complete: true }, clock(5), room(8));
+    window.loaded(Loaded { deliveries: vec![], complete: true }, moment(5), room(8));
     assert_eq!(window.horizon().unwrap().turn, 50);
 }
 
@@ -71,7 +76,7 @@ fn a_hand_over_from_before_the_answer_is_told_apart_by_what_the_load_brought() {
     let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
     window.begin_load(Number(1));
     let deliveries = vec![row(1, 10)];
-    window.loaded(Loaded { deliveries, complete: true }, clock(5), room(8));
+    window.loaded(Loaded { deliveries, complete: true }, moment(5), room(8));
     let taken = window.take_head().unwrap();
     window.settled(taken.key.message);
     window.offer(row(1, 10), clock(3), room(8));
@@ -104,7 +109,7 @@ fn what_is_unloaded_while_a_load_runs_is_not_brought_back_as_it_was() {
     window.wait_again(Box::new(again), room(8));
     window.unload();
     let deliveries = vec![row(1, 10)];
-    window.loaded(Loaded { deliveries, complete: true }, clock(5), room(8));
+    window.loaded(Loaded { deliveries, complete: true }, moment(5), room(8));
     assert_eq!((window.waiting(), window.known(), window.bytes()), (0, 0, 0));
     assert_eq!(window.horizon().unwrap().turn, 30, "the next load brings it as it is");
 }
@@ -115,8 +120,20 @@ fn a_payload_that_did_not_come_along_lowers_the_horizon() {
     window.begin_load(Number(1));
     let bare = PendingDelivery { payload: None, ..row(2, 20) };
     let deliveries = vec![row(1, 10), bare, row(3, 30)];
-    let entered = window.loaded(Loaded { deliveries, complete: true }, clock(5), room(8));
-    assert_eq!((entered, window.horizon().unwrap().turn), (1, 20));
+    let entered = window.loaded(Loaded { deliveries, complete: true }, moment(5), room(8));
+    assert_eq!((entered.rows, window.horizon().unwrap().turn), (1, 20));
+}
+
+#[test]
+fn an_expunged_payload_stops_none_of_those_behind_it() {
+    let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
+    window.begin_load(Number(1));
+    let gone = PendingDelivery { payload: None, expunged: true, ..row(1, 10) };
+    let deliveries = vec![gone, row(2, 20)];
+    let entered = window.loaded(Loaded { deliveries, complete: true }, moment(5), room(8));
+    assert_eq!(entered, Entered { rows: 1, gone: vec![MessageKey(1)], stuck: false });
+    assert!(window.horizon().is_none() && window.is_out(MessageKey(1)));
+    assert_eq!(window.head().unwrap().key.message, MessageKey(2));
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -208,7 +225,11 @@ impl Model {
             Move::Answer => {
                 if let Some((number, answer)) = self.read.take() {
                     assert!(window.awaits(number));
-                    window.loaded(answer, now, room(rows));
+                    window.loaded(
+                        answer,
+                        Moment { elapsed: now, rows: Timestamp::EPOCH },
+                        room(rows),
+                    );
                 }
             }
             Move::Take => self.out.extend(window.take_head().map(|row| *row)),

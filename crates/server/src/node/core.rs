@@ -118,6 +118,8 @@ impl Core {
             let (engine, effects) = (&mut self.engine, &mut self.effects);
             let stepped = catch_unwind(AssertUnwindSafe(|| engine.step(now, event, effects)));
             if stepped.is_err() {
+                // What earlier events led to has happened: attempts that ended are settled.
+                written.hand_in(&self.world);
                 return Life::Panicked;
             }
             for effect in self.effects.drain(..) {

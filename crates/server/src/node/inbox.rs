@@ -183,6 +183,7 @@ fn hand_over(
             policy: message.policy.clone(),
             content_type: message.content_type.clone(),
             payload: Some(message.payload.clone()),
+            expunged: false,
         });
     }
 }

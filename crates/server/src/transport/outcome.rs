@@ -9,6 +9,7 @@ use std::io;
 
 use domain::address::Refusal;
 use domain::outcome::{Outcome, Unreachable};
+use rustix::io::Errno;
 use rustls::{AlertDescription, CertificateError};
 
 /// How an attempt ended without an answer.
@@ -96,6 +97,9 @@ impl Failure {
     /// Reads why a connection could not be made.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the system may name more kinds")]
     pub(super) fn dialling(error: &io::Error) -> Self {
+        if is_our_lack(error) {
+            return Self::interrupted("the server ran out of files or memory for connections");
+        }
         match error.kind() {
             io::ErrorKind::ConnectionRefused => {
                 Self::unreachable(Unreachable::Refused, "the connection was refused")
@@ -150,6 +154,15 @@ impl Failure {
             Some(_) | None => Self::unreachable(Unreachable::Reset, closed),
         }
     }
+}
+
+/// Tells whether this machine lacks what a connection needs: that says nothing about the receiver.
+/// `EADDRNOTAVAIL` is not among them: where IPv6 is off it is what each dial of an IPv6 address
+/// ends with, and such a receiver would be dialled for ever.
+fn is_our_lack(error: &io::Error) -> bool {
+    let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    let code = Errno::from_io_error(error);
+    code.is_some_and(|code| lacks.contains(&code))
 }
 
 fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
@@ -212,6 +225,16 @@ mod tests {
         for (kind, outcome) in table {
             assert_eq!(Failure::dialling(&kind.into()).outcome, outcome, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn what_this_machine_lacks_is_no_verdict_on_the_receiver() {
+        let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        for lack in lacks {
+            assert_eq!(Failure::dialling(&lack.into()).outcome, Outcome::Interrupted, "{lack:?}");
+        }
+        let refused = Failure::dialling(&Errno::CONNREFUSED.into());
+        assert_eq!(refused.outcome, Outcome::Unreachable(Unreachable::Refused));
     }
 
     #[test]

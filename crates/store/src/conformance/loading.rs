@@ -82,10 +82,15 @@ pub async fn an_expunged_payload_is_not_loaded(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
     let key = scene.pending(&endpoint).await;
+    let (_second, _third) = (scene.pending(&endpoint).await, scene.pending(&endpoint).await);
     scene.store().ledger.expunge(key.application, key.message).await.unwrap();
+    // What is gone is told apart from what only did not fit.
+    let loaded = scene.load_most(&endpoint, 10, 0).await;
+    let rows = loaded.deliveries.iter().map(|row| (row.payload.is_some(), row.expunged));
+    assert_eq!(rows.collect::<Vec<_>>(), [(false, true), (false, false), (false, false)]);
     let loaded = scene.load(&endpoint).await;
-    assert_eq!(loaded.deliveries.len(), 1);
-    assert_eq!(loaded.deliveries[0].payload, None);
+    let rows = loaded.deliveries.iter().map(|row| (row.payload.is_some(), row.expunged));
+    assert_eq!(rows.collect::<Vec<_>>(), [(false, true), (true, false), (true, false)]);
 }
 
 pub async fn a_load_knows_one_endpoint_of_one_application(harness: Harness) {

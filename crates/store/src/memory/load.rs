@@ -84,6 +84,7 @@ impl State {
             policy: message.message.policy.clone(),
             content_type: message.message.content_type.clone(),
             payload: message.payload.clone(),
+            expunged: message.payload.is_none(),
         })
     }
 }

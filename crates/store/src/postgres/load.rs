@@ -23,7 +23,7 @@ pub(super) async fn load(pool: &Pool, notes: &Notes, load: Load) -> Result<Loade
     // payloads themselves; the first row always gets its own.
     let statement = "\
         select n.*, case when n.place = 1 or (n.place <= $3 and n.bytes <= $4) then n.body end \
-                    as payload \
+                    as payload, n.body is null as expunged \
         from ( \
             select d.application, d.endpoint, d.message, d.partition, d.turn, d.due, d.attempts, \
                    d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.last_attempt_at, \
@@ -78,6 +78,7 @@ fn pending_delivery(row: &Row) -> Result<PendingDelivery, Error> {
         policy: field(row, "policy")?,
         content_type: field(row, "content_type")?,
         payload: field::<Option<Vec<u8>>>(row, "payload")?.map(Bytes::from),
+        expunged: field(row, "expunged")?,
     })
 }
 

@@ -57,6 +57,8 @@ pub struct PendingDelivery {
     pub content_type: Option<String>,
     /// The exact bytes to be sent; none if the load's limit on bytes was reached before.
     pub payload: Option<Bytes>,
+    /// Whether the payload was expunged: then there is nothing to be sent, now or later.
+    pub expunged: bool,
 }
 
 /// An endpoint that has something to do.

@@ -18,7 +18,8 @@ const ENDPOINTS_PER_PIECE: u32 = 4_096;
 pub(super) const PENDING: &str = "SELECT
         d.message, d.partition, d.turn, d.due, d.attempts, d.ambiguous, d.last_wait, d.expires_at,
         d.recorded, d.last_attempt_at, m.id, m.event_type, m.received_at, m.policy,
-        m.content_type, coalesce(length(m.payload), 0) AS payload_length
+        m.content_type, coalesce(length(m.payload), 0) AS payload_length,
+        m.payload IS NULL AS expunged
     FROM deliveries AS d INDEXED BY deliveries_pending
     CROSS JOIN messages AS m ON m.key = d.message
     WHERE d.endpoint = ?1 AND d.state = 0 AND d.application = ?2
@@ -114,6 +115,7 @@ fn pending_of(row: &Row<'_>, key: DeliveryKey) -> rusqlite::Result<PendingDelive
         policy: row.get("policy")?,
         content_type: row.get("content_type")?,
         payload: None,
+        expunged: row.get("expunged")?,
     })
 }
 

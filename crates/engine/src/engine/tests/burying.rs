@@ -90,3 +90,43 @@ fn a_breaker_that_does_not_hold_buries_what_is_due() {
     assert!(buried(&scene, Cause::BreakerOpen) > 0);
     assert!(scene.flying.is_empty());
 }
+
+#[test]
+fn an_expunged_payload_is_buried_and_those_behind_it_are_sent() {
+    for fifo in [false, true] {
+        let mut scene = Scene::with(|settings| settings.bury_chunk = 2);
+        let endpoint = if fifo { scene.fifo() } else { scene.endpoint() };
+        let rows: Vec<_> = (0..4).map(|_| scene.accept(&endpoint)).collect();
+        for row in &rows[..3] {
+            scene.store.expunge(row.key.application, row.key.message).unwrap();
+        }
+        scene.pass(10 * SECOND);
+        assert_eq!((buried(&scene, Cause::Permanent), scene.pending(&endpoint)), (3, 1));
+        let sent = scene.end(Outcome::answered(200));
+        assert_eq!(sent.delivery.key, rows[3].key, "in a sequence: {fifo}");
+        assert_eq!(scene.pending(&endpoint), 0);
+        assert!(scene.count("loads") < 5, "{} loads", scene.count("loads"));
+    }
+}
+
+#[test]
+fn a_load_that_found_no_room_is_not_repeated_at_once() {
+    // Three payloads of two bytes are in memory, and a fourth one does not fit.
+    let mut scene = Scene::with(|settings| {
+        settings.payload_bytes = 7;
+        settings.in_flight = 1;
+    });
+    let endpoint = scene.endpoint();
+    (0..8).for_each(|_| drop(scene.accept(&endpoint)));
+    scene.pass(20 * SECOND);
+    assert_eq!(scene.flying.len(), 1);
+    let before = scene.count("loads");
+    scene.pass(5 * SECOND);
+    let loads = scene.count("loads") - before;
+    assert!(loads <= 25, "{loads} loads");
+    for _ in 0..8 {
+        scene.end(Outcome::answered(200));
+        scene.pass(SECOND);
+    }
+    assert_eq!(scene.pending(&endpoint), 0);
+}

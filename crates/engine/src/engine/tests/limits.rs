@@ -142,3 +142,39 @@ fn nothing_is_started_while_too_much_is_settling() {
     scene.answer_kept();
     assert!(!scene.flying.is_empty());
 }
+
+#[test]
+fn windows_of_those_that_hang_leave_room_for_those_that_answer() {
+    for handed_over in [true, false] {
+        let mut scene = Scene::with(|settings| {
+            settings.rows = 12;
+            settings.load_rows = 4;
+        });
+        let lively = scene.endpoint();
+        let hanging: Vec<_> = (0..4).map(|_| scene.endpoint()).collect();
+        for endpoint in hanging.iter().flat_map(|endpoint| [endpoint; 4]) {
+            scene.send(endpoint);
+        }
+        scene.pass(5 * SECOND);
+        assert!(scene.engine.is_full());
+        for _ in 0..60 {
+            if handed_over {
+                scene.send(&lively);
+            } else {
+                scene.accept(&lively);
+            }
+        }
+        let mut most = 0;
+        for _ in 0..200 {
+            scene.pass(SECOND / 20);
+            most = most.max(scene.flying_to(lively.key));
+            let place = scene.flying.iter().position(|one| one.delivery.key.endpoint == lively.key);
+            if let Some(place) = place {
+                let sending = scene.flying.remove(place);
+                scene.end_of(&sending, OK);
+            }
+        }
+        assert!(most >= 4, "{most} at once; handed over: {handed_over}");
+        assert_eq!(scene.pending(&lively), 0);
+    }
+}

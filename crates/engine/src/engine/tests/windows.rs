@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::outcome::Outcome;
+use store::catalog::EndpointSettings;
 use store::queue::Order;
 
 use super::scene::{Kind, SECOND, Scene};
@@ -121,7 +122,9 @@ fn a_delivery_for_later_waits_in_the_store_and_is_sent_at_its_time() {
 #[test]
 fn over_the_payload_limit_memory_holds_what_can_be_sent_and_everything_still_goes() {
     let mut scene = Scene::with(|settings| settings.payload_bytes = 4);
-    let endpoints: Vec<_> = (0..3).map(|_| scene.endpoint()).collect();
+    let single = EndpointSettings { in_flight: Some(1), ..EndpointSettings::default() };
+    let mut make = || scene.endpoint_with(Order::Due, single.clone());
+    let endpoints: Vec<_> = (0..3).map(|_| make()).collect();
     for endpoint in &endpoints {
         for _ in 0..5 {
             scene.send(endpoint);
@@ -129,7 +132,8 @@ fn over_the_payload_limit_memory_holds_what_can_be_sent_and_everything_still_goe
     }
     let mut sent = 0;
     while !scene.flying.is_empty() {
-        assert!(scene.engine.payload_bytes <= 2 * 8, "{}", scene.engine.payload_bytes);
+        // Of each that answers: one in flight, and two that wait.
+        assert!(scene.engine.payload_bytes <= 2 * 9, "{}", scene.engine.payload_bytes);
         scene.end(OK);
         sent += 1;
         scene.pass(SECOND / 10);
@@ -182,7 +186,7 @@ fn an_endpoint_younger_than_the_roster_is_read_before_it_is_given_up() {
     let old = scene.endpoint();
     scene.send(&old);
     scene.pass(SECOND);
-    let young = scene.endpoint_with(Order::Due, store::catalog::EndpointSettings::default());
+    let young = scene.endpoint_with(Order::Due, EndpointSettings::default());
     scene.send(&young);
     assert_eq!(scene.flying_to(young.key), 1);
 }

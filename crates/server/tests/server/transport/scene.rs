@@ -130,6 +130,7 @@ impl Scene {
             policy: None,
             content_type: self.content_type.clone(),
             payload: Some(self.payload.clone()),
+            expunged: false,
         };
         Sending {
             attempt: Number(1),
