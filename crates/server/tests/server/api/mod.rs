@@ -89,6 +89,20 @@ impl Answered {
     }
 }
 
+/// Opens a server. One that has just been stopped in this process may still let go of its data.
+async fn opened(configuration: Configuration) -> Server {
+    for _ in 0..200 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        match Server::open(configuration.clone(), listener).await {
+            Err(error) if error.to_string().contains("is in use") => {
+                tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+            }
+            server => return server.unwrap(),
+        }
+    }
+    panic!("the data directory stays in use");
+}
+
 impl Running {
     pub(crate) async fn start() -> Self {
         Self::with(&[]).await
@@ -133,8 +147,7 @@ impl Running {
         let sources = Sources { options: options.collect(), ..Sources::default() };
         let mut configuration = Configuration::read(sources).unwrap();
         change(&mut configuration);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Server::open(configuration, listener).await.unwrap();
+        let server = opened(configuration).await;
         let address = format!("http://{}", server.address().unwrap());
         let others = server.other_addresses();
         let (stop, stopped) = oneshot::channel();
