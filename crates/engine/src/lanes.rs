@@ -1,9 +1,9 @@
 //! Group commit: what waits to be written, and how much of it goes into the next batch.
 //!
 //! Three bounded lanes. Accepting and settling each get up to half of a batch, so that neither can
-//! starve the other; upkeep gets a small step beside them. There is no timer: an idle committer
-//! cuts a batch as soon as something is offered, a busy one finds more when it comes back, and so
-//! batches grow with the load by themselves.
+//! starve the other; upkeep gets a small step beside them. An idle committer cuts a batch as soon
+//! as something is offered, a busy one finds more when it comes back, and so batches grow with the
+//! load by themselves. A busy one that comes back too early waits a moment: see [`Crowd`].
 //!
 //! A full accept lane is the caller's signal to answer 429 or 503; one application may hold a
 //! quarter of it at the most, so that a flood of its own making turns away nobody else. A full
@@ -66,6 +66,34 @@ pub enum Crowded {
     Lane,
     /// The application's share of the lane: it alone is too fast.
     Share,
+}
+
+/// How many share the batches of a committer, and so how many of them to wait for.
+///
+/// Who has just been answered tends to come back. If all are answered at once, all come back at
+/// once, and the committer would cut a batch for the first few of them: many small commits on a core
+/// that those who follow could use. So it waits for half of the crowd. While one half is being
+/// committed the other half gets its turn outside, and neither waits for the other. A caller alone
+/// is no crowd, and a steady stream has filled its half by the time that a commit is done.
+#[derive(Debug, Default)]
+pub struct Crowd {
+    members: usize,
+}
+
+impl Crowd {
+    /// The fewest items, in a batch and behind it, that are a crowd.
+    const LEAST: usize = 16;
+    /// The longest wait for half of a crowd.
+    pub const PATIENCE: Duration = Duration::from_millis(1);
+
+    /// Hears that a batch of so many items is committed and so many wait behind it. Returns how many
+    /// should wait before the next one is cut.
+    pub fn committed(&mut self, items: usize, waiting: usize) -> usize {
+        // It dissolves over a few batches: some come back late.
+        let faded = self.members - self.members.div_ceil(8);
+        self.members = faded.max(items + waiting);
+        if self.members < Self::LEAST { 1 } else { self.members / 2 }
+    }
 }
 
 /// The lanes of one committer, over whatever items its callers have.
@@ -171,7 +199,18 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
     /// Tells whether nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.accepts.queue.is_empty() && self.settles.queue.is_empty() && self.upkeep.is_empty()
+        self.waiting(None) == 0
+    }
+
+    /// Returns how many items wait in one lane, or in all of them.
+    #[must_use]
+    pub fn waiting(&self, lane: Option<Which>) -> usize {
+        match lane {
+            Some(Which::Accepts) => self.accepts.queue.len(),
+            Some(Which::Settles) => self.settles.queue.len(),
+            Some(Which::Upkeep) => self.upkeep.len(),
+            None => self.accepts.queue.len() + self.settles.queue.len() + self.upkeep.len(),
+        }
     }
 
     /// Cuts the next batch, or returns none if nothing waits.

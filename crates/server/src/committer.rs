@@ -111,6 +111,9 @@ struct Shared {
 
 struct State {
     lanes: Waiting,
+    /// How many must wait for a lane's task to be woken; with all lanes in one transaction only the
+    /// first counts, and counts all.
+    enough: [usize; 3],
     closed: bool,
 }
 
@@ -129,7 +132,7 @@ impl Committer {
     #[must_use]
     pub fn start(settings: Settings) -> (Self, JoinHandle<Counts>) {
         let lanes = Lanes::new(settings.limits, settings.clock.now());
-        let state = Mutex::new(State { lanes, closed: false });
+        let state = Mutex::new(State { lanes, enough: [1; 3], closed: false });
         let shared = Arc::new(Shared { state, wakes: Default::default(), settings });
         let task = tokio::spawn(run::all(Arc::clone(&shared)));
         (Self { shared }, task)
@@ -188,9 +191,15 @@ impl Committer {
             let rows = rows_of_upkeep(&item);
             state.lanes.append_upkeep(rows, Ticket { item, reply: Reply::Core(number) });
         }
+        let wakes = self.shared.enough(&state, Which::Settles);
+        let upkeep = self.shared.enough(&state, Which::Upkeep);
         drop(state);
-        self.shared.wake(Which::Settles);
-        self.shared.wake(Which::Upkeep);
+        if wakes {
+            self.shared.wake(Which::Settles);
+        }
+        if upkeep {
+            self.shared.wake(Which::Upkeep);
+        }
     }
 
     /// Takes in nothing more from callers. What waits is still committed.
@@ -213,8 +222,11 @@ impl Committer {
             }
             let ticket = Ticket { item, reply: Reply::Caller(reply) };
             offer(&mut state.lanes, ticket).map_err(Rejected::Crowded)?;
+            if self.shared.enough(&state, lane) {
+                drop(state);
+                self.shared.wake(lane);
+            }
         }
-        self.shared.wake(lane);
         // The task drops a reply unanswered only if it was torn down with the runtime.
         answer.await.unwrap_or(Err(Rejected::Closed))
     }
@@ -225,6 +237,15 @@ impl Shared {
     /// poisoned lock is as good as any.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether enough waits for a lane's task to be woken.
+    fn enough(&self, state: &State, lane: Which) -> bool {
+        let (lane, which) = match self.settings.transactions {
+            Transactions::Together => (Which::Accepts, None),
+            Transactions::Apart => (lane, Some(lane)),
+        };
+        state.lanes.waiting(which) >= state.enough[lane as usize]
     }
 
     fn wake(&self, lane: Which) {

@@ -33,6 +33,28 @@ fn whatever_waits_is_cut_at_once() {
 }
 
 #[test]
+fn half_of_a_crowd_is_waited_for_and_nobody_waits_for_himself() {
+    let mut crowd = Crowd::default();
+    // One caller, then a few: each batch goes at once.
+    for (items, waiting) in [(1, 0), (1, 1), (7, 8)] {
+        assert_eq!(crowd.committed(items, waiting), 1, "{items} {waiting}");
+    }
+    // A stream: as many came as went.
+    assert_eq!(crowd.committed(20, 20), 20);
+    // A crowd in step.
+    assert_eq!(crowd.committed(128, 0), 64);
+    assert_eq!(crowd.committed(64, 60), 62);
+}
+
+#[test]
+fn a_crowd_that_has_gone_is_soon_forgotten() {
+    let mut crowd = Crowd::default();
+    crowd.committed(4_096, 0);
+    let batches = (0..).take_while(|_| crowd.committed(1, 0) > 1).count();
+    assert!((20..80).contains(&batches), "{batches}");
+}
+
+#[test]
 fn each_lane_gets_at_most_half_of_a_batch() {
     let mut lanes = lanes();
     for n in 0..4 {

@@ -130,7 +130,7 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
 }
 
 /// Reads a query that is not there.
-pub(super) fn none_asked<T: DeserializeOwned>() -> Result<T, Problem> {
+fn none_asked<T: DeserializeOwned>() -> Result<T, Problem> {
     let read = Query::try_from_uri(&http::Uri::from_static("/"));
     read.map(|Query(asked)| asked).map_err(|rejection| Problem::BadQuery(rejection.body_text()))
 }

@@ -2,8 +2,9 @@
 //!
 //! Nearly every request is one, and the router with its layers costs more than all that is done
 //! about the message. So a request whose path is exactly that of a new message goes straight
-//! through the same steps: edge, access, body, handler. Everything else takes the usual way, also
-//! whatever looks unusual about such a request.
+//! through the same steps: edge, access, body, handler. The one query that it can have is read when
+//! it is plainly written. Everything else takes the usual way, also whatever looks unusual about
+//! such a request.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,9 +15,10 @@ use http::Method;
 use tower::Service;
 
 use super::access::{self, Rule};
-use super::messages::{self, Creating};
+use super::messages::{self, ContentQuery, Creating};
 use super::values::Answer;
 use super::{Incoming, Shared, edge, extract};
+use crate::problem::Problem;
 
 /// A service with a short way past it.
 #[derive(Clone)]
@@ -48,7 +50,7 @@ where
 
     fn call(&mut self, request: Incoming) -> Self::Future {
         match &self.shared {
-            Some(shared) if application(&request).is_some() => {
+            Some(shared) if Plain::of(&request).is_some() => {
                 let (shared, rule) = (shared.clone(), self.rule);
                 Box::pin(async move {
                     let answer = |request| accept(&shared, rule, request);
@@ -60,12 +62,33 @@ where
     }
 }
 
-/// Finds what the path of a new message calls its application, if it is one, and plainly written.
-fn application(request: &Incoming) -> Option<&str> {
-    let name = request.uri().path().strip_prefix("/api/v1/app/")?.strip_suffix("/msg")?;
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    let usual = request.method() == Method::POST && request.uri().query().is_none();
-    (usual && !name.is_empty() && name.bytes().all(plain)).then_some(name)
+/// What a plainly written request for a new message says before its body.
+#[derive(Debug, PartialEq, Eq)]
+struct Plain<'a> {
+    /// What it calls its application.
+    application: &'a str,
+    /// Whether it wants to see the payload again.
+    with_content: bool,
+}
+
+impl<'a> Plain<'a> {
+    fn of(request: &'a Incoming) -> Option<Self> {
+        if request.method() != Method::POST {
+            return None;
+        }
+        let path = request.uri().path();
+        let application = path.strip_prefix("/api/v1/app/")?.strip_suffix("/msg")?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        if application.is_empty() || !application.bytes().all(plain) {
+            return None;
+        }
+        let with_content = match request.uri().query() {
+            None | Some("with_content=true") => true,
+            Some("with_content=false") => false,
+            Some(_) => return None,
+        };
+        Some(Self { application, with_content })
+    }
 }
 
 async fn accept(shared: &Shared, rule: Rule, request: Incoming) -> Response {
@@ -73,12 +96,15 @@ async fn accept(shared: &Shared, rule: Rule, request: Incoming) -> Response {
 }
 
 async fn create(shared: &Shared, rule: Rule, request: Incoming) -> Answer<Response> {
-    let name = application(&request).unwrap_or_default().to_owned();
+    let Some(Plain { application, with_content }) = Plain::of(&request) else {
+        return Err(Problem::NoSuchPath);
+    };
+    let application = application.to_owned();
     let (head, body) = request.into_parts();
     let (caller, key) = access::admitted(&shared.app, rule, &head).await?;
     let body = extract::collect(body, shared.limits.body_bytes).await?;
-    let query = extract::none_asked()?;
-    let creating = Creating { caller: &caller, application: &name, key, query };
+    let query = ContentQuery { with_content };
+    let creating = Creating { caller: &caller, application: &application, key, query };
     messages::create(&shared.app, creating, &body).await
 }
 
@@ -91,19 +117,23 @@ mod tests {
     #[test]
     fn only_a_plain_request_for_a_new_message_takes_the_short_way() {
         let table = [
-            (Method::POST, "/api/v1/app/app_1.a-b/msg", Some("app_1.a-b")),
+            (Method::POST, "/api/v1/app/app_1.a-b/msg", Some(("app_1.a-b", true))),
+            (Method::POST, "/api/v1/app/app_1/msg?with_content=true", Some(("app_1", true))),
+            (Method::POST, "/api/v1/app/app_1/msg?with_content=false", Some(("app_1", false))),
+            (Method::POST, "/api/v1/app/app_1/msg?with_content=no", None),
+            (Method::POST, "/api/v1/app/app_1/msg?", None),
             (Method::GET, "/api/v1/app/app_1/msg", None),
             (Method::POST, "/api/v1/app/app_1/msg/", None),
-            (Method::POST, "/api/v1/app/app_1/msg?with_content=false", None),
             (Method::POST, "/api/v1/app/a%20b/msg", None),
             (Method::POST, "/api/v1/app//msg", None),
             (Method::POST, "/api/v1/app/app_1/endpoint/ep_1/msg", None),
             (Method::POST, "/api/v1/app/app_1/msg/batch", None),
         ];
-        for (method, uri, name) in table {
+        for (method, uri, expected) in table {
             let request = http::Request::builder().method(method).uri(uri);
             let request = request.body(Body::empty()).unwrap();
-            assert_eq!(application(&request), name, "{uri}");
+            let plain = Plain::of(&request).map(|plain| (plain.application, plain.with_content));
+            assert_eq!(plain, expected, "{uri}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::lanes::{Cut, Which};
+use engine::lanes::{Crowd, Cut, Which};
 use store::queue::{Accepted, Batch, Committed, Done, Settled};
 
 use super::weight::{rows_of_upkeep, weight_of_settle};
@@ -38,6 +38,7 @@ pub(super) async fn all(shared: Arc<Shared>) -> Counts {
 async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
     let mut counts = Counts::default();
     let mut wait = FIRST_WAIT;
+    let mut crowd = Crowd::default();
     loop {
         // Whoever is about to hand something in does so first: under load that makes fewer and
         // larger batches, and an idle server has nobody to wait for.
@@ -63,11 +64,40 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
         counts.items += u64::try_from(items).unwrap_or(u64::MAX);
         if commit(shared, cut).await {
             wait = FIRST_WAIT;
+            gather(shared, which, &mut crowd, items).await;
         } else {
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
+}
+
+/// Waits behind a batch until enough of those who come back are there again, or it has been long.
+async fn gather(shared: &Shared, which: Option<Which>, crowd: &mut Crowd, items: usize) {
+    let lane = which.unwrap_or(Which::Accepts);
+    let enough = {
+        let mut state = shared.lock();
+        let waiting = state.lanes.waiting(which);
+        let enough = crowd.committed(items, waiting);
+        if waiting >= enough || state.closed {
+            return;
+        }
+        // Nobody wakes this task for less.
+        state.enough[lane as usize] = enough;
+        enough
+    };
+    let is_there = || {
+        let state = shared.lock();
+        state.lanes.waiting(which) >= enough || state.closed
+    };
+    let gathered = async {
+        while !is_there() {
+            shared.notify_of(lane).notified().await;
+        }
+    };
+    // Whoever is there by then goes along.
+    drop(tokio::time::timeout(Crowd::PATIENCE, gathered).await);
+    shared.lock().enough[lane as usize] = 1;
 }
 
 /// Who gets the answers to a batch.

@@ -12,8 +12,9 @@ use super::codec::{self, odd};
 use crate::limits;
 use crate::queue::{AttemptRecord, NextState, Phases, Settle, Trigger};
 
-/// The statement of [`insert`].
-pub(super) const INSERT: &str = "INSERT INTO attempts (
+/// The statement of [`insert`]. `OR FAIL` because it writes one row: there is nothing to take back,
+/// and SQLite need not keep copies of the pages it changes.
+pub(super) const INSERT: &str = "INSERT OR FAIL INTO attempts (
         endpoint, id, message, number, previous, applied, began_at, ended_at, trigger,
         outcome, status, retry_after, retry_after_at, next_due, dns, connect, tls, first_byte,
         error, request_headers, response_headers, response_body
