@@ -38,6 +38,8 @@ pub(crate) struct Launch {
     pub(crate) executable: PathBuf,
     /// The PostgreSQL URL, if the store is not a file.
     pub(crate) database: Option<String>,
+    /// How much longer each sync of the file takes, in milliseconds.
+    pub(crate) sync_delay_millis: u32,
 }
 
 /// A running server.
@@ -153,6 +155,9 @@ fn spawn(launch: &Launch, directory: &Path, port: u16) -> anyhow::Result<Child> 
     command.args(["--allow-egress", "127.0.0.0/8"]);
     command.env_clear().env("REDIAL_ADMIN_TOKEN", TOKEN).env("REDIAL_EGRESS_PLAIN_HTTP", "yes");
     command.env("REDIAL_LOG_FILTER", "warn");
+    if launch.sync_delay_millis > 0 {
+        command.env("REDIAL_SYNC_DELAY", format!("{}ms", launch.sync_delay_millis));
+    }
     if let Some(database) = &launch.database {
         command.env("REDIAL_DATABASE", database).env("REDIAL_ENCRYPTION_KEY", ENCRYPTION_KEY);
     }
@@ -185,7 +190,7 @@ mod tests {
     async fn a_server_that_ends_at_once_is_quoted() {
         let directory = tempfile::TempDir::new().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-        let launch = Launch { executable: "/bin/ls".into(), database: None };
+        let launch = Launch { executable: "/bin/ls".into(), database: None, sync_delay_millis: 0 };
         let refused = Server::start(&launch, directory.path(), &clock).await.unwrap_err();
         let text = refused.to_string();
         assert!(text.contains("the server ended with exit status: 2"), "{text}");

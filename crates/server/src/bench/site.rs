@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::client::{Closed, Limit, Source};
 use super::customer::{Customer, EVERYBODY, Ingest, messages};
 use super::metrics::Counters;
-use super::process::Server;
+use super::process::{Launch, Server};
 use super::receiver::Group;
 use super::scratch::Database;
 use super::usage::{Processes, bytes_under};
@@ -57,7 +57,15 @@ pub(super) struct Delivered {
 impl Site {
     /// Starts a server with nothing in it.
     pub(super) async fn open(bench: &Bench<'_>, name: &str) -> anyhow::Result<Self> {
-        let mut launch = bench.launch.clone();
+        Self::open_as(bench, name, bench.launch.clone()).await
+    }
+
+    /// Starts a server with nothing in it in another way than usual.
+    pub(super) async fn open_as(
+        bench: &Bench<'_>,
+        name: &str,
+        mut launch: Launch,
+    ) -> anyhow::Result<Self> {
         let database = match &bench.launch.database {
             Some(server) => Some(Database::beside(server, &bench.database_name()).await?),
             None => None,

@@ -345,6 +345,7 @@ pub(super) async fn open_store(
     let mut settings = sqlite::Settings::new(&configuration.data, dice::entropy, timeline);
     settings.key = configuration.encryption_key.as_ref().map(|Hidden(key)| *key);
     settings.dead_letters_kept = configuration.retention.dead_letters;
+    settings.sync_delay = configuration.sync_delay.unwrap_or_default();
     let opened = tokio::task::spawn_blocking(move || Sqlite::open(settings)).await?;
     let store = Arc::new(opened?);
     Ok(Store { catalog: Arc::clone(&store) as _, ledger: Arc::clone(&store) as _, queue: store })

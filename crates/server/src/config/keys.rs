@@ -29,13 +29,14 @@ const fn key(
 }
 
 /// All settings, in the order in which they are listed to people.
-pub(super) const KEYS: [Key; 39] = [
+pub(super) const KEYS: [Key; 40] = [
     key("listen", "address", "127.0.0.1:8071", "Where the API and the dashboard listen."),
     key("tls.listen", "address", "", "Where the API listens for HTTPS, besides `listen`."),
     key("tls.certificate", "path", "", "The certificate and those that vouch for it, as PEM."),
     key("tls.key", "path", "", "The certificate's private key, as PEM."),
     key("metrics.listen", "address", "", "Where `/metrics` is shown; nowhere without it."),
     key("data", "path", "./redial-data", "The data directory, if there is no `database`."),
+    key("sync_delay", "span", "", "For benchmarks: how much longer each sync of a file takes."),
     key("database", "URL", "", "A PostgreSQL URL; nodes with the same one form a fleet."),
     key("database_listen", "URL", "", "Where to LISTEN, if `database` leads to a pooler."),
     key("database_connections", "number", "8", "Connections for reading and for the catalog."),

@@ -34,6 +34,8 @@ pub struct Configuration {
     pub metrics: Option<SocketAddr>,
     /// The data directory.
     pub data: PathBuf,
+    /// How much longer each sync of the file takes, for benchmarks.
+    pub sync_delay: Option<Duration>,
     /// The database, if it is not a file in the data directory.
     pub database: Option<Database>,
     /// What this node does.
@@ -228,6 +230,7 @@ impl Configuration {
             tls: tls(&gathered)?,
             metrics: gathered.parsed("metrics.listen")?,
             data: required(&gathered, "data")?,
+            sync_delay: gathered.span_if_any("sync_delay")?,
             database: database(&gathered)?,
             role: gathered.word("role", &roles)?,
             public_url: gathered.parsed("public_url")?,

@@ -90,6 +90,11 @@ impl Gathered {
         Some(span).filter(|it| !it.is_zero()).ok_or_else(|| self.wrong(name, "must not be zero"))
     }
 
+    /// Reads a span of time that is not zero, if there is one.
+    pub(super) fn span_if_any(&self, name: &str) -> Result<Option<Duration>, Problem> {
+        self.entry(name).map(|_| self.span(name)).transpose()
+    }
+
     /// Reads a number of bytes: `1048576`, `64MiB`.
     pub(super) fn size(&self, name: &str) -> Result<u64, Problem> {
         let text = self.text(name)?.unwrap_or_default();

@@ -90,6 +90,8 @@ pub struct Settings {
     pub clock: Clock,
     /// How long dead letters are kept.
     pub dead_letters_kept: Duration,
+    /// How much longer each sync is to take, for benchmarks.
+    pub sync_delay: Duration,
 }
 
 impl Settings {
@@ -102,6 +104,7 @@ impl Settings {
             entropy,
             clock,
             dead_letters_kept: limits::DEAD_LETTERS,
+            sync_delay: Duration::ZERO,
         }
     }
 }
@@ -123,7 +126,7 @@ impl Sqlite {
     /// If another process has it open, its key is another or missing, its schema is not ours, or
     /// the file cannot be used. The text says what to do.
     pub fn open(settings: Settings) -> Result<Self, Error> {
-        let Settings { directory, key, entropy, clock, dead_letters_kept } = settings;
+        let Settings { directory, key, entropy, clock, dead_letters_kept, sync_delay } = settings;
         directory::create(&directory)?;
         let lock = directory::Lock::take(&directory, clock())?;
         let place = Place { file: directory.join("redial.db") };
@@ -138,6 +141,7 @@ impl Sqlite {
             vault: vault.clone(),
             notes: notes.clone(),
             dead_letters_kept,
+            sync_delay,
             wal,
         };
         let writer = WriterThread::start(writer, connection)?;

@@ -33,6 +33,7 @@ pub(super) struct Writer {
     pub(super) vault: Arc<Vault>,
     pub(super) notes: Arc<Notes>,
     pub(super) dead_letters_kept: Duration,
+    pub(super) sync_delay: Duration,
     pub(super) wal: Arc<Wal>,
 }
 
@@ -159,6 +160,9 @@ impl Desk {
             dead_letters_kept: self.writer.dead_letters_kept,
         };
         let result = work(&mut writing).and_then(|answer| {
+            if !self.writer.sync_delay.is_zero() {
+                std::thread::sleep(self.writer.sync_delay);
+            }
             connection.prepare_cached("COMMIT")?.execute([])?;
             Ok(answer)
         });

@@ -24,10 +24,8 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let mut site = Site::open(bench, "fleet").await?;
     let flow = site.turns(bench, ENDPOINTS).await?;
     let messages = flow.size(bench, &site).await?;
-    let launch = Launch {
-        executable: bench.launch.executable.clone(),
-        database: site.database_url().map(str::to_owned),
-    };
+    let database = site.database_url().map(str::to_owned);
+    let launch = Launch { database, ..bench.launch.clone() };
     let (mut pairs, mut shares) = (Vec::new(), Vec::new());
     for number in 1..=bench.plan.pairs {
         let compared = flow.run(bench, &site, messages).await?.per_second;

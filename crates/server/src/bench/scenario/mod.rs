@@ -11,6 +11,7 @@ mod end_to_end;
 mod fleet;
 mod latency;
 mod old;
+mod slow;
 
 use super::Bench;
 use super::figure::Figure;
@@ -36,13 +37,15 @@ pub(crate) enum Scenario {
     Backlog,
     /// End to end, with many old deliveries in the store.
     Old,
+    /// Accepting and delivering on a disk that takes long to sync.
+    SlowSync,
     /// Two nodes, with everything accepted on one.
     Fleet,
 }
 
 impl Scenario {
     /// All of them, in the order in which they are run.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Bare,
         Self::Accept,
         Self::EndToEnd,
@@ -52,6 +55,7 @@ impl Scenario {
         Self::Busy,
         Self::Backlog,
         Self::Old,
+        Self::SlowSync,
         Self::Fleet,
     ];
 
@@ -67,6 +71,7 @@ impl Scenario {
             Self::Busy => "busy",
             Self::Backlog => "backlog",
             Self::Old => "old",
+            Self::SlowSync => "slow-sync",
             Self::Fleet => "fleet",
         }
     }
@@ -83,6 +88,7 @@ impl Scenario {
             Self::Busy => "an application with many busy endpoints",
             Self::Backlog => "a backlog",
             Self::Old => "old deliveries in the store",
+            Self::SlowSync => "a disk that takes long to sync",
             Self::Fleet => "two nodes",
         }
     }
@@ -99,7 +105,8 @@ impl Scenario {
             | Self::Flood
             | Self::Busy
             | Self::Backlog
-            | Self::Old => true,
+            | Self::Old
+            | Self::SlowSync => true,
         }
     }
 
@@ -113,6 +120,7 @@ impl Scenario {
             | Self::Busy
             | Self::Backlog
             | Self::Old
+            | Self::SlowSync
             | Self::Fleet => false,
         }
     }
@@ -133,6 +141,7 @@ impl Scenario {
             Self::Busy => crowd::busy(bench).await,
             Self::Backlog => backlog::run(bench).await,
             Self::Old => old::run(bench).await,
+            Self::SlowSync => slow::run(bench).await,
             Self::Fleet => fleet::run(bench).await,
         };
         figures.extend(found?);

@@ -126,7 +126,7 @@ impl Whole {
             possible && (named || self.only.is_empty() && usual)
         };
         Ok(Order {
-            launch: Launch { executable, database: self.database.clone() },
+            launch: Launch { executable, database: self.database.clone(), sync_delay_millis: 0 },
             directory: self.directory.clone().unwrap_or_else(bench::default_directory),
             scenarios: Scenario::ALL.into_iter().filter(chosen).collect(),
             plan,

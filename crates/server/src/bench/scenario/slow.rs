@@ -1,0 +1,49 @@
+//! A disk that takes long to sync: each commit costs much, so it has to be shared by many.
+
+use std::sync::Arc;
+
+use super::Scenario;
+use crate::bench::Bench;
+use crate::bench::client::{Closed, Limit};
+use crate::bench::customer::{EVERYBODY, Ingest, messages};
+use crate::bench::figure::{Bound, Figure, Unit};
+use crate::bench::process::Launch;
+use crate::bench::site::Site;
+
+const SCENARIO: Scenario = Scenario::SlowSync;
+/// How much longer a sync takes.
+const DELAY_MILLIS: u32 = 5;
+/// The messages that must be accepted in a second all the same.
+const LEAST_ACCEPTED: f64 = 5_000.0;
+
+/// Measures with a slow disk. What PostgreSQL does to its disk cannot be slowed down from here.
+pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    if bench.on_postgres() {
+        return Ok(Vec::new());
+    }
+    let launch = Launch { sync_delay_millis: DELAY_MILLIS, ..bench.launch.clone() };
+    let mut site = Site::open_as(bench, "slow-sync", launch).await?;
+    let application = site.customer.application("nobody").await?;
+    let source = messages(&application, Ingest::Single, &EVERYBODY)?;
+    let flow = site.flow(bench, 1, Ingest::Single).await?;
+    let count = flow.size(bench, &site).await?;
+    let (mut accepted, mut delivered) = (Vec::new(), Vec::new());
+    for number in 1..=bench.plan.pairs {
+        let load = Closed {
+            port: site.server.port(),
+            connections: bench.plan.connections,
+            source: Arc::clone(&source),
+            limit: Limit::Time(bench.plan.run),
+        };
+        accepted.push(load.run(&bench.clock).await?.per_second());
+        delivered.push(flow.run(bench, &site, count).await?.per_second);
+        bench.say(&format!("    {number} of {}", bench.plan.pairs));
+    }
+    site.close(&bench.clock).await?;
+    let name = |what: &str| format!("{what}, a sync takes {DELAY_MILLIS} ms longer");
+    let accepted = Figure::median(SCENARIO, &name("messages accepted"), Unit::PerSecond, accepted);
+    Ok(vec![
+        accepted.within(Bound::AtLeast(LEAST_ACCEPTED)),
+        Figure::median(SCENARIO, &name("1 endpoint"), Unit::PerSecond, delivered),
+    ])
+}
