@@ -127,6 +127,7 @@ impl Sqlite {
         directory::create(&directory)?;
         let lock = directory::Lock::take(&directory, clock())?;
         let place = Place { file: directory.join("redial.db") };
+        directory::prepare(&place.file)?;
         let mut connection = place.create()?;
         schema::migrate(&mut connection)?;
         let vault = Arc::new(directory::vault(&directory, key, entropy, &connection)?);
