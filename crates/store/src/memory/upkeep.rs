@@ -36,12 +36,14 @@ impl State {
                 self.requests.retain(|number, _| !requests.contains(number));
                 changed(before - self.requests.len())
             }
-            Upkeep::RollUp { once, rollups } => {
-                let rows = rollups.len();
-                if self.done_once.insert(once) {
-                    rollups.into_iter().for_each(|rollup| self.add(rollup));
+            Upkeep::RollUp { lease, once, rollups } => {
+                if !self.is_current(lease) {
+                    return Done::Fenced;
                 }
-                changed(rows)
+                if self.done_once.insert(once) {
+                    rollups.iter().for_each(|rollup| self.add(rollup));
+                }
+                changed(rollups.len())
             }
             Upkeep::Prune { now, most } => Done::Changed(self.prune(now, most)),
         }
@@ -181,20 +183,10 @@ impl State {
         self.requests.insert(number, Request { number, ..request });
     }
 
-    fn add(&mut self, rollup: Rollup) {
-        let Some(sums) = self.rollups.get_mut(&(rollup.subject, rollup.minute)) else {
-            self.rollups.insert((rollup.subject, rollup.minute), rollup);
-            return;
-        };
-        sums.succeeded += rollup.succeeded;
-        sums.failed += rollup.failed;
-        sums.delivered += rollup.delivered;
-        sums.dead += rollup.dead;
-        let buckets = sums.latencies.len().max(rollup.latencies.len());
-        sums.latencies.resize(buckets, 0);
-        for (sum, count) in sums.latencies.iter_mut().zip(rollup.latencies) {
-            *sum += count;
-        }
+    fn add(&mut self, rollup: &Rollup) {
+        let Rollup { subject, minute, .. } = *rollup;
+        let sums = self.rollups.entry((subject, minute));
+        sums.or_insert_with(|| Rollup::empty(subject, minute)).add(rollup);
     }
 }
 
