@@ -4,6 +4,8 @@
 //! current; until the transaction ends nobody can take the partition over.
 
 mod bury;
+mod cursor;
+mod dead_letters;
 mod memories;
 mod missing;
 mod prune;
