@@ -181,6 +181,8 @@ fn accept(target: Target<'_>) -> Accept {
             payload: Bytes::from(vec![b'x'; 512]),
             content_type: None,
             policy: None,
+            deliver_at: None,
+            only: None,
             received_at: at,
             retained_until: at.after(Duration::from_secs(30 * 86_400)),
         },

@@ -148,6 +148,8 @@ macro_rules! conformance {
                 what_does_not_belong_together_is_not_made
                 what_is_made_goes_to_the_end_of_the_line
                 a_message_with_something_made_is_not_pruned_before_it_is_settled
+                a_message_whose_time_is_over_is_skipped_and_counted
+                a_dead_letter_that_was_removed_is_not_made_again
             ;
             pruning:
                 a_delivered_message_goes_when_its_time_is_over

@@ -134,6 +134,8 @@ impl Scene {
                 payload: Bytes::from_static(br#"{"paid":true}"#),
                 content_type: None,
                 policy: None,
+                deliver_at: None,
+                only: None,
                 received_at: NOW,
                 retained_until: NOW.after(MINUTE * 60 * 24 * 90),
             },

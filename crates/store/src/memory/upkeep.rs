@@ -2,6 +2,7 @@
 
 use domain::delivery::Delivery;
 use domain::endpoint::State as EndpointState;
+use domain::time::Timestamp;
 
 use super::State;
 use crate::keys::DeliveryKey;
@@ -99,7 +100,7 @@ impl State {
             });
             replayed += 1;
         }
-        let (made, skipped) = self.make(replay.missing.as_ref());
+        let (made, skipped) = self.make(replay.missing.as_ref(), replay.at);
         replayed += made;
         if let Some(task) = self.tasks.get_mut(&replay.task) {
             task.cursor = replay.next_cursor;
@@ -122,8 +123,8 @@ impl State {
         application.is_some_and(|application| application.revision == missing.revision)
     }
 
-    /// Makes deliveries that are missing; returns how many, and how many have no payload.
-    fn make(&mut self, missing: Option<&Missing>) -> (u64, u64) {
+    /// Makes deliveries that are missing; returns how many, and how many have nothing to send.
+    fn make(&mut self, missing: Option<&Missing>, at: Timestamp) -> (u64, u64) {
         let (mut made, mut skipped) = (0, 0);
         let missing = missing.into_iter();
         let theirs = missing.flat_map(|missing| {
@@ -137,10 +138,11 @@ impl State {
             let message = self.messages.get(&key.message);
             let message = message.filter(|row| row.application == key.application);
             let Some(message) = message.filter(|_| known) else { continue };
-            if self.deliveries.contains_key(&(key.endpoint, key.message)) {
+            let mut known = message.fan_out.iter().chain(&message.removed);
+            if known.any(|known| *known == key.endpoint) {
                 continue;
             }
-            if message.payload.is_none() {
+            if message.payload.is_none() || message.message.retained_until < at {
                 skipped += 1;
                 continue;
             }

@@ -116,8 +116,8 @@ pub struct Missing {
     /// Its revision as of which they were chosen. If it is another by now, the whole chunk is
     /// fenced: the endpoint may be gone, or want something else.
     pub revision: i64,
-    /// What is made. If there is a delivery of the message to the endpoint, it is left alone; if
-    /// the payload is gone, there is nothing to send, and the task counts it as skipped.
+    /// What is made. If the message ever had a delivery to the endpoint, nothing is; if its payload
+    /// is gone, or its time is over, there is nothing to send, and the task counts it as skipped.
     pub deliveries: Vec<(DeliveryKey, Partition, Order, Pending)>,
 }
 

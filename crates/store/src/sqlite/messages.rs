@@ -8,14 +8,14 @@ use super::walk::{self, List};
 use super::{codec, load};
 use crate::Error;
 use crate::catalog::Name;
-use crate::keys::{ApplicationKey, MessageKey};
+use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::ledger::{MessageEntry, MessageFilter, Payload};
 use crate::page::{Listed, Page};
 
 /// Walks an application's messages, newest first.
 pub(super) const NEWEST_FIRST: &str = "SELECT
-        key, application, id, event_type, event_id, channels, content_type, received_at,
-        payload IS NULL AS payload_gone
+        key, application, id, event_type, event_id, channels, content_type, policy, deliver_at,
+        only_endpoint, received_at, payload IS NULL AS payload_gone
     FROM messages INDEXED BY messages_id
     WHERE application = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
 
@@ -43,7 +43,7 @@ pub(super) fn list(
     let list = List {
         onwards: NEWEST_FIRST,
         backwards: "SELECT key, application, id, event_type, event_id, channels, content_type,
-                received_at, payload IS NULL AS payload_gone
+                policy, deliver_at, only_endpoint, received_at, payload IS NULL AS payload_gone
             FROM messages INDEXED BY messages_id
             WHERE application = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
         whose: Some(application.0),
@@ -94,8 +94,8 @@ fn by_id(
     application: ApplicationKey,
     id: MessageId,
 ) -> Result<Option<MessageEntry>, Error> {
-    let sql = "SELECT key, application, id, event_type, event_id, channels, content_type,
-            received_at, payload IS NULL AS payload_gone
+    let sql = "SELECT key, application, id, event_type, event_id, channels, content_type, policy,
+            deliver_at, only_endpoint, received_at, payload IS NULL AS payload_gone
         FROM messages WHERE application = ?1 AND id = ?2";
     let parameters = params![application.0, id.as_bytes()];
     Ok(connection.prepare_cached(sql)?.query_row(parameters, of).optional()?)
@@ -107,8 +107,8 @@ fn by_event_id(
     application: ApplicationKey,
     event_id: &str,
 ) -> Result<Option<MessageEntry>, Error> {
-    let sql = "SELECT key, application, id, event_type, event_id, channels, content_type,
-            received_at, payload IS NULL AS payload_gone
+    let sql = "SELECT key, application, id, event_type, event_id, channels, content_type, policy,
+            deliver_at, only_endpoint, received_at, payload IS NULL AS payload_gone
         FROM messages WHERE application = ?1 AND event_id = ?2";
     let parameters = params![application.0, event_id];
     Ok(connection.prepare_cached(sql)?.query_row(parameters, of).optional()?)
@@ -127,6 +127,9 @@ fn of(row: &Row<'_>) -> rusqlite::Result<MessageEntry> {
         event_id: row.get("event_id")?,
         channels,
         content_type: row.get("content_type")?,
+        policy: row.get("policy")?,
+        deliver_at: codec::time_if_any(row, "deliver_at")?,
+        only: row.get::<_, Option<i64>>("only_endpoint")?.map(EndpointKey),
         received_at: codec::time(row, "received_at")?,
         payload: if row.get("payload_gone")? { Payload::Gone } else { Payload::Omitted },
     })

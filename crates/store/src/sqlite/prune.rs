@@ -12,7 +12,7 @@ use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::writer::Writing;
-use super::{codec, dead_letters, failure, once, purge, rollups, tasks, walk};
+use super::{codec, dead_letters, failure, missing, once, purge, rollups, tasks, walk};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::{Error, limits};
 
@@ -136,6 +136,13 @@ impl Candidate {
             payload_bytes: row.get("payload_bytes")?,
         })
     }
+
+    /// Returns the endpoints that it went to, at once or later.
+    fn endpoints(&self, connection: &Connection) -> Result<Vec<EndpointKey>, Error> {
+        let mut endpoints = self.fan_out.clone();
+        endpoints.extend(missing::added(connection, self.key)?);
+        Ok(endpoints)
+    }
 }
 
 /// Removes a message's idempotency key when its time is over.
@@ -154,7 +161,7 @@ fn prune_idempotency(
 /// Tells whether no delivery of a message has to be kept any longer. One that cannot be read has to
 /// be, and so has its message: it must not keep the others from being pruned.
 fn is_over(writing: &Writing<'_>, message: &Candidate, now: Timestamp) -> Result<bool, Error> {
-    for endpoint in message.fan_out.iter().copied() {
+    for endpoint in message.endpoints(writing.connection)? {
         let found = find_delivery(writing.connection, endpoint, message.key);
         let kept = match writing.notes.readable(found)? {
             Some(None) => false,
@@ -178,7 +185,7 @@ fn remove_message(
     allowance: &mut Allowance,
 ) -> Result<bool, Error> {
     let connection = writing.connection;
-    let endpoints = message.fan_out.clone();
+    let endpoints = message.endpoints(connection)?;
     let mut rows = 1 + endpoints.len() + message.payload_bytes / BYTES_OF_A_ROW;
     let mut last_attempts = Vec::new();
     for endpoint in &endpoints {
@@ -325,10 +332,11 @@ fn remove_key(connection: &Connection, message: &Candidate) -> Result<usize, Err
     Ok(connection.prepare_cached(sql)?.execute(parameters)?)
 }
 
-/// Needs the primary key of `messages`.
+/// Removes a message's own row, and the list of what was made for it later. Needs the primary key
+/// of `messages`.
 pub(super) fn remove_row(connection: &Connection, key: MessageKey) -> Result<(), Error> {
     connection.prepare_cached("DELETE FROM messages WHERE key = ?1")?.execute([key.0])?;
-    Ok(())
+    missing::forget_added(connection, key)
 }
 
 /// Needs the index `endpoint_secrets_expiring`.

@@ -150,11 +150,11 @@ fn a_store_of_a_later_version_is_refused_by_name_and_left_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     drop(Sqlite::open(settings(directory.path())).unwrap());
     let file = directory.path().join("redial.db");
-    let insert = "INSERT INTO schema_versions VALUES (4, 'fourth', x''), (5, 'fifth', x'')";
+    let insert = "INSERT INTO schema_versions VALUES (5, 'fifth', x''), (6, 'sixth', x'')";
     rusqlite::Connection::open(&file).unwrap().execute(insert, []).unwrap();
     let text = refusal(settings(directory.path()));
-    assert!(text.contains("schema version 5 (`fifth`)"), "{text}");
-    let remove = "DELETE FROM schema_versions WHERE version = 5";
+    assert!(text.contains("schema version 6 (`sixth`)"), "{text}");
+    let remove = "DELETE FROM schema_versions WHERE version = 6";
     rusqlite::Connection::open(&file).unwrap().execute(remove, []).unwrap();
     drop(Sqlite::open(settings(directory.path())).unwrap());
 }
