@@ -3,8 +3,10 @@
 use domain::ids::MessageId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::connection::erasing;
 use super::reader::Reading;
 use super::walk::{self, List};
+use super::writer::Writing;
 use super::{codec, load};
 use crate::Error;
 use crate::catalog::Name;
@@ -63,14 +65,20 @@ pub(super) fn list(
     })
 }
 
-/// Removes a payload. Needs the primary key of `messages`.
+/// Removes a payload so that nothing is left of it in the file, and soon nothing in the log. Needs
+/// the primary key of `messages`.
 pub(super) fn expunge(
-    connection: &Connection,
+    writing: &Writing<'_>,
     application: ApplicationKey,
     message: MessageKey,
 ) -> Result<(), Error> {
+    let connection = writing.connection;
     let sql = "UPDATE messages SET payload = NULL WHERE key = ?1 AND application = ?2";
-    match connection.prepare_cached(sql)?.execute(params![message.0, application.0])? {
+    let removed = erasing(connection, || {
+        Ok(connection.prepare_cached(sql)?.execute(params![message.0, application.0])?)
+    })?;
+    writing.wal.empty_soon();
+    match removed {
         0 => Err(Error::Missing("message")),
         _ => Ok(()),
     }
