@@ -139,6 +139,8 @@ impl World {
             payload: letter.payload,
             content_type: None,
             policy: letter.policy.map(|(document, _)| document),
+            deliver_at: letter.deliver_at,
+            only: None,
             received_at: rows,
             retained_until: Timestamp::FAR_FUTURE,
         };

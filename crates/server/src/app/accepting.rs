@@ -58,6 +58,8 @@ fn draft(new: NewMessage) -> Result<Draft, Error> {
             payload: new.payload,
             content_type: new.content_type,
             policy: new.policy.as_ref().map(ToString::to_string),
+            deliver_at: new.deliver_at,
+            only: new.only,
             received_at: new.received_at,
             retained_until: new.retained_until,
         },

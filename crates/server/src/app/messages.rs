@@ -126,7 +126,7 @@ pub struct Message {
     pub content_type: Option<String>,
     /// When it was received.
     pub received_at: Timestamp,
-    /// When it is to be delivered, as far as that is known here.
+    /// When it is to be delivered, if not at once.
     pub deliver_at: Option<Timestamp>,
 }
 
@@ -140,7 +140,7 @@ impl From<MessageEntry> for Message {
             payload: entry.payload,
             content_type: entry.content_type,
             received_at: entry.received_at,
-            deliver_at: None,
+            deliver_at: entry.deliver_at,
         }
     }
 }
@@ -232,8 +232,7 @@ impl App {
         match taken {
             Taken::New { .. } => Ok(Message::from(&new)),
             Taken::Repeated(id) => {
-                let entry = self.ledger.message(new.application, Name::Id(id)).await?;
-                Ok(Message { deliver_at: new.deliver_at, ..entry.into() })
+                Ok(self.ledger.message(new.application, Name::Id(id)).await?.into())
             }
             Taken::EventIdTaken(id) => {
                 let event_id = new.event_id.unwrap_or_default();

@@ -100,6 +100,8 @@ fn accept(target: Target, number: u64, payload: Bytes, now: Timestamp) -> anyhow
         payload,
         content_type: None,
         policy: None,
+        deliver_at: None,
+        only: None,
         received_at: now,
         retained_until: now.after(Duration::from_secs(30 * 86_400)),
     };

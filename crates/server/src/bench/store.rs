@@ -1,7 +1,7 @@
-//! What the store makes of a bare loop: whole lifecycles through the committer, beside the same
-//! rows written with nothing around them, in batches of the size that the run reached.
+//! What a store makes of a bare loop: whole lifecycles through the committer, beside the same rows
+//! written with nothing around them, in batches of the size that the run reached.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +13,15 @@ use store::catalog::{
     ApplicationSettings, Confidential, EndpointSettings, NewApplication, NewEndpoint, Secret,
 };
 use store::keys::Node;
+use store::postgres::Postgres;
 use store::queue::Order;
-use store::sqlite::{Bare, Settings, Sqlite};
-use store::{Catalog, Queue};
+use store::sqlite::{Settings, Sqlite};
+use store::vault::KEY_BYTES;
+use store::{Catalog, Queue, Vault};
 
 use super::lifecycle::{self, Target};
 use super::pairs::{Pair, median};
+use super::scratch::Database;
 use crate::clock::{Clock, SystemClock};
 use crate::committer::{self, Committer, Nobody, Transactions};
 use crate::dice;
@@ -83,36 +86,105 @@ struct Run {
     batch: f64,
 }
 
-/// Measures the SQLite store in a directory, which must be empty and on the disk that counts.
+/// Which store is measured.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// SQLite, in a directory, which must be empty and on the disk that counts.
+    Directory(PathBuf),
+    /// PostgreSQL, in databases that are made and removed, on the server that a URL leads to.
+    Server(String),
+}
+
+/// Measures a store.
 ///
 /// # Errors
 /// If a store cannot be opened or refuses something.
-pub(crate) fn sqlite(directory: &Path, plan: Plan) -> anyhow::Result<Report> {
+pub(crate) fn measure(place: &Place, plan: Plan) -> anyhow::Result<Report> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
-    let mut report = Report { pairs: Vec::new(), batch: 0.0 };
-    for number in 0..plan.pairs {
-        let place = directory.join(format!("store-{number}"));
-        let run = runtime.block_on(measure(&place, &clock, plan))?;
-        let place = directory.join(format!("bare-{number}"));
-        let compared = bare(&place, clock.as_ref(), plan.lifecycles, run.batch)?;
-        report.pairs.push(Pair { measured: run.per_second, compared });
-        report.batch += run.batch / f64::from(plan.pairs);
-    }
-    Ok(report)
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let mut report = Report { pairs: Vec::new(), batch: 0.0 };
+        for number in 0..plan.pairs {
+            let (run, compared) = match place {
+                Place::Directory(directory) => sqlite(directory, number, &clock, plan).await?,
+                Place::Server(url) => postgres(url, number, &clock, plan).await?,
+            };
+            report.pairs.push(Pair { measured: run.per_second, compared });
+            report.batch += run.batch / f64::from(plan.pairs);
+        }
+        Ok(report)
+    })
 }
 
-async fn measure(place: &Path, clock: &Arc<dyn Clock>, plan: Plan) -> anyhow::Result<Run> {
+/// Measures one pair of runs, each in a directory of its own.
+async fn sqlite(
+    directory: &Path,
+    number: u32,
+    clock: &Arc<dyn Clock>,
+    plan: Plan,
+) -> anyhow::Result<(Run, f64)> {
     let rows_clock = Arc::clone(clock);
+    let place = directory.join(format!("store-{number}"));
     let settings = Settings::new(place, dice::entropy, Arc::new(move || rows_clock.now()));
     let store = Arc::new(Sqlite::open(settings)?);
+    let run = through(&store, Transactions::Together, clock, plan).await?;
+    drop(store);
+    let place = directory.join(format!("bare-{number}"));
+    std::fs::create_dir_all(&place)?;
+    let (mut bare, half) = (store::sqlite::Bare::create(&place)?, half(&run));
+    let began = clock.now();
+    while bare.lifecycles() < plan.lifecycles {
+        bare.transaction(half, half)?;
+    }
+    let compared = per_second(bare.lifecycles(), clock.now().since(began));
+    Ok((run, compared))
+}
+
+/// Measures one pair of runs, each in a database of its own.
+async fn postgres(
+    server: &str,
+    number: u32,
+    clock: &Arc<dyn Clock>,
+    plan: Plan,
+) -> anyhow::Result<(Run, f64)> {
+    let beginning = format!("redial_bench_{}_{number}", std::process::id());
+    let open = async |database: &Database| {
+        let vault = Vault::new(&mut [7; KEY_BYTES], dice::entropy);
+        Postgres::connect(store::postgres::Settings::new(database.url(), vault)).await
+    };
+    let database = Database::beside(server, &format!("{beginning}_store")).await?;
+    let store = Arc::new(open(&database).await?);
+    let run = through(&store, Transactions::Apart, clock, plan).await?;
+    drop(store);
+    database.remove().await?;
+    let database = Database::beside(server, &format!("{beginning}_bare")).await?;
+    // The schema is the store's own.
+    drop(open(&database).await?);
+    let (mut bare, half) = (store::postgres::Bare::connect(database.url()).await?, half(&run));
+    let began = clock.now();
+    while bare.lifecycles() < plan.lifecycles {
+        bare.transaction(half, half).await?;
+    }
+    let compared = per_second(bare.lifecycles(), clock.now().since(began));
+    drop(bare);
+    database.remove().await?;
+    Ok((run, compared))
+}
+
+/// Runs lifecycles through the committer.
+async fn through<S: Catalog + Queue + 'static>(
+    store: &Arc<S>,
+    transactions: Transactions,
+    clock: &Arc<dyn Clock>,
+    plan: Plan,
+) -> anyhow::Result<Run> {
     let target = set_up(store.as_ref(), clock.as_ref()).await?;
-    let queue = Arc::clone(&store) as Arc<dyn Queue>;
     let (committer, task) = Committer::start(committer::Settings {
-        queue,
+        queue: Arc::clone(store) as Arc<dyn Queue>,
         clock: Arc::clone(clock),
         limits: Limits::default(),
-        transactions: Transactions::Together,
+        transactions,
         listener: Arc::new(Nobody),
     });
     let began = clock.now();
@@ -120,33 +192,31 @@ async fn measure(place: &Path, clock: &Arc<dyn Clock>, plan: Plan) -> anyhow::Re
     let elapsed = clock.now().since(began);
     committer.close();
     let counts = task.await?;
+    // With lanes in transactions of their own, a batch has either accepts or settles.
+    let lanes = match transactions {
+        Transactions::Together => 1.0,
+        Transactions::Apart => 2.0,
+    };
     Ok(Run {
         per_second: per_second(plan.lifecycles, elapsed),
-        batch: float(counts.items) / float(counts.batches.max(1)),
+        batch: lanes * float(counts.items) / float(counts.batches.max(1)),
     })
 }
 
-/// Writes the same rows in transactions of the same size.
-fn bare(place: &Path, clock: &dyn Clock, lifecycles: u64, batch: f64) -> anyhow::Result<f64> {
-    std::fs::create_dir_all(place)?;
-    let mut bare = Bare::create(place)?;
+/// Returns how many accepts, and how many settles, a transaction of the bare loop has.
+fn half(run: &Run) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a batch has at least one item and at most some thousands"
     )]
-    let half = (batch / 2.0).round().max(1.0) as u32;
-    let began = clock.now();
-    while bare.lifecycles() < lifecycles {
-        bare.transaction(half, half)?;
-    }
-    Ok(per_second(bare.lifecycles(), clock.now().since(began)))
+    let half = (run.batch / 2.0).round().max(1.0) as u32;
+    half
 }
 
 async fn set_up<S: Catalog + Queue>(store: &S, clock: &dyn Clock) -> anyhow::Result<Target> {
     let at = clock.now();
-    let mut random = [0; 16];
-    dice::entropy(&mut random);
+    let random = dice::for_id();
     let settings = ApplicationSettings { name: "bench".to_owned(), ..Default::default() };
     let id = ApplicationId::new(at, random);
     let application =

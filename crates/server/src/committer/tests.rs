@@ -102,6 +102,8 @@ fn accept(application: i64, number: i64) -> Accept {
             payload: Bytes::from_static(b"{}"),
             content_type: None,
             policy: None,
+            deliver_at: None,
+            only: None,
             received_at: Still.now(),
             retained_until: Still.now(),
         },

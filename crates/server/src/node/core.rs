@@ -72,6 +72,7 @@ impl Core {
     fn new(world: &Arc<World>, settings: engine::Settings) -> Self {
         let mut seed = [0; 8];
         dice::entropy(&mut seed);
+        world.sums.forget_attempts();
         Self {
             world: Arc::clone(world),
             node: settings.node.clone(),

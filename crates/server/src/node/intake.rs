@@ -128,10 +128,8 @@ impl Intake {
     /// # Errors
     /// If it was not written.
     pub async fn ask(&self, request: Request) -> Result<(), Rejected> {
-        let mut id = [0; 16];
-        dice::entropy(&mut id);
         let partition = request.partition;
-        let once = Once { at: request.at, id };
+        let once = Once { at: request.at, id: dice::for_id() };
         self.world.committer.upkeep(Upkeep::Ask { once, request }).await?;
         self.asked(partition);
         Ok(())

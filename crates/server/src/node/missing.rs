@@ -3,25 +3,29 @@
 //! A task walks the application's messages upwards, from the moment it names, so that a line gets
 //! them in their order. Its cursor is a millisecond: the ids of messages begin with that, and a
 //! chunk ends with all messages of its last one. What the endpoint's filter takes today and no
-//! delivery exists of is made; what exists and was never tried becomes pending again.
+//! delivery exists of is made; what exists and was never tried becomes pending again. A message
+//! that was for one endpoint alone, such as an example, goes to no other; one that has a policy or a
+//! delivery time of its own keeps it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::delivery::Pending;
-use domain::endpoint::Reception;
 use domain::ids::{DeliveryId, MessageId};
 use domain::names::{Channel, EventTypeName};
+use domain::partition::Partition;
+use domain::policy::Policy;
 use domain::time::Timestamp;
+use engine::roster::{Facts, read_policy};
 use engine::{Member, Roster};
 use store::keys::{Cursor, DeliveryKey, EndpointKey};
 use store::ledger::{MessageEntry, MessageFilter, Task};
 use store::page::{From, Page};
-use store::queue::Missing;
+use store::queue::{FirstState, Missing, Order};
 
 use super::World;
-use super::replays::{CHUNK, Walked, pending_again, wish_of};
+use super::replays::{Again, CHUNK, Walked, pending_again, wish_of};
 use crate::replay::Wish;
 
 /// How far the clock that ids are made by may be from the one that rows are on.
@@ -48,10 +52,16 @@ pub(super) async fn walk(
     let mut chosen = Vec::new();
     for message in messages.iter().filter(|message| message.key <= task.upper) {
         let id = DeliveryId::derive(&message.id, endpoint.0.cast_unsigned());
+        let policy = own_policy(message);
         match world.ledger.delivery(task.application, id).await {
-            Ok(entry) => chosen.extend(pending_again(world, &roster, &wish, (&entry, now))),
+            Ok(entry) => {
+                let due = message.deliver_at.unwrap_or(now).max(now);
+                let again = Again { entry: &entry, due, policy: policy.as_ref() };
+                chosen.extend(pending_again(world, &roster, &wish, again));
+            }
             Err(store::Error::Missing(_)) => {
-                missing.deliveries.extend(first(world, (&roster, &member), message, now));
+                let first = first(world, (&roster, &member), (message, policy.as_ref()), now);
+                missing.deliveries.extend(first);
             }
             Err(error) => return Err(error),
         }
@@ -59,30 +69,46 @@ pub(super) async fn walk(
     Ok(Walked { chosen, missing: Some(missing), reached })
 }
 
-/// Describes the delivery of a message that the endpoint takes.
+/// Describes the delivery of a message that the endpoint takes, as if it were accepted now.
 fn first(
     world: &World,
     (roster, member): (&Roster, &Arc<Member>),
-    message: &MessageEntry,
+    (message, policy): (&MessageEntry, Option<&Arc<Policy>>),
     now: Timestamp,
-) -> Option<(DeliveryKey, domain::partition::Partition, store::queue::Order, Pending)> {
-    let endpoint = &member.view.endpoint;
-    match endpoint.state.reception() {
-        Reception::Pending => {}
-        Reception::Dead(_) | Reception::None => return None,
-    }
+) -> Option<(DeliveryKey, Partition, Order, Pending)> {
     let event_type = EventTypeName::parse(&message.event_type).ok()?;
     let channels: BTreeSet<Channel> =
         message.channels.iter().filter_map(|channel| Channel::parse(channel).ok()).collect();
-    let filter = member.filter.as_ref()?;
-    if !filter.matches(&event_type, &channels) {
+    let fits = member.filter.as_ref()?.matches(&event_type, &channels);
+    let foreign = message.only.is_some_and(|only| only != member.key());
+    let deliver_at = message.deliver_at.filter(|at| *at > now);
+    // An endpoint that keeps the order cannot wait for a moment: accepting refuses that, too.
+    let in_line = member.view.endpoint.order == Order::Fifo && deliver_at.is_some();
+    if !fits || foreign || in_line {
         return None;
     }
-    let policies = world.rosters.policies();
-    let policy = roster.applicable(member, &message.event_type, None, &policies);
-    let (application, message) = (message.application, message.key);
-    let key = DeliveryKey { application, endpoint: endpoint.key, message };
-    Some((key, endpoint.partition, endpoint.order, Pending::fresh(&policy.limits, now)))
+    let facts = Facts {
+        event_type: &event_type,
+        channels: &channels,
+        policy,
+        received_at: now,
+        deliver_at,
+    };
+    let made = roster.fan_out_to(member.key(), &facts, &world.rosters.policies())?;
+    match made.state {
+        FirstState::Dead(_) => None,
+        FirstState::Pending(pending) => {
+            let (application, endpoint) = (message.application, made.endpoint);
+            let key = DeliveryKey { application, endpoint, message: message.key };
+            Some((key, made.partition, made.order, pending))
+        }
+    }
+}
+
+/// Reads the policy that was set on a message. One that no longer reads gives way to the next.
+fn own_policy(message: &MessageEntry) -> Option<Arc<Policy>> {
+    let document = serde_json::from_str(message.policy.as_deref()?).ok()?;
+    read_policy(&document).ok().map(|read| read.policy)
 }
 
 /// Returns the messages of the next chunk, oldest first, and the millisecond that comes next; none

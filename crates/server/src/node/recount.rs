@@ -1,53 +1,55 @@
 //! Sums that a crash took along, counted again from attempts.
 //!
-//! Sums gather in memory for some seconds, and are written by upkeep. Whoever takes a partition over
-//! looks at the last two minutes in which its endpoints were sent to before, once all that living
-//! nodes hold must have been written, and adds what is missing. Nothing is added twice: what is
-//! there already is subtracted.
+//! Sums gather in memory for some seconds, and are written by upkeep, under the lease of the
+//! partition they come from. Whoever takes a partition over looks at the last two minutes in which
+//! its endpoints were sent to before, once all that this node itself holds has been written, and adds
+//! what is missing. Nothing is added twice: what is there already is subtracted, the owner before can
+//! add nothing more, and neither can this node once it is not the owner any more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::delivery::Delivery;
-use domain::ids::{AttemptId, DeliveryId};
+use domain::ids::{ApplicationId, AttemptId, DeliveryId, EndpointId};
 use domain::outcome::Outcome;
 use domain::partition::Partition;
 use domain::time::Timestamp;
+use futures_util::future::join_all;
 use store::catalog::Endpoint;
-use store::keys::{ApplicationKey, Epoch};
-use store::ledger::{AttemptEntry, AttemptFilter, BUCKETS, bucket};
+use store::keys::{ApplicationKey, Epoch, Lease};
+use store::ledger::{AttemptEntry, AttemptFilter};
 use store::page::{From, Page};
-use store::queue::{Minute, Once, Rollup, Subject, Upkeep};
+use store::queue::{Done, Minute, Once, Rollup, Subject, Upkeep};
 use store::{Catalog, Ledger};
 
 use super::World;
+use super::sums::{self, Sheet};
 use crate::dice;
 
-/// How long after the end of a minute everything that living nodes know of it has been written.
+/// How long after the end of a minute everything that this node knows of it should be written.
 const WRITTEN_AFTER: Duration = Duration::from_secs(30);
+/// The wait before looking again whether it is, or whether the store answers.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How much earlier an attempt can have begun than it ended.
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(5 * 60);
 /// How far the clock that ids are made by may be from the one that rows are on.
 const CLOCKS_APART: Duration = Duration::from_secs(10 * 60);
-/// The most attempts of one endpoint that are counted; a busier one keeps its gap.
-const MOST_ATTEMPTS: usize = 20_000;
 /// The most entries on a page.
 const PAGE: u32 = 250;
-/// The most sums in one step of upkeep.
-const CHUNK: usize = 64;
+/// The most endpoints that are looked at together: what they lack is one step for each partition.
+const ENDPOINTS: u32 = 30;
+
+type Owned = BTreeMap<Partition, Epoch>;
 
 /// Counts again for each partition that this node has taken.
 pub(super) async fn run(world: Arc<World>) {
     let mut leases = world.leases.subscribe();
-    let mut known: BTreeMap<Partition, Epoch> = BTreeMap::new();
-    let mut waiting: BTreeMap<Timestamp, BTreeMap<Partition, Epoch>> = BTreeMap::new();
+    let mut known = Owned::new();
+    let mut waiting: BTreeMap<Timestamp, Owned> = BTreeMap::new();
     loop {
         let owned = leases.borrow_and_update().clone();
-        let is_new =
-            |(partition, epoch): &(&Partition, &Epoch)| known.get(partition) != Some(epoch);
-        let taken = owned.iter().filter(is_new);
-        let taken: BTreeMap<_, _> = taken.map(|(partition, epoch)| (*partition, *epoch)).collect();
+        let taken = common(&owned, |partition, epoch| known.get(partition) != Some(epoch));
         known = owned;
         let now = world.timeline.rows();
         if !taken.is_empty() {
@@ -57,13 +59,7 @@ pub(super) async fn run(world: Arc<World>) {
         let due = next.as_ref().map(|next| written_at(*next.key()));
         if let Some(entry) = next.filter(|entry| written_at(*entry.key()) <= now) {
             let (taken_at, taken) = entry.remove_entry();
-            // What has passed on since is counted again by whoever has it now.
-            let still =
-                |(partition, epoch): &(&Partition, &Epoch)| known.get(partition) == Some(epoch);
-            let taken = taken.iter().filter(still).map(|it| *it.0).collect();
-            if let Err(error) = repair(&world, &taken, taken_at).await {
-                tracing::warn!(%error, "sums could not be counted again");
-            }
+            repair_until_done(&world, &taken, taken_at).await;
             continue;
         }
         let wait = due.map_or(Duration::MAX, |due| due.since(now));
@@ -73,82 +69,133 @@ pub(super) async fn run(world: Arc<World>) {
     }
 }
 
-/// Returns when all that living nodes knew when a partition was taken has been written.
+fn common(owned: &Owned, wanted: impl Fn(&Partition, &Epoch) -> bool) -> Owned {
+    let some = owned.iter().filter(|(partition, epoch)| wanted(partition, epoch));
+    some.map(|(partition, epoch)| (*partition, *epoch)).collect()
+}
+
+/// Returns when all that this node knows of the minute in which it took a partition is written.
 fn written_at(taken_at: Timestamp) -> Timestamp {
     start_of(Minute(Minute::of(taken_at).0 + 1)).after(WRITTEN_AFTER)
 }
 
-async fn repair(
-    world: &World,
-    taken: &BTreeSet<Partition>,
-    taken_at: Timestamp,
-) -> Result<(), store::Error> {
+/// Repairs, as often as it takes, what is still owned. What has passed on since is counted again by
+/// whoever has it now.
+async fn repair_until_done(world: &World, taken: &Owned, taken_at: Timestamp) {
+    loop {
+        let owned = world.leases.borrow().clone();
+        let still = common(taken, |partition, epoch| owned.get(partition) == Some(epoch));
+        if still.is_empty() {
+            return;
+        }
+        // What gathers here, or waits to be written, would be counted twice.
+        if !world.sums.hold_anything_until(Minute::of(taken_at)) {
+            match repair(world, &still, taken_at).await {
+                Ok(()) => return,
+                Err(error) => tracing::warn!(%error, "sums could not be counted again yet"),
+            }
+        }
+        tokio::time::sleep(AGAIN_AFTER).await;
+    }
+}
+
+async fn repair(world: &World, taken: &Owned, taken_at: Timestamp) -> Result<(), store::Error> {
     let books = Books { catalog: world.catalog.as_ref(), ledger: world.ledger.as_ref() };
-    let missing = books.missing(taken, taken_at).await?;
-    for chunk in missing.chunks(CHUNK) {
-        let mut id = [0; 16];
-        dice::entropy(&mut id);
-        let once = Once { at: world.timeline.rows(), id };
-        let step = Upkeep::RollUp { once, rollups: chunk.to_vec() };
-        if let Err(error) = world.committer.upkeep(step).await {
-            return Err(store::Error::Unavailable { text: error.to_string(), source: None });
+    let mut walk = Walk::new(books, taken, taken_at);
+    while let Some(lacks) = walk.next().await? {
+        // Several at once share a commit.
+        let steps = lacks.into_iter().map(|(lease, sums)| {
+            let once = Once { at: world.timeline.rows(), id: dice::for_id() };
+            let rollups = sums.into_values().collect();
+            world.committer.upkeep(Upkeep::RollUp { lease, once, rollups })
+        });
+        for answer in join_all(steps).await {
+            match answer {
+                Ok(Done::Changed(_) | Done::Fenced) => {}
+                Ok(Done::Refused(text)) => return Err(store::Error::Refused(text)),
+                Err(error) => {
+                    let text = error.to_string();
+                    return Err(store::Error::Unavailable { text, source: None });
+                }
+            }
         }
     }
     Ok(())
 }
 
+/// A walk over all endpoints of some partitions, a few at a time.
+struct Walk<'a> {
+    books: Books<'a>,
+    taken: &'a Owned,
+    taken_at: Timestamp,
+    /// Where the list of applications goes on; none at its end.
+    next_applications: Option<From<ApplicationId>>,
+    applications: VecDeque<ApplicationKey>,
+    /// Where the list of the first one's endpoints goes on.
+    next_endpoints: From<EndpointId>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(books: Books<'a>, taken: &'a Owned, taken_at: Timestamp) -> Self {
+        Self {
+            books,
+            taken,
+            taken_at,
+            next_applications: Some(From::Start),
+            applications: VecDeque::new(),
+            next_endpoints: From::Start,
+        }
+    }
+
+    /// Returns what the sums of the next endpoints lack, with those of their application and of the
+    /// whole: each lease's part is written together, or an endpoint would no longer lack what its
+    /// application does. None at the end.
+    async fn next(&mut self) -> Result<Option<BTreeMap<Lease, Sheet>>, store::Error> {
+        let catalog = self.books.catalog;
+        loop {
+            let Some(application) = self.applications.front().copied() else {
+                let Some(from) = self.next_applications.take() else { return Ok(None) };
+                let listed = catalog.applications(Page { from, limit: PAGE }).await?;
+                self.applications = listed.entries.iter().map(|found| found.key).collect();
+                self.next_applications = listed.reached.filter(|_| !listed.done).map(From::After);
+                continue;
+            };
+            let from = std::mem::replace(&mut self.next_endpoints, From::Start);
+            let page = Page { from, limit: ENDPOINTS };
+            let listed = catalog.endpoints(application, page).await?;
+            match listed.reached.filter(|_| !listed.done) {
+                Some(reached) => self.next_endpoints = From::After(reached),
+                None => drop(self.applications.pop_front()),
+            }
+            let lacks = self.lacks(&listed.entries).await?;
+            if !lacks.is_empty() {
+                return Ok(Some(lacks));
+            }
+        }
+    }
+
+    async fn lacks(&self, endpoints: &[Endpoint]) -> Result<BTreeMap<Lease, Sheet>, store::Error> {
+        let mut lacks: BTreeMap<Lease, Sheet> = BTreeMap::new();
+        for endpoint in endpoints {
+            let partition = endpoint.partition;
+            let Some(epoch) = self.taken.get(&partition).copied() else { continue };
+            for lost in self.books.of_endpoint(endpoint, self.taken_at).await? {
+                let sheet = lacks.entry(Lease { partition, epoch }).or_default();
+                sums::enter(sheet, endpoint.application, &lost);
+            }
+        }
+        Ok(lacks)
+    }
+}
+
 /// Where sums and attempts are.
+#[derive(Clone, Copy)]
 struct Books<'a> {
     catalog: &'a dyn Catalog,
     ledger: &'a dyn Ledger,
 }
 
-type Sums = BTreeMap<(Subject, Minute), Rollup>;
-
 impl Books<'_> {
-    /// Returns what the sums of some partitions lack, from before they were taken.
-    async fn missing(
-        &self,
-        taken: &BTreeSet<Partition>,
-        taken_at: Timestamp,
-    ) -> Result<Vec<Rollup>, store::Error> {
-        let mut missing = Sums::new();
-        let mut from = From::Start;
-        loop {
-            let listed = self.catalog.applications(Page { from, limit: PAGE }).await?;
-            for application in listed.entries {
-                self.of_application(application.key, taken, taken_at, &mut missing).await?;
-            }
-            match listed.reached.filter(|_| !listed.done) {
-                Some(reached) => from = From::After(reached),
-                None => return Ok(missing.into_values().collect()),
-            }
-        }
-    }
-
-    async fn of_application(
-        &self,
-        application: ApplicationKey,
-        taken: &BTreeSet<Partition>,
-        taken_at: Timestamp,
-        missing: &mut Sums,
-    ) -> Result<(), store::Error> {
-        let mut from = From::Start;
-        loop {
-            let listed = self.catalog.endpoints(application, Page { from, limit: PAGE }).await?;
-            for endpoint in listed.entries.iter().filter(|it| taken.contains(&it.partition)) {
-                for lost in self.of_endpoint(endpoint, taken_at).await? {
-                    let whose = [lost.subject, Subject::Application(application), Subject::Whole];
-                    whose.into_iter().for_each(|subject| add(missing, subject, &lost));
-                }
-            }
-            match listed.reached.filter(|_| !listed.done) {
-                Some(reached) => from = From::After(reached),
-                None => return Ok(()),
-            }
-        }
-    }
-
     async fn of_endpoint(
         &self,
         endpoint: &Endpoint,
@@ -157,14 +204,12 @@ impl Books<'_> {
         let key = endpoint.key;
         let Some(last) = self.last(endpoint, taken_at).await? else { return Ok(Vec::new()) };
         let minutes = Minute(last.0 - 1)..Minute(last.0 + 1);
-        let Some(counted) = self.count(endpoint, minutes.clone()).await? else {
-            return Ok(Vec::new());
-        };
+        let counted = self.count(endpoint, minutes.clone()).await?;
         let subject = Subject::Endpoint(key);
         let stored = self.ledger.rollups(subject, minutes.start, minutes.end).await?;
         let lack = |sum: Rollup| {
             let known = stored.iter().find(|known| known.minute == sum.minute);
-            known.map_or(Some(sum.clone()), |known| difference(&sum, known))
+            known.map_or(Some(sum.clone()), |known| sum.beyond(known))
         };
         Ok(counted.into_values().filter_map(lack).collect())
     }
@@ -191,12 +236,12 @@ impl Books<'_> {
         }
     }
 
-    /// Counts an endpoint's attempts that ended in some minutes; none if they are too many.
+    /// Counts an endpoint's attempts that ended in some minutes, page by page, however many.
     async fn count(
         &self,
         endpoint: &Endpoint,
         minutes: std::ops::Range<Minute>,
-    ) -> Result<Option<Sums>, store::Error> {
+    ) -> Result<BTreeMap<Minute, Rollup>, store::Error> {
         let (application, key) = (endpoint.application, endpoint.key);
         let since = start_of(minutes.start).before(LONGEST_ATTEMPT);
         let until = start_of(minutes.end);
@@ -205,23 +250,20 @@ impl Books<'_> {
         // Ids are made by another clock than rows.
         let oldest = AttemptId::first_at(since.before(CLOCKS_APART));
         let mut from = From::After(AttemptId::first_at(until.after(CLOCKS_APART)));
-        let (mut sums, mut seen) = (Sums::new(), 0);
+        let mut sums = BTreeMap::new();
         loop {
             let page = Page { from, limit: PAGE };
             let listed = self.ledger.attempts(application, key, filter.clone(), page).await?;
-            seen += listed.entries.len();
             for entry in &listed.entries {
                 if minutes.contains(&Minute::of(entry.record.ended_at)) {
                     let one = self.one(entry).await?;
-                    add(&mut sums, one.subject, &one);
+                    let sum = sums.entry(one.minute);
+                    sum.or_insert_with(|| Rollup::empty(one.subject, one.minute)).add(&one);
                 }
-            }
-            if seen >= MOST_ATTEMPTS {
-                return Ok(None);
             }
             match listed.reached.filter(|reached| !listed.done && *reached > oldest) {
                 Some(reached) => from = From::After(reached),
-                None => return Ok(Some(sums)),
+                None => return Ok(sums),
             }
         }
     }
@@ -231,7 +273,8 @@ impl Books<'_> {
         let endpoint = entry.key.endpoint;
         let outcome = &entry.record.outcome;
         let succeeded = matches!(outcome, Outcome::Answered { status: 200..=299, .. });
-        let mut sum = nothing(Subject::Endpoint(endpoint), Minute::of(entry.record.ended_at));
+        let minute = Minute::of(entry.record.ended_at);
+        let mut sum = Rollup::empty(Subject::Endpoint(endpoint), minute);
         sum.succeeded = u64::from(succeeded);
         sum.failed = u64::from(!succeeded);
         let id = DeliveryId::derive(&entry.message, endpoint.0.cast_unsigned());
@@ -251,13 +294,9 @@ impl Books<'_> {
             | Delivery::Dead(_)
             | Delivery::Cancelled => (succeeded, !succeeded && entry.next_due.is_none()),
         };
-        (sum.delivered, sum.dead) = (u64::from(delivered), u64::from(dead));
+        sum.dead = u64::from(dead);
         if delivered {
-            sum.latencies.resize(BUCKETS, 0);
-            let place = bucket(entry.record.ended_at.since(delivery.received_at));
-            if let Some(count) = sum.latencies.get_mut(place) {
-                *count = 1;
-            }
+            sum.deliver(entry.record.ended_at.since(delivery.received_at));
         }
         Ok(sum)
     }
@@ -265,42 +304,6 @@ impl Books<'_> {
 
 const fn start_of(minute: Minute) -> Timestamp {
     Timestamp::from_seconds(minute.0 * 60)
-}
-
-const fn nothing(subject: Subject, minute: Minute) -> Rollup {
-    let latencies = Vec::new();
-    Rollup { subject, minute, succeeded: 0, failed: 0, delivered: 0, dead: 0, latencies }
-}
-
-fn add(sums: &mut Sums, subject: Subject, more: &Rollup) {
-    let place = sums.entry((subject, more.minute));
-    let sum = place.or_insert_with(|| nothing(subject, more.minute));
-    sum.succeeded += more.succeeded;
-    sum.failed += more.failed;
-    sum.delivered += more.delivered;
-    sum.dead += more.dead;
-    sum.latencies.resize(sum.latencies.len().max(more.latencies.len()), 0);
-    for (count, more) in sum.latencies.iter_mut().zip(&more.latencies) {
-        *count += more;
-    }
-}
-
-/// Returns what a sum has more than another one, if it has.
-fn difference(sum: &Rollup, known: &Rollup) -> Option<Rollup> {
-    let latency = |(place, count): (usize, &u32)| {
-        count.saturating_sub(known.latencies.get(place).copied().unwrap_or(0))
-    };
-    let lack = Rollup {
-        subject: sum.subject,
-        minute: sum.minute,
-        succeeded: sum.succeeded.saturating_sub(known.succeeded),
-        failed: sum.failed.saturating_sub(known.failed),
-        delivered: sum.delivered.saturating_sub(known.delivered),
-        dead: sum.dead.saturating_sub(known.dead),
-        latencies: sum.latencies.iter().enumerate().map(latency).collect(),
-    };
-    let total = lack.succeeded + lack.failed + lack.delivered + lack.dead;
-    (total > 0).then_some(lack)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use domain::delivery::Pending;
 use domain::ids::{EndpointId, TaskId};
 use domain::partition::Partition;
+use domain::policy::Policy;
 use domain::time::Timestamp;
 use engine::{Event, Roster};
 use store::catalog::Name;
@@ -168,7 +169,8 @@ async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
     let now = world.timeline.rows();
     let mut chosen = Vec::new();
     for entry in &entries {
-        let Some(again) = pending_again(world, &roster, &wish, (entry, now)) else { continue };
+        let again = Again { entry, due: now, policy: None };
+        let Some(again) = pending_again(world, &roster, &wish, again) else { continue };
         if on_channel(world, &wish, entry).await? {
             chosen.push(again);
         }
@@ -258,11 +260,19 @@ async fn dead_letters(
     }
 }
 
+/// A delivery that may be sent again.
+pub(super) struct Again<'a> {
+    pub(super) entry: &'a DeliveryEntry,
+    pub(super) due: Timestamp,
+    /// The policy that was set on its message.
+    pub(super) policy: Option<&'a Arc<Policy>>,
+}
+
 pub(super) fn pending_again(
     world: &World,
     roster: &Roster,
     wish: &Wish,
-    (entry, now): (&DeliveryEntry, Timestamp),
+    Again { entry, due, policy }: Again<'_>,
 ) -> Option<(DeliveryKey, Partition, Order, Pending)> {
     let member = roster.member(entry.key.endpoint)?;
     let endpoint = &member.view.endpoint;
@@ -270,7 +280,7 @@ pub(super) fn pending_again(
         return None;
     }
     let policies = world.rosters.policies();
-    let policy = roster.applicable(member, &entry.event_type, None, &policies);
-    let pending = Pending::fresh(&policy.limits, now);
+    let policy = roster.applicable(member, &entry.event_type, policy, &policies);
+    let pending = Pending::fresh(&policy.limits, due);
     Some((entry.key, endpoint.partition, endpoint.order, pending))
 }

@@ -1,4 +1,8 @@
 //! Per-minute sums of what was settled, kept in memory and written by upkeep.
+//!
+//! They are kept by lease and endpoint: what a partition's owner has not written when another takes
+//! it is not written any more, and counted again from the attempts by the other. So an endpoint's
+//! part in the sums of its application and of the whole is written with its own, or not at all.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use engine::Number;
-use store::ledger::{BUCKETS, bucket};
+use futures_util::future::join_all;
+use store::keys::{ApplicationKey, EndpointKey, Lease};
 use store::queue::{Minute, NextState, Once, Rollup, Settle, Settled, Subject, Upkeep};
 
 use super::World;
@@ -14,6 +19,8 @@ use crate::dice;
 
 /// The most sums in one step of upkeep.
 const CHUNK: usize = 64;
+/// The most steps that are handed in together.
+const AT_ONCE: usize = 64;
 /// The most sums that gather while the store does not take them; what is over is lost, and with it
 /// a minute's figures, never a delivery.
 const MOST: usize = 100_000;
@@ -28,14 +35,34 @@ pub(crate) struct Sums {
 struct State {
     received: BTreeMap<Number, Timestamp>,
     settling: BTreeMap<Number, Share>,
-    sums: BTreeMap<(Subject, Minute), Rollup>,
+    sums: BTreeMap<(Lease, ApplicationKey, EndpointKey, Minute), Rollup>,
     /// What was cut to be written and is not known to be: repeated as it is.
-    cut: VecDeque<(Once, Vec<Rollup>)>,
+    cut: VecDeque<Cut>,
+}
+
+/// Sums of one lease that are written together.
+struct Cut {
+    lease: Lease,
+    once: Once,
+    sums: Sheet,
+}
+
+/// Sums by whose they are.
+pub(super) type Sheet = BTreeMap<(Subject, Minute), Rollup>;
+
+/// Adds an endpoint's sums to its own, its application's and those of the whole.
+pub(super) fn enter(sheet: &mut Sheet, application: ApplicationKey, sum: &Rollup) {
+    for subject in [sum.subject, Subject::Application(application), Subject::Whole] {
+        let known = sheet.entry((subject, sum.minute));
+        known.or_insert_with(|| Rollup::empty(subject, sum.minute)).add(sum);
+    }
 }
 
 /// What one attempt adds once its settle is on disk.
 struct Share {
-    subjects: [Subject; 3],
+    lease: Lease,
+    application: ApplicationKey,
+    endpoint: EndpointKey,
     minute: Minute,
     succeeded: bool,
     next: NextState,
@@ -53,17 +80,23 @@ impl Sums {
         self.lock().received.remove(&attempt);
     }
 
+    /// Forgets all attempts: whoever made them is no more, and the next one counts from the start.
+    /// What is settled of them is counted again with the partitions that the next one takes.
+    pub(super) fn forget_attempts(&self) {
+        let mut state = self.lock();
+        state.received.clear();
+        state.settling.clear();
+    }
+
     /// Remembers an attempt that is being settled.
     pub(super) fn settling(&self, attempt: Number, settle: &Settle) {
         let record = &settle.attempt;
         let mut state = self.lock();
         let Some(received_at) = state.received.remove(&attempt) else { return };
         let share = Share {
-            subjects: [
-                Subject::Whole,
-                Subject::Application(settle.key.application),
-                Subject::Endpoint(settle.key.endpoint),
-            ],
+            lease: settle.lease,
+            application: settle.key.application,
+            endpoint: settle.key.endpoint,
             minute: Minute::of(record.ended_at),
             succeeded: matches!(record.outcome, Outcome::Answered { status: 200..=299, .. }),
             next: settle.next,
@@ -81,21 +114,22 @@ impl Sums {
             Settled::LeftAlone => false,
             Settled::Fenced | Settled::Missing | Settled::Refused => return,
         };
-        for subject in share.subjects {
-            if state.sums.len() >= MOST {
-                return;
-            }
-            let sum = state.sums.entry((subject, share.minute)).or_insert_with(|| Rollup {
-                subject,
-                minute: share.minute,
-                succeeded: 0,
-                failed: 0,
-                delivered: 0,
-                dead: 0,
-                latencies: Vec::new(),
-            });
-            share.add_to(sum, ended);
+        if state.sums.len() >= MOST {
+            return;
         }
+        let Share { lease, application, endpoint, minute, .. } = share;
+        let sum = state.sums.entry((lease, application, endpoint, minute));
+        let empty = || Rollup::empty(Subject::Endpoint(endpoint), minute);
+        share.add_to(sum.or_insert_with(empty), ended);
+    }
+
+    /// Tells whether anything of a minute, or of an earlier one, is not written yet.
+    pub(super) fn hold_anything_until(&self, minute: Minute) -> bool {
+        let state = self.lock();
+        let mut cut = state.cut.iter().flat_map(|cut| cut.sums.keys());
+        state.settling.values().any(|share| share.minute <= minute)
+            || state.sums.values().any(|sum| sum.minute <= minute)
+            || cut.any(|(_, other)| *other <= minute)
     }
 
     /// Writes what has gathered. What the store does not take is kept and repeated next time; a
@@ -103,13 +137,24 @@ impl Sums {
     pub(super) async fn flush(&self, world: &World) {
         self.cut(world.timeline.rows());
         loop {
-            let Some((once, rollups)) = self.lock().cut.front().cloned() else { return };
-            let step = Upkeep::RollUp { once, rollups };
-            if let Err(error) = world.committer.upkeep(step).await {
+            // Several at once share a commit.
+            let steps: Vec<Upkeep> = self.lock().cut.iter().take(AT_ONCE).map(Cut::step).collect();
+            if steps.is_empty() {
+                return;
+            }
+            let answers = join_all(steps.into_iter().map(|it| world.committer.upkeep(it))).await;
+            let mut state = self.lock();
+            let handed_in = answers.len().min(state.cut.len());
+            let handed_in: Vec<Cut> = state.cut.drain(..handed_in).collect();
+            for (cut, answer) in handed_in.into_iter().zip(&answers).rev() {
+                if answer.is_err() {
+                    state.cut.push_front(cut);
+                }
+            }
+            if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
                 tracing::warn!(%error, "sums were not written; they are tried again");
                 return;
             }
-            self.lock().cut.pop_front();
         }
     }
 
@@ -119,18 +164,28 @@ impl Sums {
         if !state.cut.is_empty() {
             return;
         }
-        let mut sums = std::mem::take(&mut state.sums).into_values();
-        loop {
-            let rollups: Vec<Rollup> = sums.by_ref().take(CHUNK).collect();
-            if rollups.is_empty() {
-                return;
+        for ((lease, application, ..), sum) in std::mem::take(&mut state.sums) {
+            let fits =
+                state.cut.back().is_some_and(|it| it.lease == lease && it.sums.len() < CHUNK);
+            if !fits {
+                let once = Once { at, id: dice::for_id() };
+                state.cut.push_back(Cut { lease, once, sums: Sheet::new() });
             }
-            state.cut.push_back((Once { at, id: dice::for_id() }, rollups));
+            if let Some(last) = state.cut.back_mut() {
+                enter(&mut last.sums, application, &sum);
+            }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cut {
+    fn step(&self) -> Upkeep {
+        let rollups = self.sums.values().cloned().collect();
+        Upkeep::RollUp { lease: self.lease, once: self.once, rollups }
     }
 }
 
@@ -147,13 +202,10 @@ impl Share {
         match self.next {
             NextState::Pending { .. } => {}
             NextState::Dead(_) => sum.dead += 1,
-            NextState::Delivered => {
-                sum.delivered += 1;
-                sum.latencies.resize(BUCKETS, 0);
-                if let Some(count) = sum.latencies.get_mut(bucket(self.latency)) {
-                    *count += 1;
-                }
-            }
+            NextState::Delivered => sum.deliver(self.latency),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,8 @@ mod bench;
 #[cfg(test)]
 mod binary;
 #[cfg(test)]
+mod committer;
+#[cfg(test)]
 mod config;
 #[cfg(test)]
 mod faults;

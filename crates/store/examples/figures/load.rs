@@ -17,18 +17,10 @@ use store::queue::{
 use tokio::sync::{mpsc, oneshot};
 
 use super::fill::Site;
-use super::place::Place;
 use super::{moment, now};
 
 const CALLERS: u64 = 64;
 static MADE: AtomicU64 = AtomicU64::new(1);
-
-/// What a run reached.
-pub(crate) struct Run {
-    pub(crate) per_second: f64,
-    /// The mean number of accepts and settles in a batch.
-    pub(crate) batch: f64,
-}
 
 enum Wish {
     Accept(Box<Accept>, oneshot::Sender<Accepted>),
@@ -41,8 +33,9 @@ struct Targets {
     revision: i64,
 }
 
-/// Lets the callers do so many lifecycles between them, on all endpoints of a site.
-pub(crate) async fn run(store: &Handle, site: &Site, lifecycles: u64) -> Result<Run, Error> {
+/// Lets the callers do so many lifecycles between them, on all endpoints of a site; returns how many
+/// a second these were.
+pub(crate) async fn run(store: &Handle, site: &Site, lifecycles: u64) -> Result<f64, Error> {
     let targets = Arc::new(targets(store, site).await?);
     let (wishes, waiting) = mpsc::channel(1_024);
     let committer = tokio::spawn(commit(store.clone(), waiting));
@@ -70,46 +63,12 @@ pub(crate) async fn run(store: &Handle, site: &Site, lifecycles: u64) -> Result<
     }
     let elapsed = now().duration_since(began);
     drop(wishes);
-    let batches = committer.await.map_err(|error| Error::unavailable("it ended", error))??;
-    let per_second = float(lifecycles) / elapsed.as_secs_f64();
-    Ok(Run { per_second, batch: 2.0 * float(lifecycles) / float(batches) })
+    committer.await.map_err(|error| Error::unavailable("it ended", error))??;
+    Ok(float(lifecycles) / elapsed.as_secs_f64())
 }
 
-/// Writes the same rows with nothing around them, in transactions of the same size.
-pub(crate) async fn bare(place: &Place, lifecycles: u64, batch: f64) -> Result<f64, Error> {
-    // The schema is the store's own.
-    drop(place.open().await?);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a batch has at least one item and at most some hundreds"
-    )]
-    let half = (batch / 2.0).round().max(1.0) as u32;
-    let began;
-    let done = match place {
-        Place::Sqlite(directory) => {
-            let mut bare = store::sqlite::Bare::create(directory)?;
-            began = now();
-            while bare.lifecycles() < lifecycles {
-                bare.transaction(half, half)?;
-            }
-            bare.lifecycles()
-        }
-        Place::Postgres(url) => {
-            let mut bare = store::postgres::Bare::connect(url).await?;
-            began = now();
-            while bare.lifecycles() < lifecycles {
-                bare.transaction(half, half).await?;
-            }
-            bare.lifecycles()
-        }
-    };
-    Ok(float(done) / now().duration_since(began).as_secs_f64())
-}
-
-/// Commits whatever waits, batch by batch; returns how many batches these were.
-async fn commit(store: Handle, mut waiting: mpsc::Receiver<Wish>) -> Result<u64, Error> {
-    let mut batches = 0;
+/// Commits whatever waits, batch by batch.
+async fn commit(store: Handle, mut waiting: mpsc::Receiver<Wish>) -> Result<(), Error> {
     while let Some(first) = waiting.recv().await {
         let (mut batch, mut accepts, mut settles) = (Batch::default(), Vec::new(), Vec::new());
         let mut next = Some(first);
@@ -127,7 +86,6 @@ async fn commit(store: Handle, mut waiting: mpsc::Receiver<Wish>) -> Result<u64,
             next = waiting.try_recv().ok();
         }
         let done = store.queue.commit(Arc::new(batch)).await?;
-        batches += 1;
         for (reply, answer) in accepts.into_iter().zip(done.accepts) {
             let _heard = reply.send(answer);
         }
@@ -135,7 +93,7 @@ async fn commit(store: Handle, mut waiting: mpsc::Receiver<Wish>) -> Result<u64,
             let _heard = reply.send(answer);
         }
     }
-    Ok(batches)
+    Ok(())
 }
 
 #[derive(Clone, Copy)]
@@ -181,6 +139,8 @@ fn accept(target: Target<'_>) -> Accept {
             payload: Bytes::from(vec![b'x'; 512]),
             content_type: None,
             policy: None,
+            deliver_at: None,
+            only: None,
             received_at: at,
             retained_until: at.after(Duration::from_secs(30 * 86_400)),
         },

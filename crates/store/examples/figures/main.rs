@@ -1,8 +1,8 @@
-//! The store's figures: beside a bare loop, on a store that is full, and when it is opened.
+//! The store's figures: on a store that is full, and when it is opened. Beside a bare loop it is
+//! measured by `redial bench store`.
 //!
 //! ```text
 //! cargo build --release -p redial-store --example figures
-//! scripts/with-postgres target/release/examples/figures yardstick --store postgres
 //! target/release/examples/figures full --store sqlite --place DIRECTORY
 //! scripts/with-postgres target/release/examples/figures full --store postgres
 //! target/release/examples/figures opening --store sqlite --place DIRECTORY
@@ -45,30 +45,11 @@ fn main() -> Result<(), Error> {
     let runtime = runtime.map_err(|error| Error::unavailable("no runtime", error))?;
     runtime.block_on(async {
         match arguments.what.as_str() {
-            "yardstick" => yardstick(&arguments).await,
             "full" => full(&arguments).await,
             "opening" => opening(&arguments).await,
             other => Err(Error::Refused(format!("there is no figure `{other}`"))),
         }
     })
-}
-
-/// The store beside a bare loop over the same rows.
-async fn yardstick(arguments: &Arguments) -> Result<(), Error> {
-    let mut pairs = Vec::new();
-    for number in 0..arguments.pairs {
-        let place = arguments.place.at(&format!("store_{number}")).await?;
-        let store = place.open().await?;
-        let site = fill::set_up(&store, 1).await?;
-        let run = load::run(&store, &site, arguments.lifecycles).await?;
-        drop(store);
-        let place = arguments.place.at(&format!("bare_{number}")).await?;
-        let bare = load::bare(&place, arguments.lifecycles, run.batch).await?;
-        println!("store {:.0}/s (batches of {:.0}), bare {bare:.0}/s", run.per_second, run.batch);
-        pairs.push((run.per_second, bare));
-    }
-    tell("store ÷ bare loop", &pairs);
-    Ok(())
 }
 
 /// A full store beside an empty one, and how long reading takes on it.
@@ -94,9 +75,9 @@ async fn full(arguments: &Arguments) -> Result<(), Error> {
         let (mut of_full, mut of_empty) = (0.0, 0.0);
         for turn in 0..2 {
             if (number + turn) % 2 == 0 {
-                of_empty = load::run(&empty, &nothing, arguments.lifecycles).await?.per_second;
+                of_empty = load::run(&empty, &nothing, arguments.lifecycles).await?;
             } else {
-                of_full = load::run(&full, &there, arguments.lifecycles).await?.per_second;
+                of_full = load::run(&full, &there, arguments.lifecycles).await?;
             }
         }
         println!("full {of_full:.0}/s, empty {of_empty:.0}/s");
@@ -195,7 +176,7 @@ fn moment() -> domain::time::Timestamp {
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let what = words.next().ok_or("say which figure: yardstick, full or opening")?;
+    let what = words.next().ok_or("say which figure: full or opening")?;
     let (mut store, mut directory) = ("sqlite".to_owned(), None);
     let mut plan = Plan { settled: 5_000_000, pending: 1_000_000, endpoints: 1_000 };
     let (mut lifecycles, mut pairs) = (20_000, 5);

@@ -7,8 +7,9 @@ use domain::time::Timestamp;
 
 use super::{Harness, MINUTE, NOW, Scene, fresh, later};
 use crate::catalog::{Name, NewEndpoint};
-use crate::keys::{ApplicationKey, MessageKey};
+use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::ledger::Payload;
+use crate::page::{From, Page};
 use crate::queue::{Accept, Accepted, Batch, FirstState, NextState, Order};
 
 pub async fn an_accepted_message_is_there_with_all_that_was_said(harness: Harness) {
@@ -19,6 +20,8 @@ pub async fn an_accepted_message_is_there_with_all_that_was_said(harness: Harnes
     accept.message.payload = Bytes::from_static(b"{ \"a\" : 1.0 }\xff\x00 as it came");
     accept.message.content_type = Some("text/plain".to_owned());
     accept.message.policy = Some("{\"preset\":\"svix\"}".to_owned());
+    accept.message.deliver_at = Some(later(60));
+    accept.message.only = Some(EndpointKey(7));
     let key = scene.accept_new(accept.clone()).await;
     for name in [Name::Id(accept.message.id), Name::Uid("order-17".to_owned())] {
         let entry = scene.store().ledger.message(scene.application.key, name).await.unwrap();
@@ -27,9 +30,16 @@ pub async fn an_accepted_message_is_there_with_all_that_was_said(harness: Harnes
         assert_eq!(entry.event_id.as_deref(), Some("order-17"));
         assert_eq!(entry.channels, accept.message.channels);
         assert_eq!(entry.content_type.as_deref(), Some("text/plain"));
+        assert_eq!(entry.policy, accept.message.policy);
+        assert_eq!((entry.deliver_at, entry.only), (Some(later(60)), Some(EndpointKey(7))));
         assert_eq!(entry.received_at, NOW);
         assert_eq!(entry.payload, Payload::Kept(accept.message.payload.clone()));
     }
+    let page = Page { from: From::Start, limit: 10 };
+    let listed = scene.store().ledger.messages(scene.application.key, Default::default(), page);
+    let entry = &listed.await.unwrap().entries[0];
+    assert_eq!((&entry.policy, entry.deliver_at), (&accept.message.policy, Some(later(60))));
+    assert_eq!((entry.only, &entry.payload), (Some(EndpointKey(7)), &Payload::Omitted));
 }
 
 pub async fn a_message_without_deliveries_is_accepted(harness: Harness) {

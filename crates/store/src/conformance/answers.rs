@@ -67,14 +67,22 @@ pub async fn answers_are_pruned_when_their_time_is_over(harness: Harness) {
 
 pub async fn sums_that_come_again_are_added_once(harness: Harness) {
     let scene = Scene::new(harness).await;
-    let step = Upkeep::RollUp { once: once(1), rollups: vec![rollup(Minute::of(NOW))] };
+    let step = Upkeep::RollUp {
+        lease: scene.some_lease(),
+        once: once(1),
+        rollups: vec![rollup(Minute::of(NOW))],
+    };
     for _ in 0..2 {
         assert_eq!(scene.keep_up(step.clone()).await, Done::Changed(1));
     }
     let twice = Batch { upkeep: vec![step.clone(), step], ..Batch::default() };
     assert_eq!(scene.commit(twice).await.upkeep, [Done::Changed(1), Done::Changed(1)]);
     assert_eq!(succeeded(&scene).await, [1]);
-    let another = Upkeep::RollUp { once: once(2), rollups: vec![rollup(Minute::of(NOW))] };
+    let another = Upkeep::RollUp {
+        lease: scene.some_lease(),
+        once: once(2),
+        rollups: vec![rollup(Minute::of(NOW))],
+    };
     scene.keep_up(another).await;
     assert_eq!(succeeded(&scene).await, [2]);
 }
@@ -98,8 +106,13 @@ pub async fn a_request_that_comes_again_is_left_once(harness: Harness) {
 
 pub async fn a_step_is_known_for_an_hour(harness: Harness) {
     let scene = Scene::new(harness).await;
-    let step = Upkeep::RollUp { once: once(1), rollups: vec![rollup(Minute::of(NOW))] };
+    let step = Upkeep::RollUp {
+        lease: scene.some_lease(),
+        once: once(1),
+        rollups: vec![rollup(Minute::of(NOW))],
+    };
     let young = Upkeep::RollUp {
+        lease: scene.some_lease(),
         once: Once { at: later(60), ..once(2) },
         rollups: vec![rollup(Minute::of(NOW))],
     };
@@ -125,7 +138,13 @@ pub async fn sums_go_after_ninety_days(harness: Harness) {
         Rollup { subject: own, ..rollup(old) },
         Rollup { subject: own, ..rollup(young) },
     ];
-    scene.keep_up(Upkeep::RollUp { once: once(1), rollups: sums.to_vec() }).await;
+    scene
+        .keep_up(Upkeep::RollUp {
+            lease: scene.some_lease(),
+            once: once(1),
+            rollups: sums.to_vec(),
+        })
+        .await;
     let over = NOW.after(limits::ROLLUPS + MINUTE);
     let mut removed = 0;
     for _ in 0..10 {

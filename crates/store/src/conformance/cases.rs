@@ -148,6 +148,8 @@ macro_rules! conformance {
                 what_does_not_belong_together_is_not_made
                 what_is_made_goes_to_the_end_of_the_line
                 a_message_with_something_made_is_not_pruned_before_it_is_settled
+                a_message_whose_time_is_over_is_skipped_and_counted
+                a_dead_letter_that_was_removed_is_not_made_again
             ;
             pruning:
                 a_delivered_message_goes_when_its_time_is_over
@@ -156,7 +158,10 @@ macro_rules! conformance {
                 a_message_with_something_pending_stays
                 a_cancelled_delivery_keeps_nothing
                 a_dead_letter_stays_for_thirty_days
-                a_dead_letter_does_not_go_before_its_message
+                a_dead_letter_goes_in_its_own_time_and_its_message_stays
+                what_keeps_a_dead_letter_keeps_no_other_delivery_of_its_message
+                dead_letters_go_in_steps_however_many_stay
+                a_finished_task_goes_after_thirty_days_and_a_running_one_stays
                 a_settle_of_what_was_pruned_says_that_it_is_gone
                 a_key_that_was_pruned_is_never_given_again
                 an_event_id_is_free_when_its_message_is_gone

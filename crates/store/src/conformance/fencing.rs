@@ -7,7 +7,10 @@ use super::{Harness, NOW, Scene, later};
 use crate::catalog::Endpoint;
 use crate::keys::{Epoch, Lease, Node};
 use crate::limits;
-use crate::queue::{Bury, Done, NextState, Request, RequestKind, Running, Settle, Settled, Upkeep};
+use crate::queue::{
+    Bury, Done, Minute, NextState, Once, Request, RequestKind, Rollup, Running, Settle, Settled,
+    Subject, Upkeep,
+};
 
 pub async fn a_settle_under_an_old_epoch_writes_nothing(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -102,6 +105,12 @@ pub async fn steps_of_an_old_owner_write_nothing(harness: Harness) {
     assert_eq!(scene.keep_up(consume).await, Done::Fenced);
     let left = scene.store().queue.requests(vec![endpoint.partition]).await.unwrap();
     assert_eq!(left, asked);
+    let sum = Rollup { succeeded: 1, ..Rollup::empty(Subject::Whole, Minute::of(NOW)) };
+    let once = Once { at: NOW, id: [1; 16] };
+    let roll_up = Upkeep::RollUp { lease, once, rollups: vec![sum] };
+    assert_eq!(scene.keep_up(roll_up).await, Done::Fenced);
+    let sums = scene.store().ledger.rollups(Subject::Whole, Minute(0), Minute(i64::MAX)).await;
+    assert_eq!(sums.unwrap(), []);
 }
 
 pub async fn the_other_handle_is_fenced_too(harness: Harness) {

@@ -1,13 +1,15 @@
 //! Missing deliveries: a replay makes them of messages that an endpoint did not get.
 
-use domain::delivery::Delivery;
+use domain::delivery::{Cause, Delivery};
 use domain::ids::DeliveryId;
 
 use super::replays::{chunk, start};
-use super::{Harness, NOW, Scene, fresh, later};
+use super::{Harness, MINUTE, NOW, Scene, fresh, later};
 use crate::catalog::Endpoint;
 use crate::keys::{Cursor, DeliveryKey, EndpointKey, MessageKey};
-use crate::ledger::{Task, TaskState};
+use crate::ledger::{DeliveryFilter, Task, TaskState};
+use crate::limits;
+use crate::page::{From, Page};
 use crate::queue::{Done, Missing, NextState, Replay, Settled, Upkeep};
 
 pub async fn a_message_from_before_its_endpoint_gets_a_delivery(harness: Harness) {
@@ -151,7 +153,7 @@ pub async fn what_is_made_goes_to_the_end_of_the_line(harness: Harness) {
 pub async fn a_message_with_something_made_is_not_pruned_before_it_is_settled(harness: Harness) {
     let scene = Scene::new(harness).await;
     let mut accept = scene.message(&[]).await;
-    accept.message.retained_until = NOW;
+    accept.message.retained_until = later(40);
     let message = scene.accept_new(accept).await;
     let endpoint = scene.endpoint().await;
     let task = start(&scene).await;
@@ -165,6 +167,46 @@ pub async fn a_message_with_something_made_is_not_pruned_before_it_is_settled(ha
     scene.keep_up(Upkeep::Prune { now: later(60), most: 100 }).await;
     let of = scene.store().ledger.deliveries_of(scene.application.key, message).await.unwrap();
     assert_eq!(of, []);
+}
+
+pub async fn a_message_whose_time_is_over_is_skipped_and_counted(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let keeper = scene.endpoint().await;
+    let mut accept = scene.message(&[&keeper]).await;
+    accept.message.retained_until = later(19);
+    // Somebody else's pending delivery keeps it from being pruned.
+    let over = scene.accept_new(accept.clone()).await;
+    accept = scene.again(&accept);
+    accept.message.retained_until = later(21);
+    let young = scene.accept_new(accept).await;
+    let endpoint = scene.endpoint().await;
+    let task = start(&scene).await;
+    let keys = [over, young].map(|message| scene.key(&endpoint, message));
+    let chunk = missing(&scene, &task, &endpoint, &keys).await;
+    assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Changed(1));
+    assert_eq!(scene.loaded(&endpoint).await, [young]);
+    let finished = scene.store().ledger.task(task.id).await.unwrap();
+    assert_eq!((finished.replayed, finished.skipped), (1, 1));
+}
+
+pub async fn a_dead_letter_that_was_removed_is_not_made_again(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let dead = NextState::Dead(Cause::Exhausted);
+    let purged = scene.settled(&endpoint, dead).await;
+    let page = Page { from: From::Start, limit: 10 };
+    let (application, filter) = (scene.application.key, DeliveryFilter::default());
+    scene.store().ledger.purge_dead_letters(application, filter, page).await.unwrap();
+    let pruned = scene.settled(&endpoint, dead).await;
+    let now = NOW.after(limits::DEAD_LETTERS + MINUTE);
+    scene.keep_up(Upkeep::Prune { now, most: 100 }).await;
+    let task = start(&scene).await;
+    let chunk = missing(&scene, &task, &endpoint, &[purged, pruned]).await;
+    assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Changed(0));
+    for key in [purged, pruned] {
+        let of = scene.store().ledger.deliveries_of(application, key.message).await.unwrap();
+        assert_eq!(of, []);
+    }
 }
 
 /// Describes a chunk which finishes its task, and which makes deliveries due 30 seconds later.

@@ -6,6 +6,7 @@ use domain::delivery::{Cause, Delivery};
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
+use super::replays::{chunk, start};
 use super::{Harness, MINUTE, NOW, Scene, later};
 use crate::Error;
 use crate::catalog::{Endpoint, Name, Secret};
@@ -14,8 +15,8 @@ use crate::ledger::{MessageFilter, NewTask, TaskKind};
 use crate::limits;
 use crate::page::{From, Page};
 use crate::queue::{
-    Accept, Accepted, Done, Minute, NextState, Request, RequestKind, Rollup, Settled, Subject,
-    Upkeep,
+    Accept, Accepted, Bury, Done, FirstState, Minute, NextState, Request, RequestKind, Rollup,
+    Settled, Subject, Upkeep,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -89,14 +90,86 @@ pub async fn a_dead_letter_stays_for_thirty_days(harness: Harness) {
     assert_gone(&scene, key).await;
 }
 
-pub async fn a_dead_letter_does_not_go_before_its_message(harness: Harness) {
+pub async fn a_dead_letter_goes_in_its_own_time_and_its_message_stays(harness: Harness) {
     let scene = Scene::new(harness).await;
-    let endpoint = scene.endpoint().await;
-    let key = scene.settled(&endpoint, NextState::Dead(Cause::Exhausted)).await;
-    prune(&scene, NOW.after(DAY * 80)).await;
-    assert_eq!(messages(&scene).await, [key.message]);
+    let (one, two) = (scene.endpoint().await, scene.endpoint().await);
+    let message = scene.accept_new(scene.message(&[&one, &two]).await).await;
+    let (dead, delivered) = (scene.key(&one, message), scene.key(&two, message));
+    settle(&scene, dead, NextState::Dead(Cause::Exhausted)).await;
+    settle(&scene, delivered, NextState::Delivered).await;
+    prune(&scene, NOW.after(limits::DEAD_LETTERS)).await;
+    assert_eq!(scene.look(dead).await.state, Delivery::Dead(Cause::Exhausted));
+    prune(&scene, NOW.after(limits::DEAD_LETTERS + MINUTE)).await;
+    let ledger = &scene.store().ledger;
+    let of = ledger.deliveries_of(dead.application, message).await.unwrap();
+    assert_eq!(of.iter().map(|entry| entry.key).collect::<Vec<_>>(), [delivered]);
+    let page = Page { from: From::Start, limit: 100 };
+    let left = ledger.attempts(dead.application, one.key, Default::default(), page).await;
+    assert_eq!(left.unwrap().entries, []);
+    assert_eq!(ledger.attempts_of(delivered).await.unwrap().len(), 1);
+    assert_eq!(ledger.dead_letter_count(dead.application).await.unwrap().number, 0);
+    assert_eq!(messages(&scene).await, [message]);
     prune(&scene, NOW.after(DAY * 91)).await;
     assert_eq!(messages(&scene).await, []);
+}
+
+pub async fn what_keeps_a_dead_letter_keeps_no_other_delivery_of_its_message(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let (one, two) = (scene.endpoint().await, scene.endpoint().await);
+    let message = scene.accept_new(scene.message(&[&one, &two]).await).await;
+    let (old, young) = (scene.key(&one, message), scene.key(&two, message));
+    settle(&scene, old, NextState::Dead(Cause::Exhausted)).await;
+    let now = NOW.after(limits::DEAD_LETTERS + MINUTE);
+    let bury = Bury {
+        lease: scene.lease(&two),
+        application: young.application,
+        endpoint: two.key,
+        messages: vec![message],
+        cause: Cause::Expired,
+        at: now,
+    };
+    scene.keep_up(Upkeep::Bury(bury)).await;
+    prune(&scene, now).await;
+    let of = scene.store().ledger.deliveries_of(old.application, message).await.unwrap();
+    assert_eq!(of.iter().map(|entry| entry.key).collect::<Vec<_>>(), [young]);
+}
+
+pub async fn dead_letters_go_in_steps_however_many_stay(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let mut template = scene.message(&[&endpoint]).await;
+    template.deliveries[0].state = FirstState::Dead(Cause::EndpointDisabled);
+    let old = scene.accept_new(template.clone()).await;
+    template.message.received_at = NOW.after(DAY * 20);
+    for _ in 0..3 {
+        let many = (0..400).map(|_| scene.again(&template));
+        scene.accept(many.collect()).await;
+    }
+    template.message.received_at = NOW;
+    let last = scene.accept_new(scene.again(&template)).await;
+    let now = NOW.after(limits::DEAD_LETTERS + MINUTE);
+    // A step that changed nothing does not come before everything was looked at.
+    while scene.keep_up(Upkeep::Prune { now, most: 100 }).await != Done::Changed(0) {}
+    let (application, ledger) = (scene.application.key, &scene.store().ledger);
+    assert_eq!(ledger.dead_letter_count(application).await.unwrap().number, 1_200);
+    for message in [old, last] {
+        assert_eq!(ledger.deliveries_of(application, message).await.unwrap(), []);
+    }
+}
+
+pub async fn a_finished_task_goes_after_thirty_days_and_a_running_one_stays(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let (finished, running) = (start(&scene).await, start(&scene).await);
+    let last = chunk(&scene, &finished, &endpoint, &[]);
+    let moved = last.at;
+    scene.keep_up(Upkeep::Replay(last)).await;
+    let ledger = &scene.store().ledger;
+    prune(&scene, moved.after(limits::TASKS)).await;
+    assert!(ledger.task(finished.id).await.is_ok());
+    prune(&scene, moved.after(limits::TASKS + MINUTE)).await;
+    assert!(matches!(ledger.task(finished.id).await, Err(Error::Missing("task"))));
+    assert_eq!(ledger.task(running.id).await.unwrap(), running);
 }
 
 pub async fn a_settle_of_what_was_pruned_says_that_it_is_gone(harness: Harness) {

@@ -134,6 +134,8 @@ impl Scene {
                 payload: Bytes::from_static(br#"{"paid":true}"#),
                 content_type: None,
                 policy: None,
+                deliver_at: None,
+                only: None,
                 received_at: NOW,
                 retained_until: NOW.after(MINUTE * 60 * 24 * 90),
             },
@@ -201,6 +203,11 @@ impl Scene {
         *self.leases.iter().find(|lease| lease.partition == partition).unwrap()
     }
 
+    /// Returns a lease, whichever.
+    pub fn some_lease(&self) -> Lease {
+        *self.leases.first().unwrap()
+    }
+
     /// Describes a settle of a delivery whose attempt ended a second after [`NOW`].
     pub async fn settling(&self, key: DeliveryKey, recorded: u32, next: NextState) -> Settle {
         let fan_out = self.store().catalog.fan_out(key.application, NOW).await.unwrap();
@@ -237,7 +244,8 @@ impl Scene {
 
     /// Adds to sums, as if for the first time.
     pub async fn roll_up(&self, rollups: Vec<Rollup>) -> Done {
-        self.keep_up(Upkeep::RollUp { once: self.once(), rollups }).await
+        let (lease, once) = (self.some_lease(), self.once());
+        self.keep_up(Upkeep::RollUp { lease, once, rollups }).await
     }
 
     fn once(&self) -> Once {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use domain::ids::MessageId;
 use domain::time::Timestamp;
 
-use crate::keys::{ApplicationKey, MessageKey};
+use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 
 /// A message.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,12 @@ pub struct MessageEntry {
     pub channels: Vec<String>,
     /// What the payload is said to be when it is not JSON.
     pub content_type: Option<String>,
+    /// The policy that was set on this very message, as a document.
+    pub policy: Option<String>,
+    /// When it is to be delivered, if not at once.
+    pub deliver_at: Option<Timestamp>,
+    /// The only endpoint it is for; all that fit if none is named.
+    pub only: Option<EndpointKey>,
     /// When it was received.
     pub received_at: Timestamp,
     /// Its payload.

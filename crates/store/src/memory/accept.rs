@@ -83,7 +83,8 @@ impl State {
         }
         let payload = Some(std::mem::take(&mut message.payload));
         let fan_out = deliveries.iter().map(|delivery| delivery.endpoint).collect();
-        let row = MessageRow { application, message, payload, idempotency, fan_out };
+        let row =
+            MessageRow { application, message, payload, idempotency, fan_out, removed: Vec::new() };
         self.messages.insert(key, row);
         Accepted::New { message: key, turns }
     }

@@ -60,10 +60,7 @@ impl State {
         let Listed { entries, reached, done } = self.dead_letters(application, filter, page);
         let entries: Vec<_> = entries.into_iter().map(|entry| entry.key).collect();
         for DeliveryKey { endpoint, message, .. } in &entries {
-            self.remove_delivery(*endpoint, *message);
-            if let Some(row) = self.messages.get_mut(message) {
-                row.fan_out.retain(|sent| sent != endpoint);
-            }
+            self.remove_dead_letter(*endpoint, *message);
         }
         Listed { entries, reached, done }
     }

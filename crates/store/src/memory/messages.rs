@@ -86,6 +86,9 @@ fn entry(key: MessageKey, row: &MessageRow, with_payload: bool) -> MessageEntry 
         event_id: message.event_id,
         channels: message.channels,
         content_type: message.content_type,
+        policy: message.policy,
+        deliver_at: message.deliver_at,
+        only: message.only,
         received_at: message.received_at,
         payload,
     }

@@ -1,7 +1,7 @@
 //! Pruning: what has outlived its time goes, so many rows at a step.
 //!
-//! A message goes with its deliveries and attempts or not at all; one that has more rows than a
-//! step may change has a step of its own.
+//! A message goes with its deliveries and attempts or not at all, but for dead letters, which have
+//! a time of their own. One that has more rows than a step may change has a step of its own.
 
 use domain::delivery::{Cause, Delivery};
 use domain::endpoint::State as EndpointState;
@@ -10,6 +10,7 @@ use domain::time::Timestamp;
 use super::State;
 use super::rows::MessageRow;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
+use crate::ledger::TaskState;
 use crate::limits;
 use crate::queue::{Minute, Subject};
 
@@ -41,13 +42,14 @@ impl State {
         self.prune_applications(&mut allowance);
         self.bury_for_deleted_endpoints(now, &mut allowance);
         self.prune_secrets(now, &mut allowance);
+        self.prune_dead_letters(now, &mut allowance);
         self.prune_messages(now, &mut allowance);
         self.prune_endpoints(&mut allowance);
         self.prune_memories(now, &mut allowance);
         u32::try_from(allowance.used).unwrap_or(u32::MAX)
     }
 
-    /// Removes sums, answers and steps that have been remembered for long enough.
+    /// Removes sums, answers, steps and tasks that have been remembered for long enough.
     fn prune_memories(&mut self, now: Timestamp, allowance: &mut Allowance) {
         let oldest = Minute::of(now.before(limits::ROLLUPS));
         let mut goes = |over: bool| {
@@ -58,6 +60,10 @@ impl State {
         self.rollups.retain(|(_, minute), _| !goes(*minute < oldest));
         self.answers.retain(|_, (_, at)| !goes(now.since(*at) >= limits::IDEMPOTENCY));
         self.done_once.retain(|once| !goes(now.since(once.at) >= limits::REMEMBERED));
+        self.tasks.retain(|_, task| {
+            let over = now.since(task.updated_at) > limits::TASKS;
+            !goes(over && task.state == TaskState::Finished)
+        });
         self.prune_nodes();
     }
 
@@ -142,6 +148,32 @@ impl State {
         }
     }
 
+    /// Removes dead letters that have been kept for long enough, also if their message stays.
+    fn prune_dead_letters(&mut self, now: Timestamp, allowance: &mut Allowance) {
+        let dead = self.deliveries.iter().filter(|(_, row)| match row.state {
+            Delivery::Dead(_) => {
+                row.settled_at.is_some_and(|at| at.after(self.dead_letters_kept) < now)
+            }
+            Delivery::Pending(_) | Delivery::Delivered | Delivery::Cancelled => false,
+        });
+        let over: Vec<_> = dead.map(|(place, row)| (*place, row.recorded)).collect();
+        for ((endpoint, message), recorded) in over {
+            if !allowance.take(1 + usize::try_from(recorded).unwrap_or(usize::MAX)) {
+                return;
+            }
+            self.remove_dead_letter(endpoint, message);
+        }
+    }
+
+    /// Removes a dead letter; its message remembers that it was there.
+    pub(super) fn remove_dead_letter(&mut self, endpoint: EndpointKey, message: MessageKey) {
+        self.remove_delivery(endpoint, message);
+        if let Some(row) = self.messages.get_mut(&message) {
+            row.fan_out.retain(|sent| *sent != endpoint);
+            row.removed.push(endpoint);
+        }
+    }
+
     /// Walks the messages from where the last step stopped, once around.
     fn prune_messages(&mut self, now: Timestamp, allowance: &mut Allowance) {
         let ahead = self.messages.range(self.pruned_up_to..).map(|(key, _)| *key);
@@ -220,7 +252,7 @@ impl State {
         true
     }
 
-    pub(super) fn remove_delivery(&mut self, endpoint: EndpointKey, message: MessageKey) {
+    fn remove_delivery(&mut self, endpoint: EndpointKey, message: MessageKey) {
         let Some(row) = self.deliveries.remove(&(endpoint, message)) else {
             return;
         };

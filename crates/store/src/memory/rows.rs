@@ -71,6 +71,8 @@ pub(super) struct MessageRow {
     pub(super) payload: Option<Bytes>,
     pub(super) idempotency: Option<[u8; 32]>,
     pub(super) fan_out: Vec<EndpointKey>,
+    /// Endpoints whose delivery was removed before the message.
+    pub(super) removed: Vec<EndpointKey>,
 }
 
 #[derive(Debug, Clone, Copy)]

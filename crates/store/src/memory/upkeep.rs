@@ -2,6 +2,7 @@
 
 use domain::delivery::Delivery;
 use domain::endpoint::State as EndpointState;
+use domain::time::Timestamp;
 
 use super::State;
 use crate::keys::DeliveryKey;
@@ -36,12 +37,14 @@ impl State {
                 self.requests.retain(|number, _| !requests.contains(number));
                 changed(before - self.requests.len())
             }
-            Upkeep::RollUp { once, rollups } => {
-                let rows = rollups.len();
-                if self.done_once.insert(once) {
-                    rollups.into_iter().for_each(|rollup| self.add(rollup));
+            Upkeep::RollUp { lease, once, rollups } => {
+                if !self.is_current(lease) {
+                    return Done::Fenced;
                 }
-                changed(rows)
+                if self.done_once.insert(once) {
+                    rollups.iter().for_each(|rollup| self.add(rollup));
+                }
+                changed(rollups.len())
             }
             Upkeep::Prune { now, most } => Done::Changed(self.prune(now, most)),
         }
@@ -97,7 +100,7 @@ impl State {
             });
             replayed += 1;
         }
-        let (made, skipped) = self.make(replay.missing.as_ref());
+        let (made, skipped) = self.make(replay.missing.as_ref(), replay.at);
         replayed += made;
         if let Some(task) = self.tasks.get_mut(&replay.task) {
             task.cursor = replay.next_cursor;
@@ -120,8 +123,8 @@ impl State {
         application.is_some_and(|application| application.revision == missing.revision)
     }
 
-    /// Makes deliveries that are missing; returns how many, and how many have no payload.
-    fn make(&mut self, missing: Option<&Missing>) -> (u64, u64) {
+    /// Makes deliveries that are missing; returns how many, and how many have nothing to send.
+    fn make(&mut self, missing: Option<&Missing>, at: Timestamp) -> (u64, u64) {
         let (mut made, mut skipped) = (0, 0);
         let missing = missing.into_iter();
         let theirs = missing.flat_map(|missing| {
@@ -135,10 +138,11 @@ impl State {
             let message = self.messages.get(&key.message);
             let message = message.filter(|row| row.application == key.application);
             let Some(message) = message.filter(|_| known) else { continue };
-            if self.deliveries.contains_key(&(key.endpoint, key.message)) {
+            let mut known = message.fan_out.iter().chain(&message.removed);
+            if known.any(|known| *known == key.endpoint) {
                 continue;
             }
-            if message.payload.is_none() {
+            if message.payload.is_none() || message.message.retained_until < at {
                 skipped += 1;
                 continue;
             }
@@ -181,20 +185,10 @@ impl State {
         self.requests.insert(number, Request { number, ..request });
     }
 
-    fn add(&mut self, rollup: Rollup) {
-        let Some(sums) = self.rollups.get_mut(&(rollup.subject, rollup.minute)) else {
-            self.rollups.insert((rollup.subject, rollup.minute), rollup);
-            return;
-        };
-        sums.succeeded += rollup.succeeded;
-        sums.failed += rollup.failed;
-        sums.delivered += rollup.delivered;
-        sums.dead += rollup.dead;
-        let buckets = sums.latencies.len().max(rollup.latencies.len());
-        sums.latencies.resize(buckets, 0);
-        for (sum, count) in sums.latencies.iter_mut().zip(rollup.latencies) {
-            *sum += count;
-        }
+    fn add(&mut self, rollup: &Rollup) {
+        let Rollup { subject, minute, .. } = *rollup;
+        let sums = self.rollups.entry((subject, minute));
+        sums.or_insert_with(|| Rollup::empty(subject, minute)).add(rollup);
     }
 }
 

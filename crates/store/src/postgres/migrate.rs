@@ -22,7 +22,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration {
         version: 1,
         name: "first",
@@ -37,6 +37,11 @@ const MIGRATIONS: [Migration; 3] = [
         version: 3,
         name: "skipped",
         statements: include_str!("../../migrations/postgres/0003_skipped.sql"),
+    },
+    Migration {
+        version: 4,
+        name: "terms",
+        statements: include_str!("../../migrations/postgres/0004_terms.sql"),
     },
 ];
 
@@ -210,9 +215,9 @@ mod tests {
     #[test]
     fn the_next_schema_version_is_accepted_and_the_one_after_refused_by_name() {
         assert!(refuse_strangers(&[]).is_ok());
-        assert!(refuse_strangers(&applied(4)).is_ok());
-        let refusal = refuse_strangers(&applied(5)).unwrap_err().to_string();
-        assert!(refusal.contains("schema version 5 (`later`)"), "{refusal}");
+        assert!(refuse_strangers(&applied(5)).is_ok());
+        let refusal = refuse_strangers(&applied(6)).unwrap_err().to_string();
+        assert!(refusal.contains("schema version 6 (`later`)"), "{refusal}");
     }
 
     #[test]

@@ -3,6 +3,10 @@
 //! NOTIFY takes a lock that all commits with one share, so it never rides on a batch: a task of its
 //! own sends what has gathered, every 5 ms at the most, in a statement of its own, and only for
 //! partitions that others own. Either side may lose some; whoever relies on it also looks for itself.
+//!
+//! Whoever listens calls itself first. As long as it does not hear that, as behind a pooler that gives
+//! out connections for one transaction, or cannot listen at all, everything counts as called once a
+//! second.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +28,9 @@ use crate::keys::{Lease, Node};
 /// The shortest time between two notifications.
 const NOTIFY_EVERY: Duration = Duration::from_millis(5);
 /// How long to wait before listening again after the connection was lost.
-const LISTEN_AGAIN_AFTER: Duration = Duration::from_millis(500);
+const LISTEN_AGAIN_AFTER: Duration = LOOK_EVERY;
+/// How often everything counts as called while nothing can be heard.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A set of partitions that gathers until somebody comes for it.
 #[derive(Default)]
@@ -71,14 +77,16 @@ impl Wake {
         let (outgoing, incoming) = (Arc::<Gathered>::default(), Arc::<Gathered>::default());
         let node = Arc::<Mutex<Option<String>>>::default();
         let sender = Sender {
-            pool,
+            pool: Arc::clone(&pool),
             channel: channel.clone(),
             node: Arc::clone(&node),
             outgoing: Arc::clone(&outgoing),
         };
         let tasks = [
             tokio::spawn(sender.run()),
-            tokio::spawn(listen(listener, channel, Arc::clone(&incoming))),
+            tokio::spawn(
+                Listener { connector: listener, pool, channel }.run(Arc::clone(&incoming)),
+            ),
         ];
         Ok(Self { outgoing, incoming, owned: AtomicU64::new(0), node, tasks })
     }
@@ -164,40 +172,58 @@ impl Sender {
     }
 }
 
-/// Listens for ever, on a connection of its own.
-async fn listen(connector: Connector, channel: String, incoming: Arc<Gathered>) {
-    loop {
-        drop(listen_once(&connector, &channel, &incoming).await);
-        tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
-    }
+struct Listener {
+    connector: Connector,
+    pool: Arc<Pool>,
+    channel: String,
 }
 
-/// Listens until the connection is lost.
-async fn listen_once(
-    connector: &Connector,
-    channel: &str,
-    incoming: &Gathered,
-) -> Result<(), Failure> {
-    let (client, mut connection) = connector.listen().await?;
-    let command = format!("LISTEN \"{}\"", channel.replace('"', "\"\""));
-    let asked = async {
-        let answer = client.batch_execute(&command).await;
-        match answer {
-            // The client has to live as long as the connection is listened to.
-            Ok(()) => std::future::pending().await,
-            Err(error) => error,
+impl Listener {
+    /// Listens for ever, on a connection of its own.
+    async fn run(self, incoming: Arc<Gathered>) {
+        loop {
+            drop(self.listen(&incoming).await);
+            // Whatever was called meanwhile was not heard.
+            incoming.add(Partition::all().collect());
+            tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
         }
-    };
-    let heard = async {
-        while let Some(message) = connection.next().await {
-            if let AsyncMessage::Notification(notification) = message {
-                incoming.add(parse(notification.payload()));
+    }
+
+    /// Listens until the connection is lost.
+    async fn listen(&self, incoming: &Gathered) -> Result<(), Failure> {
+        let (client, mut connection) = self.connector.listen().await?;
+        let command = format!("LISTEN \"{}\"", self.channel.replace('"', "\"\""));
+        let heard_something = Notify::new();
+        let asked = async {
+            client.batch_execute(&command).await?;
+            self.call().await?;
+            while tokio::time::timeout(LOOK_EVERY, heard_something.notified()).await.is_err() {
+                incoming.add(Partition::all().collect());
             }
+            // The client has to live as long as the connection is listened to.
+            std::future::pending().await
+        };
+        let heard = async {
+            while let Some(message) = connection.next().await {
+                if let AsyncMessage::Notification(notification) = message {
+                    heard_something.notify_one();
+                    incoming.add(parse(notification.payload()));
+                }
+            }
+        };
+        tokio::select! {
+            result = asked => result,
+            () = heard => Ok(()),
         }
-    };
-    tokio::select! {
-        error = asked => Err(error.into()),
-        () = heard => Ok(()),
+    }
+
+    /// Calls everybody who listens, and names no partition.
+    async fn call(&self) -> Result<(), Failure> {
+        let statement = "select pg_notify($1, '')::text";
+        let mut transaction = self.pool.begin(Access::Write).await?;
+        let result = transaction.query(statement, &[(&self.channel, Type::TEXT)]).await;
+        transaction.end(result).await?;
+        Ok(())
     }
 }
 

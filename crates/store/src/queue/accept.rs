@@ -41,6 +41,10 @@ pub struct NewMessage {
     pub content_type: Option<String>,
     /// The policy that was set on this very message, as a document.
     pub policy: Option<String>,
+    /// When it is to be delivered, if not at once.
+    pub deliver_at: Option<Timestamp>,
+    /// The only endpoint it is for, whatever is replayed later; all that fit if none is named.
+    pub only: Option<EndpointKey>,
     /// When it was received.
     pub received_at: Timestamp,
     /// When its settled deliveries and attempts may be pruned.

@@ -1,5 +1,7 @@
 //! Upkeep: everything that is not accepting or settling, in steps small enough to stall neither.
 
+use std::time::Duration;
+
 use domain::delivery::{Cause, Pending};
 use domain::ids::TaskId;
 use domain::partition::Partition;
@@ -7,6 +9,7 @@ use domain::time::Timestamp;
 
 use super::{Order, Running};
 use crate::keys::{ApplicationKey, Cursor, DeliveryKey, EndpointKey, Lease, MessageKey};
+use crate::ledger::{BUCKETS, bucket};
 
 /// One step.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +45,9 @@ pub enum Upkeep {
     },
     /// Adds to per-minute sums.
     RollUp {
+        /// The right to do so: of the partition whose attempts are summed up. What is fenced is
+        /// counted again from the attempts, by whoever owns the partition now.
+        lease: Lease,
         /// By what a repetition is recognised.
         once: Once,
         /// What is added.
@@ -110,8 +116,8 @@ pub struct Missing {
     /// Its revision as of which they were chosen. If it is another by now, the whole chunk is
     /// fenced: the endpoint may be gone, or want something else.
     pub revision: i64,
-    /// What is made. If there is a delivery of the message to the endpoint, it is left alone; if
-    /// the payload is gone, there is nothing to send, and the task counts it as skipped.
+    /// What is made. If the message ever had a delivery to the endpoint, nothing is; if its payload
+    /// is gone, or its time is over, there is nothing to send, and the task counts it as skipped.
     pub deliveries: Vec<(DeliveryKey, Partition, Order, Pending)>,
 }
 
@@ -175,6 +181,61 @@ pub struct Rollup {
     pub latencies: Vec<u32>,
 }
 
+impl Rollup {
+    /// Makes sums of nothing.
+    #[must_use]
+    pub const fn empty(subject: Subject, minute: Minute) -> Self {
+        let latencies = Vec::new();
+        Self { subject, minute, succeeded: 0, failed: 0, delivered: 0, dead: 0, latencies }
+    }
+
+    /// Adds other sums to these, whoever's they are.
+    pub fn add(&mut self, more: &Self) {
+        let sums = [
+            (&mut self.succeeded, more.succeeded),
+            (&mut self.failed, more.failed),
+            (&mut self.delivered, more.delivered),
+            (&mut self.dead, more.dead),
+        ];
+        for (sum, more) in sums {
+            *sum = sum.saturating_add(more);
+        }
+        let buckets = self.latencies.len().max(more.latencies.len());
+        self.latencies.resize(buckets, 0);
+        for (sum, more) in self.latencies.iter_mut().zip(&more.latencies) {
+            *sum = sum.saturating_add(*more);
+        }
+    }
+
+    /// Counts a delivery that has arrived, after so long.
+    pub fn deliver(&mut self, latency: Duration) {
+        self.delivered = self.delivered.saturating_add(1);
+        self.latencies.resize(self.latencies.len().max(BUCKETS), 0);
+        if let Some(count) = self.latencies.get_mut(bucket(latency)) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Returns what these sums have more than others, if they have.
+    #[must_use]
+    pub fn beyond(&self, known: &Self) -> Option<Self> {
+        let latency = |(place, count): (usize, &u32)| {
+            count.saturating_sub(known.latencies.get(place).copied().unwrap_or(0))
+        };
+        let lack = Self {
+            subject: self.subject,
+            minute: self.minute,
+            succeeded: self.succeeded.saturating_sub(known.succeeded),
+            failed: self.failed.saturating_sub(known.failed),
+            delivered: self.delivered.saturating_sub(known.delivered),
+            dead: self.dead.saturating_sub(known.dead),
+            latencies: self.latencies.iter().enumerate().map(latency).collect(),
+        };
+        let total = lack.succeeded + lack.failed + lack.delivered + lack.dead;
+        (total > 0).then_some(lack)
+    }
+}
+
 /// Whose sums a rollup holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
@@ -195,5 +256,43 @@ impl Minute {
     #[must_use]
     pub const fn of(moment: Timestamp) -> Self {
         Self(moment.as_seconds().div_euclid(60))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(delivered: u64, latencies: &[u32]) -> Rollup {
+        let latencies = latencies.to_vec();
+        Rollup { delivered, latencies, ..Rollup::empty(Subject::Whole, Minute(1)) }
+    }
+
+    #[test]
+    fn sums_add_up_bucket_by_bucket_and_never_wrap() {
+        let mut sum = sums(1, &[1]);
+        sum.add(&sums(2, &[u32::MAX, 5]));
+        assert_eq!(sum, sums(3, &[u32::MAX, 5]));
+        sum.add(&sums(u64::MAX, &[]));
+        assert_eq!(sum.delivered, u64::MAX);
+    }
+
+    #[test]
+    fn what_sums_have_beyond_others_is_what_those_lack() {
+        let (known, counted) = (sums(2, &[2]), sums(5, &[2, 3]));
+        let lack = counted.beyond(&known).unwrap();
+        let mut mended = known.clone();
+        mended.add(&lack);
+        assert_eq!(mended, counted);
+        assert_eq!(known.beyond(&counted), None);
+    }
+
+    #[test]
+    fn a_delivery_is_counted_with_its_latency() {
+        let mut sum = Rollup::empty(Subject::Whole, Minute(1));
+        sum.deliver(Duration::from_millis(1));
+        sum.deliver(Duration::MAX);
+        assert_eq!((sum.delivered, sum.latencies.len()), (2, BUCKETS));
+        assert_eq!((sum.latencies.first(), sum.latencies.last()), (Some(&1), Some(&1)));
     }
 }

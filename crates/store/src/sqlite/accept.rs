@@ -110,8 +110,8 @@ fn earlier(connection: &Connection, accept: &Accept) -> Result<Option<Accepted>,
 /// Writes to `messages`, its `messages_id` and, for an event id, `messages_event_id`.
 pub(super) const INSERT_MESSAGE: &str = "INSERT INTO messages (
         key, application, id, event_type, event_id, channels, content_type, policy,
-        idempotency, received_at, retained_until, fan_out, payload
-    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+        idempotency, received_at, retained_until, fan_out, payload, deliver_at, only_endpoint
+    ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
     ON CONFLICT DO NOTHING";
 
 fn insert_message(
@@ -138,6 +138,8 @@ fn insert_message(
         message.retained_until.as_micros(),
         codec::fan_out(accept.deliveries.iter().map(|delivery| delivery.endpoint)),
         &message.payload[..],
+        codec::micros_if_any(message.deliver_at),
+        message.only.map(|endpoint| endpoint.0),
     ])
 }
 

@@ -4,8 +4,10 @@ use domain::ids::AttemptId;
 use domain::replay::StatusClass;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::connection::erasing;
 use super::reader::Reading;
 use super::walk::{self, List};
+use super::writer::Writing;
 use super::{codec, failure, record};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
@@ -89,13 +91,10 @@ fn last(connection: &Connection, key: DeliveryKey) -> Result<Option<AttemptId>, 
     Ok(found.optional()?.flatten())
 }
 
-/// Removes what an attempt sent and got back. Needs the primary keys of `attempts` and
-/// `deliveries`.
-pub(super) fn expunge(
-    connection: &Connection,
-    key: DeliveryKey,
-    id: AttemptId,
-) -> Result<(), Error> {
+/// Removes what an attempt sent and got back so that nothing is left of it in the file, and soon
+/// nothing in the log. Needs the primary keys of `attempts` and `deliveries`.
+pub(super) fn expunge(writing: &Writing<'_>, key: DeliveryKey, id: AttemptId) -> Result<(), Error> {
+    let connection = writing.connection;
     let sql = "UPDATE attempts SET request_headers = '[]', response_headers = '[]',
             response_body = x''
         WHERE endpoint = ?1 AND id = ?2 AND message = ?3
@@ -103,7 +102,10 @@ pub(super) fn expunge(
                 WHERE d.endpoint = ?1 AND d.message = ?3 AND d.application = ?4)";
     let DeliveryKey { application, endpoint, message } = key;
     let parameters = params![endpoint.0, id.as_bytes(), message.0, application.0];
-    match connection.prepare_cached(sql)?.execute(parameters)? {
+    let removed =
+        erasing(connection, || Ok(connection.prepare_cached(sql)?.execute(parameters)?))?;
+    writing.wal.empty_soon();
+    match removed {
         0 => Err(Error::Missing("attempt")),
         _ => Ok(()),
     }

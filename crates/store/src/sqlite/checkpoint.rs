@@ -4,11 +4,12 @@
 //! there was never a moment without new frames, the writer itself makes it begin anew.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use domain::time::Timestamp;
 use rusqlite::Connection;
 
 use super::connection::{PATIENCE, Place};
@@ -22,6 +23,11 @@ const TOO_MANY_PAGES: i32 = 16_384;
 /// the log has grown by [`ENOUGH_PAGES`].
 const RESTART_PATIENCE: Duration = Duration::from_millis(250);
 
+/// How long the writer waits for readers when the log is to be emptied, and how often it tries: who
+/// expunges much has the log emptied once in a while.
+const EMPTYING_PATIENCE: Duration = Duration::from_millis(100);
+const EMPTYING_EVERY: Duration = Duration::from_secs(1);
+
 /// The log, as the writer sees it grow.
 #[derive(Debug)]
 pub(super) struct Wal {
@@ -31,6 +37,10 @@ pub(super) struct Wal {
     asked_at: AtomicI32,
     /// How many it must have for the writer to begin it anew.
     restart_at: AtomicI32,
+    /// Whether something was expunged that may still be in it.
+    holds_expunged: AtomicBool,
+    /// When it was last tried to empty it, in microseconds.
+    tried_at: AtomicI64,
     wake: SyncSender<()>,
 }
 
@@ -47,6 +57,8 @@ impl Checkpointer {
             pages: AtomicI32::new(0),
             asked_at: AtomicI32::new(0),
             restart_at: AtomicI32::new(TOO_MANY_PAGES),
+            holds_expunged: AtomicBool::new(false),
+            tried_at: AtomicI64::new(i64::MIN),
             wake,
         };
         let place = place.clone();
@@ -102,6 +114,31 @@ impl Wal {
         }
     }
 
+    /// Has the log emptied between two transactions, for the sake of what was expunged.
+    pub(super) fn empty_soon(&self) {
+        self.holds_expunged.store(true, Ordering::Relaxed);
+    }
+
+    /// Empties the log if something was expunged that may still be in it. If somebody reads it, or
+    /// it was emptied just now, that is left to a later time: pruning comes by twice a minute.
+    pub(super) fn empty_if_asked(&self, connection: &Connection, now: Timestamp) {
+        let tried_at = Timestamp::from_micros(self.tried_at.load(Ordering::Relaxed));
+        let asked = self.holds_expunged.load(Ordering::Relaxed);
+        if !asked || now.since(tried_at) < EMPTYING_EVERY {
+            return;
+        }
+        self.tried_at.store(now.as_micros(), Ordering::Relaxed);
+        let _patience = connection.busy_timeout(EMPTYING_PATIENCE);
+        let emptied = truncate(connection).is_ok();
+        let _patience = connection.busy_timeout(PATIENCE);
+        if emptied {
+            self.holds_expunged.store(false, Ordering::Relaxed);
+            self.pages.store(0, Ordering::Relaxed);
+            self.asked_at.store(0, Ordering::Relaxed);
+            self.restart_at.store(TOO_MANY_PAGES, Ordering::Relaxed);
+        }
+    }
+
     /// Begins the log anew if it has become too large. Between two transactions of the writer.
     pub(super) fn restart_if_large(&self, connection: &Connection) {
         let pages = self.pages.load(Ordering::Relaxed);
@@ -150,8 +187,15 @@ mod tests {
 
     fn wal() -> (Wal, Receiver<()>) {
         let (wake, woken) = sync_channel(1);
-        let (pages, asked_at) = (AtomicI32::new(0), AtomicI32::new(0));
-        (Wal { pages, asked_at, restart_at: AtomicI32::new(TOO_MANY_PAGES), wake }, woken)
+        let wal = Wal {
+            pages: AtomicI32::new(0),
+            asked_at: AtomicI32::new(0),
+            restart_at: AtomicI32::new(TOO_MANY_PAGES),
+            holds_expunged: AtomicBool::new(false),
+            tried_at: AtomicI64::new(i64::MIN),
+            wake,
+        };
+        (wal, woken)
     }
 
     #[test]

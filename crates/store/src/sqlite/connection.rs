@@ -19,6 +19,35 @@ const LOG_BYTES: i64 = 64 << 20;
 /// More statements than there are functions with one.
 const STATEMENTS: usize = 192;
 
+/// What becomes of bytes that are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Erasing {
+    /// They are overwritten in pages that are written anyway; pages that become free keep them
+    /// until they are used again.
+    WhereFree,
+    /// They are overwritten wherever they are.
+    Everywhere,
+}
+
+/// Does something of which nothing may be left in the file.
+pub(super) fn erasing<T>(
+    connection: &Connection,
+    work: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    set_erasing(connection, Erasing::Everywhere)?;
+    let result = work();
+    set_erasing(connection, Erasing::WhereFree)?;
+    result
+}
+
+fn set_erasing(connection: &Connection, erasing: Erasing) -> Result<(), Error> {
+    let word = match erasing {
+        Erasing::WhereFree => "FAST",
+        Erasing::Everywhere => "ON",
+    };
+    Ok(connection.pragma_update_and_check(None, "secure_delete", word, |_| Ok(()))?)
+}
+
 /// Where the file is.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
@@ -58,6 +87,7 @@ impl Place {
             )));
         }
         connection.pragma_update(None, "synchronous", "FULL")?;
+        set_erasing(&connection, Erasing::WhereFree)?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE)?;
         // A log that has grown large shrinks again when it begins anew.
         connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;

@@ -8,11 +8,10 @@ use domain::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::codec;
 use super::reader::Reading;
-use super::upkeep;
 use super::walk::{self, List};
 use super::writer::Writing;
+use super::{codec, missing, upkeep};
 use crate::Error;
 use crate::damage::Notes;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
@@ -202,11 +201,14 @@ fn near(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Returns the endpoints that a message went to. Needs the primary key of `messages`.
+/// Returns the endpoints that a message went to, at once or later. Needs the primary key of
+/// `messages`.
 fn fan_out(connection: &Connection, message: MessageKey) -> Result<Vec<EndpointKey>, Error> {
     let sql = "SELECT fan_out FROM messages WHERE key = ?1";
     let found = connection.prepare_cached(sql)?.query_row([message.0], codec::fan_out_of);
-    Ok(found.optional()?.unwrap_or_default())
+    let mut endpoints = found.optional()?.unwrap_or_default();
+    endpoints.extend(missing::added(connection, message)?);
+    Ok(endpoints)
 }
 
 /// Needs the primary keys of `deliveries` and `messages`.

@@ -1,9 +1,9 @@
-//! The data directory: only its owner can look into it, only one process uses it, and it holds the
-//! key if nobody configured one.
+//! The data directory: only its owner can look into its files, only one process uses it, and it
+//! holds the key if nobody configured one.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use domain::time::Timestamp;
@@ -16,6 +16,10 @@ use crate::vault::{Entropy, KEY_BYTES, Vault};
 
 const LOCK: &str = "redial.lock";
 const KEY: &str = "redial.key";
+/// What the owner of a file may do, and nobody else.
+const OWNER_ONLY: u32 = 0o600;
+/// What anybody else might do.
+const OTHERS: u32 = 0o077;
 
 /// Makes the directory, for its owner alone. What is in it is worth nothing if the directory
 /// itself is not on disk, so its parent is synced.
@@ -29,6 +33,36 @@ pub(super) fn create(directory: &Path) -> Result<(), Error> {
         Some(parent) if !parent.as_os_str().is_empty() => sync(parent).map_err(failed),
         Some(_) | None => sync(Path::new(".")).map_err(failed),
     }
+}
+
+/// Makes the database's file if it is not there, for its owner alone, whatever directory it is in:
+/// SQLite gives its log and its shared memory the same mode. What is there already is closed to
+/// others as far as the file system lets us.
+pub(super) fn prepare(database: &Path) -> Result<(), Error> {
+    let failed = |error| refusal("the database", database, &error);
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false).mode(OWNER_ONLY);
+    options.open(database).map_err(failed)?;
+    for ending in ["", "-wal", "-shm"] {
+        let mut path = database.as_os_str().to_owned();
+        path.push(ending);
+        close_to_others(Path::new(&path)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Takes from others what they may do with a file; returns what they can do all the same.
+fn close_to_others(path: &Path) -> io::Result<u32> {
+    let mode = || match std::fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.permissions().mode() & OTHERS),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    };
+    if mode()? != 0 {
+        // Some file systems have no modes, or another owner: then it stays as it is.
+        let _closed = std::fs::set_permissions(path, Permissions::from_mode(OWNER_ONLY));
+    }
+    mode()
 }
 
 fn sync(directory: &Path) -> io::Result<()> {
@@ -47,8 +81,9 @@ impl Lock {
         let path = directory.join(LOCK);
         let failed = |error| refusal("the lock file", &path, &error);
         let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let options = options.read(true).write(true).create(true).truncate(false).mode(OWNER_ONLY);
         let mut file = options.open(&path).map_err(failed)?;
+        close_to_others(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(taken(directory, &mut file)),
@@ -108,6 +143,13 @@ pub(super) fn vault(
 }
 
 fn read_key(path: &Path) -> Result<Option<[u8; KEY_BYTES]>, Error> {
+    if close_to_others(path).map_err(|error| refusal("the key file", path, &error))? != 0 {
+        return Err(Error::CannotOpen(format!(
+            "the key file {0} can be read by others, and its mode cannot be changed from here; \
+             chmod 600 {0}, or configure the key",
+            path.display()
+        )));
+    }
     let mut text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -131,7 +173,7 @@ fn make_key(directory: &Path, path: &Path, entropy: Entropy) -> Result<[u8; KEY_
     let mut text = codec::hex(&key);
     let part = path.with_extension("key.part");
     let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let options = options.write(true).create(true).truncate(true).mode(OWNER_ONLY);
     let mut file = options.open(&part).map_err(failed)?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     text.zeroize();

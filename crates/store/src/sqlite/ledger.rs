@@ -35,7 +35,7 @@ impl Ledger for Sqlite {
     }
 
     fn expunge(&self, application: ApplicationKey, message: MessageKey) -> Answer<'_, ()> {
-        self.write(move |writing| messages::expunge(writing.connection, application, message))
+        self.write(move |writing| messages::expunge(writing, application, message))
     }
 
     fn delivery(&self, application: ApplicationKey, id: DeliveryId) -> Answer<'_, DeliveryEntry> {
@@ -121,7 +121,7 @@ impl Ledger for Sqlite {
     }
 
     fn expunge_attempt(&self, key: DeliveryKey, id: AttemptId) -> Answer<'_, ()> {
-        self.write(move |writing| attempts::expunge(writing.connection, key, id))
+        self.write(move |writing| attempts::expunge(writing, key, id))
     }
 
     fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {

@@ -3,19 +3,21 @@
 use domain::ids::MessageId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::connection::erasing;
 use super::reader::Reading;
 use super::walk::{self, List};
+use super::writer::Writing;
 use super::{codec, load};
 use crate::Error;
 use crate::catalog::Name;
-use crate::keys::{ApplicationKey, MessageKey};
+use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::ledger::{MessageEntry, MessageFilter, Payload};
 use crate::page::{Listed, Page};
 
 /// Walks an application's messages, newest first.
 pub(super) const NEWEST_FIRST: &str = "SELECT
-        key, application, id, event_type, event_id, channels, content_type, received_at,
-        payload IS NULL AS payload_gone
+        key, application, id, event_type, event_id, channels, content_type, policy, deliver_at,
+        only_endpoint, received_at, payload IS NULL AS payload_gone
     FROM messages INDEXED BY messages_id
     WHERE application = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
 
@@ -43,7 +45,7 @@ pub(super) fn list(
     let list = List {
         onwards: NEWEST_FIRST,
         backwards: "SELECT key, application, id, event_type, event_id, channels, content_type,
-                received_at, payload IS NULL AS payload_gone
+                policy, deliver_at, only_endpoint, received_at, payload IS NULL AS payload_gone
             FROM messages INDEXED BY messages_id
             WHERE application = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
         whose: Some(application.0),
@@ -63,14 +65,20 @@ pub(super) fn list(
     })
 }
 
-/// Removes a payload. Needs the primary key of `messages`.
+/// Removes a payload so that nothing is left of it in the file, and soon nothing in the log. Needs
+/// the primary key of `messages`.
 pub(super) fn expunge(
-    connection: &Connection,
+    writing: &Writing<'_>,
     application: ApplicationKey,
     message: MessageKey,
 ) -> Result<(), Error> {
+    let connection = writing.connection;
     let sql = "UPDATE messages SET payload = NULL WHERE key = ?1 AND application = ?2";
-    match connection.prepare_cached(sql)?.execute(params![message.0, application.0])? {
+    let removed = erasing(connection, || {
+        Ok(connection.prepare_cached(sql)?.execute(params![message.0, application.0])?)
+    })?;
+    writing.wal.empty_soon();
+    match removed {
         0 => Err(Error::Missing("message")),
         _ => Ok(()),
     }
@@ -94,8 +102,8 @@ fn by_id(
     application: ApplicationKey,
     id: MessageId,
 ) -> Result<Option<MessageEntry>, Error> {
-    let sql = "SELECT key, application, id, event_type, event_id, channels, content_type,
-            received_at, payload IS NULL AS payload_gone
+    let sql = "SELECT key, application, id, event_type, event_id, channels, content_type, policy,
+            deliver_at, only_endpoint, received_at, payload IS NULL AS payload_gone
         FROM messages WHERE application = ?1 AND id = ?2";
     let parameters = params![application.0, id.as_bytes()];
     Ok(connection.prepare_cached(sql)?.query_row(parameters, of).optional()?)
@@ -107,8 +115,8 @@ fn by_event_id(
     application: ApplicationKey,
     event_id: &str,
 ) -> Result<Option<MessageEntry>, Error> {
-    let sql = "SELECT key, application, id, event_type, event_id, channels, content_type,
-            received_at, payload IS NULL AS payload_gone
+    let sql = "SELECT key, application, id, event_type, event_id, channels, content_type, policy,
+            deliver_at, only_endpoint, received_at, payload IS NULL AS payload_gone
         FROM messages WHERE application = ?1 AND event_id = ?2";
     let parameters = params![application.0, event_id];
     Ok(connection.prepare_cached(sql)?.query_row(parameters, of).optional()?)
@@ -127,6 +135,9 @@ fn of(row: &Row<'_>) -> rusqlite::Result<MessageEntry> {
         event_id: row.get("event_id")?,
         channels,
         content_type: row.get("content_type")?,
+        policy: row.get("policy")?,
+        deliver_at: codec::time_if_any(row, "deliver_at")?,
+        only: row.get::<_, Option<i64>>("only_endpoint")?.map(EndpointKey),
         received_at: codec::time(row, "received_at")?,
         payload: if row.get("payload_gone")? { Payload::Gone } else { Payload::Omitted },
     })

@@ -1,21 +1,22 @@
 //! Missing deliveries: made by a replay task for messages that an endpoint did not get.
 //!
-//! A message keeps the list of its endpoints, so that its deliveries are point look-ups; whatever is
-//! made later is added to it.
+//! A message keeps the list of its endpoints, so that its deliveries are point look-ups. What is
+//! made later is listed apart, in rows that are small whatever the payload.
 
+use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::writer::Writing;
 use super::{codec, endpoints};
 use crate::Error;
-use crate::keys::{DeliveryKey, EndpointKey};
+use crate::keys::{DeliveryKey, EndpointKey, MessageKey};
 use crate::queue::{Missing, Order};
 
 /// What became of a chunk's missing deliveries.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Made {
     pub(super) made: usize,
-    /// Those whose payload is gone.
+    /// Those with nothing to send.
     pub(super) skipped: usize,
 }
 
@@ -25,19 +26,28 @@ pub(super) fn is_as_chosen(writing: &mut Writing<'_>, missing: &Missing) -> Resu
     Ok(known.is_some_and(|known| known.revision == missing.revision))
 }
 
-/// Makes them, but for what is there already.
-pub(super) fn make(writing: &mut Writing<'_>, missing: &Missing) -> Result<Made, Error> {
+/// Makes them, but for what is there already, or was.
+pub(super) fn make(
+    writing: &mut Writing<'_>,
+    missing: &Missing,
+    at: Timestamp,
+) -> Result<Made, Error> {
     let connection = writing.connection;
     let mut made = Made::default();
     for (key, partition, order, pending) in &missing.deliveries {
         let DeliveryKey { application, endpoint, .. } = *key;
         let wanted = application == missing.application
             && endpoints::is_there(connection, application, endpoint)?;
-        if !wanted || is_there(connection, *key)? {
+        if !wanted {
             continue;
         }
-        let Some(message) = message(connection, *key)? else { continue };
-        if message.payload_gone {
+        // A damaged one is passed over: it must not stop the task.
+        let read = writing.notes.readable(message(connection, *key))?;
+        let Some(message) = read.flatten() else { continue };
+        if message.fan_out.contains(&endpoint) || is_added(connection, *key)? {
+            continue;
+        }
+        if message.payload_gone || message.retained_until < at {
             made.skipped += 1;
             continue;
         }
@@ -62,7 +72,7 @@ pub(super) fn make(writing: &mut Writing<'_>, missing: &Missing) -> Result<Made,
             codec::span(pending.budget.last_wait),
             codec::micros_if_any(pending.budget.expires_at),
         ])?;
-        add_to_fan_out(connection, *key, message.fan_out)?;
+        add(connection, *key)?;
         made.made += 1;
     }
     Ok(made)
@@ -72,33 +82,52 @@ pub(super) fn make(writing: &mut Writing<'_>, missing: &Missing) -> Result<Made,
 struct Message {
     fan_out: Vec<EndpointKey>,
     payload_gone: bool,
-}
-
-/// Needs the primary key of `deliveries`.
-fn is_there(connection: &Connection, key: DeliveryKey) -> Result<bool, Error> {
-    let sql = "SELECT 1 FROM deliveries WHERE endpoint = ?1 AND message = ?2";
-    Ok(connection.prepare_cached(sql)?.exists([key.endpoint.0, key.message.0])?)
+    retained_until: Timestamp,
 }
 
 /// Needs the primary key of `messages`.
 fn message(connection: &Connection, key: DeliveryKey) -> Result<Option<Message>, Error> {
-    let sql = "SELECT fan_out, payload IS NULL AS payload_gone FROM messages
+    let sql = "SELECT fan_out, retained_until, payload IS NULL AS payload_gone FROM messages
         WHERE key = ?1 AND application = ?2";
     let parameters = [key.message.0, key.application.0];
     let found = connection.prepare_cached(sql)?.query_row(parameters, |row| {
-        Ok(Message { fan_out: codec::fan_out_of(row)?, payload_gone: row.get("payload_gone")? })
+        Ok(Message {
+            fan_out: codec::fan_out_of(row)?,
+            payload_gone: row.get("payload_gone")?,
+            retained_until: codec::time(row, "retained_until")?,
+        })
     });
     Ok(found.optional()?)
 }
 
-/// Needs the primary key of `messages`.
-fn add_to_fan_out(
+/// Needs the primary key of `added_deliveries`.
+fn is_added(connection: &Connection, key: DeliveryKey) -> Result<bool, Error> {
+    let sql = "SELECT 1 FROM added_deliveries WHERE message = ?1 AND endpoint = ?2";
+    Ok(connection.prepare_cached(sql)?.exists([key.message.0, key.endpoint.0])?)
+}
+
+/// Needs the primary key of `added_deliveries`.
+fn add(connection: &Connection, key: DeliveryKey) -> Result<(), Error> {
+    let sql = "INSERT INTO added_deliveries (message, endpoint) VALUES (?1, ?2)";
+    connection.prepare_cached(sql)?.execute([key.message.0, key.endpoint.0])?;
+    Ok(())
+}
+
+/// Returns the endpoints that a message went to later. Needs the primary key of
+/// `added_deliveries`.
+pub(super) fn added(
     connection: &Connection,
-    key: DeliveryKey,
-    fan_out: Vec<EndpointKey>,
-) -> Result<(), Error> {
-    let fan_out = codec::fan_out(fan_out.into_iter().chain([key.endpoint]));
-    let sql = "UPDATE messages SET fan_out = ?1 WHERE key = ?2";
-    connection.prepare_cached(sql)?.execute(params![fan_out, key.message.0])?;
+    message: MessageKey,
+) -> Result<Vec<EndpointKey>, Error> {
+    let sql = "SELECT endpoint FROM added_deliveries WHERE message = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([message.0], |row| row.get(0).map(EndpointKey))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Forgets them with their message. Needs the primary key of `added_deliveries`.
+pub(super) fn forget_added(connection: &Connection, message: MessageKey) -> Result<(), Error> {
+    let sql = "DELETE FROM added_deliveries WHERE message = ?1";
+    connection.prepare_cached(sql)?.execute([message.0])?;
     Ok(())
 }

@@ -8,7 +8,8 @@
 //! - `directory`: the data directory, its lock and its key
 //! - `connection`, `schema`: how the file is opened, and what must be in it
 //! - `writer`, `reader`, `checkpoint`: the threads; `memo`: what the writer remembers
-//! - `accept`, `settle`, `upkeep`, `replay`, `missing`, `prune`, `purge`: what a batch does
+//! - `accept`, `settle`, `upkeep`, `replay`, `missing`: what a batch does; `prune`, `dead_letters`,
+//!   `purge`: what goes
 //! - `load`, `lease`: what the engine reads, and who owns what
 //! - `applications`, `endpoints`, `secrets`, `fan_out`, `event_types`, `tokens`: the catalog
 //! - `messages`, `deliveries`, `counts`, `attempts`, `rollups`, `tasks`: the ledger; `walk`: its
@@ -26,6 +27,7 @@ mod checkpoint;
 mod codec;
 mod connection;
 mod counts;
+mod dead_letters;
 mod deliveries;
 mod directory;
 mod endpoints;
@@ -130,6 +132,7 @@ impl Sqlite {
         directory::create(&directory)?;
         let lock = directory::Lock::take(&directory, clock())?;
         let place = Place { file: directory.join("redial.db") };
+        directory::prepare(&place.file)?;
         let mut connection = place.create()?;
         schema::migrate(&mut connection)?;
         let vault = Arc::new(directory::vault(&directory, key, entropy, &connection)?);

@@ -2,7 +2,8 @@
 //!
 //! Messages are walked by key, from where the last step stopped, and at most once around. A message
 //! goes with its deliveries, attempts and idempotency key or not at all; one that has more rows than
-//! a step may change has a step of its own. Pages that become free go back to the file system.
+//! a step may change has a step of its own. Dead letters can go before: they have a time of their
+//! own. Pages that become free go back to the file system.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +12,14 @@ use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::writer::Writing;
-use super::{codec, once, purge, rollups, walk};
+use super::{codec, dead_letters, failure, missing, once, purge, rollups, tasks, walk};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::{Error, limits};
 
 /// The most messages that a step looks at, whether they go or not.
 const LOOKED_AT: i64 = 1_024;
+/// So many bytes of a payload count as one more row: to free its pages takes time, too.
+pub(super) const BYTES_OF_A_ROW: usize = 16 * 1024;
 /// Free pages that are kept for what comes next, and the most that a step gives back.
 const SPARE_PAGES: i64 = 256;
 const PAGES_PER_STEP: i64 = 128;
@@ -59,7 +62,9 @@ pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Res
     purge::endpoints(writing, now, &mut allowance)?;
     let secrets = remove_secrets(writing.connection, now, allowance.left())?;
     allowance.used(secrets);
-    let walks_on = prune_messages(writing, now, &mut allowance)?;
+    let mut walks_on = dead_letters::prune(writing, now, &mut allowance)?;
+    walks_on |= prune_messages(writing, now, &mut allowance)?;
+    allowance.used(tasks::forget(writing.connection, now, allowance.left())?);
     allowance.used(rollups::forget(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_answers(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_steps(writing.connection, now, allowance.left())?);
@@ -107,18 +112,19 @@ fn prune_messages(
 }
 
 /// What pruning needs to know of a message.
-pub(super) struct Candidate {
-    pub(super) key: MessageKey,
+struct Candidate {
+    key: MessageKey,
     application: i64,
     id: MessageId,
     idempotency: Option<[u8; 32]>,
     received_at: Timestamp,
     retained_until: Timestamp,
     fan_out: Vec<EndpointKey>,
+    payload_bytes: usize,
 }
 
 impl Candidate {
-    pub(super) fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             key: MessageKey(row.get("key")?),
             application: row.get("application")?,
@@ -127,7 +133,15 @@ impl Candidate {
             received_at: codec::time(row, "received_at")?,
             retained_until: codec::time(row, "retained_until")?,
             fan_out: codec::fan_out_of(row)?,
+            payload_bytes: row.get("payload_bytes")?,
         })
+    }
+
+    /// Returns the endpoints that it went to, at once or later.
+    fn endpoints(&self, connection: &Connection) -> Result<Vec<EndpointKey>, Error> {
+        let mut endpoints = self.fan_out.clone();
+        endpoints.extend(missing::added(connection, self.key)?);
+        Ok(endpoints)
     }
 }
 
@@ -144,16 +158,18 @@ fn prune_idempotency(
     Ok(())
 }
 
-/// Tells whether no delivery of a message has to be kept any longer.
+/// Tells whether no delivery of a message has to be kept any longer. One that cannot be read has to
+/// be, and so has its message: it must not keep the others from being pruned.
 fn is_over(writing: &Writing<'_>, message: &Candidate, now: Timestamp) -> Result<bool, Error> {
-    for endpoint in &message.fan_out {
-        let kept = match find_delivery(writing.connection, *endpoint, message.key)? {
-            None => false,
-            Some(Standing { state: codec::PENDING, .. }) => true,
-            Some(Standing { state: codec::DEAD, settled_at, .. }) => {
+    for endpoint in message.endpoints(writing.connection)? {
+        let found = find_delivery(writing.connection, endpoint, message.key);
+        let kept = match writing.notes.readable(found)? {
+            Some(None) => false,
+            None | Some(Some(Standing { state: codec::PENDING, .. })) => true,
+            Some(Some(Standing { state: codec::DEAD, settled_at, .. })) => {
                 settled_at.is_some_and(|settled| settled.after(writing.dead_letters_kept) >= now)
             }
-            Some(_) => false,
+            Some(Some(_)) => false,
         };
         if kept {
             return Ok(false);
@@ -163,15 +179,16 @@ fn is_over(writing: &Writing<'_>, message: &Candidate, now: Timestamp) -> Result
 }
 
 /// Removes a message with all that is its; answers whether the allowance was enough for it.
-pub(super) fn remove_message(
+fn remove_message(
     writing: &mut Writing<'_>,
     message: &Candidate,
     allowance: &mut Allowance,
 ) -> Result<bool, Error> {
     let connection = writing.connection;
-    let mut rows = 1 + message.fan_out.len();
+    let endpoints = message.endpoints(connection)?;
+    let mut rows = 1 + endpoints.len() + message.payload_bytes / BYTES_OF_A_ROW;
     let mut last_attempts = Vec::new();
-    for endpoint in &message.fan_out {
+    for endpoint in &endpoints {
         if let Some(delivery) = find_delivery(connection, *endpoint, message.key)? {
             rows += delivery.recorded;
             last_attempts.push((*endpoint, delivery.last_attempt));
@@ -187,7 +204,7 @@ pub(super) fn remove_message(
     }
     remove_key(connection, message)?;
     remove_row(connection, message.key)?;
-    for endpoint in BTreeSet::from_iter(message.fan_out.iter().copied()) {
+    for endpoint in BTreeSet::from_iter(endpoints) {
         purge::retire(writing, endpoint)?;
     }
     Ok(true)
@@ -235,7 +252,8 @@ fn next_messages(
     (first, last): (i64, i64),
     most: i64,
 ) -> Result<Walked, Error> {
-    let sql = "SELECT key, application, id, idempotency, received_at, retained_until, fan_out
+    let sql = "SELECT key, application, id, idempotency, received_at, retained_until, fan_out,
+            coalesce(length(payload), 0) AS payload_bytes
         FROM messages WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3";
     let mut statement = writing.connection.prepare_cached(sql)?;
     let mut rows = statement.query([first, last, most])?;
@@ -256,23 +274,27 @@ struct Walked {
     last: Option<i64>,
 }
 
-/// Needs the primary key of `deliveries`.
+/// Returns where a delivery stands; of one that cannot be read, an error that names it. Needs the
+/// primary key of `deliveries`.
 fn find_delivery(
     connection: &Connection,
     endpoint: EndpointKey,
     message: MessageKey,
 ) -> Result<Option<Standing>, Error> {
-    let sql = "SELECT state, settled_at, recorded, last_attempt FROM deliveries
+    let sql = "SELECT endpoint, message, state, settled_at, recorded, last_attempt FROM deliveries
         WHERE endpoint = ?1 AND message = ?2";
-    let found = connection.prepare_cached(sql)?.query_row([endpoint.0, message.0], |row| {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([endpoint.0, message.0])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let read = || -> rusqlite::Result<_> {
         Ok(Standing {
             state: row.get("state")?,
             settled_at: codec::time_if_any(row, "settled_at")?,
             recorded: row.get("recorded")?,
             last_attempt: codec::id_if_any(row, "last_attempt")?,
         })
-    });
-    Ok(found.optional()?)
+    };
+    read().map(Some).map_err(|error| failure::at_row(row, error.into()))
 }
 
 /// Removes an attempt, and returns the one before it. Needs the primary key of `attempts`.
@@ -310,10 +332,11 @@ fn remove_key(connection: &Connection, message: &Candidate) -> Result<usize, Err
     Ok(connection.prepare_cached(sql)?.execute(parameters)?)
 }
 
-/// Needs the primary key of `messages`.
-fn remove_row(connection: &Connection, key: MessageKey) -> Result<(), Error> {
+/// Removes a message's own row, and the list of what was made for it later. Needs the primary key
+/// of `messages`.
+pub(super) fn remove_row(connection: &Connection, key: MessageKey) -> Result<(), Error> {
     connection.prepare_cached("DELETE FROM messages WHERE key = ?1")?.execute([key.0])?;
-    Ok(())
+    missing::forget_added(connection, key)
 }
 
 /// Needs the index `endpoint_secrets_expiring`.

@@ -4,44 +4,48 @@ use domain::delivery::Cause;
 use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::codec;
-use super::prune::{self, Allowance, Candidate};
-use super::rollups;
+use super::prune::{self, Allowance};
 use super::writer::Writing;
+use super::{codec, rollups};
 use crate::Error;
-use crate::keys::{ApplicationKey, EndpointKey};
+use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::queue::Subject;
 
 /// How many messages a statement fetches at a time.
 const AT_A_TIME: i64 = 64;
 
-/// Removes what belongs to deleted applications, their own rows last.
+/// Removes what belongs to deleted applications, their own rows last. Nothing is read of it but
+/// keys, so nothing damaged holds it up.
 pub(super) fn applications(
     writing: &mut Writing<'_>,
     allowance: &mut Allowance,
 ) -> Result<(), Error> {
+    let connection = writing.connection;
     while !allowance.is_used_up() {
-        let Some(application) = deleted_application(writing.connection)? else {
+        let Some(application) = deleted_application(connection)? else {
             return Ok(());
         };
-        if !messages(writing, application, allowance)? {
-            return Ok(());
-        }
-        for endpoint in endpoints_of(writing.connection, application)? {
-            remove_sums(writing.connection, Subject::Endpoint(endpoint), allowance)?;
-            if !allowance.take(1) {
+        while let Some(endpoint) = endpoint_of(connection, application)? {
+            remove_attempts(connection, endpoint, allowance)?;
+            remove_deliveries(connection, endpoint, allowance)?;
+            remove_sums(connection, Subject::Endpoint(endpoint), allowance)?;
+            // With nothing left of the allowance there may be something left of these.
+            if allowance.is_used_up() || !allowance.take(1) {
                 return Ok(());
             }
-            remove_endpoint(writing.connection, endpoint)?;
+            remove_endpoint(connection, endpoint)?;
         }
-        remove_sums(writing.connection, Subject::Application(application), allowance)?;
-        remove_keys(writing.connection, application, allowance)?;
-        if !allowance.take(1) {
+        if !messages(connection, application, allowance)? {
             return Ok(());
         }
-        remove_tasks(writing.connection, application)?;
-        remove_requests(writing.connection, application)?;
-        remove_application(writing.connection, application)?;
+        remove_sums(connection, Subject::Application(application), allowance)?;
+        remove_keys(connection, application, allowance)?;
+        if allowance.is_used_up() || !allowance.take(1) {
+            return Ok(());
+        }
+        remove_tasks(connection, application)?;
+        remove_requests(connection, application)?;
+        remove_application(connection, application)?;
         writing.memo.forget(application);
     }
     Ok(())
@@ -80,19 +84,20 @@ pub(super) fn retire(writing: &mut Writing<'_>, endpoint: EndpointKey) -> Result
 
 /// Removes an application's messages; answers whether these were all.
 fn messages(
-    writing: &mut Writing<'_>,
+    connection: &Connection,
     application: ApplicationKey,
     allowance: &mut Allowance,
 ) -> Result<bool, Error> {
     loop {
-        let some = messages_of(writing.connection, application)?;
+        let some = messages_of(connection, application)?;
         if some.is_empty() {
             return Ok(true);
         }
-        for message in &some {
-            if !prune::remove_message(writing, message, allowance)? {
+        for (message, bytes) in some {
+            if !allowance.take(1 + bytes / prune::BYTES_OF_A_ROW) {
                 return Ok(false);
             }
+            prune::remove_row(connection, message)?;
         }
     }
 }
@@ -105,28 +110,54 @@ fn deleted_application(connection: &Connection) -> Result<Option<ApplicationKey>
     Ok(key.map(ApplicationKey))
 }
 
-/// Needs the index `messages_id`.
+/// Returns some messages, and how large their payloads are. Needs the index `messages_id`.
 fn messages_of(
     connection: &Connection,
     application: ApplicationKey,
-) -> Result<Vec<Candidate>, Error> {
-    let sql = "SELECT key, application, id, idempotency, received_at, retained_until, fan_out
-        FROM messages INDEXED BY messages_id WHERE application = ?1 ORDER BY id LIMIT ?2";
+) -> Result<Vec<(MessageKey, usize)>, Error> {
+    let sql = "SELECT key, coalesce(length(payload), 0) FROM messages INDEXED BY messages_id
+        WHERE application = ?1 ORDER BY id LIMIT ?2";
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map([application.0, AT_A_TIME], Candidate::of)?;
+    let rows = statement
+        .query_map([application.0, AT_A_TIME], |row| Ok((MessageKey(row.get(0)?), row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Needs the index `endpoints_id`.
-fn endpoints_of(
+fn endpoint_of(
     connection: &Connection,
     application: ApplicationKey,
-) -> Result<Vec<EndpointKey>, Error> {
-    let sql =
-        "SELECT key FROM endpoints INDEXED BY endpoints_id WHERE application = ?1 ORDER BY id";
+) -> Result<Option<EndpointKey>, Error> {
+    let sql = "SELECT key FROM endpoints INDEXED BY endpoints_id WHERE application = ?1 LIMIT 1";
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map([application.0], |row| row.get(0).map(EndpointKey))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let key = statement.query_row([application.0], |row| row.get(0)).optional()?;
+    Ok(key.map(EndpointKey))
+}
+
+/// Needs the primary key of `attempts`.
+fn remove_attempts(
+    connection: &Connection,
+    endpoint: EndpointKey,
+    allowance: &mut Allowance,
+) -> Result<(), Error> {
+    let sql = "DELETE FROM attempts WHERE endpoint = ?1 AND id IN (
+            SELECT id FROM attempts WHERE endpoint = ?1 LIMIT ?2)";
+    let most = i64::try_from(allowance.left()).unwrap_or(i64::MAX);
+    allowance.used(connection.prepare_cached(sql)?.execute([endpoint.0, most])?);
+    Ok(())
+}
+
+/// Needs the primary key of `deliveries`.
+fn remove_deliveries(
+    connection: &Connection,
+    endpoint: EndpointKey,
+    allowance: &mut Allowance,
+) -> Result<(), Error> {
+    let sql = "DELETE FROM deliveries WHERE endpoint = ?1 AND message IN (
+            SELECT message FROM deliveries WHERE endpoint = ?1 LIMIT ?2)";
+    let most = i64::try_from(allowance.left()).unwrap_or(i64::MAX);
+    allowance.used(connection.prepare_cached(sql)?.execute([endpoint.0, most])?);
+    Ok(())
 }
 
 /// Needs the primary key of `rollups`.

@@ -41,7 +41,7 @@ pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done,
         replayed += changed;
     }
     let made = match &replay.missing {
-        Some(missing) => missing::make(writing, missing)?,
+        Some(missing) => missing::make(writing, missing, replay.at)?,
         None => Made::default(),
     };
     replayed += made.made;

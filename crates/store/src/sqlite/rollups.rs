@@ -15,34 +15,31 @@ const FIRST_SUBJECT: (i64, i64) = (-1, 0);
 
 /// Adds to the sums of a minute.
 pub(super) fn add(connection: &Connection, rollup: &Rollup) -> Result<(), Error> {
-    let mut latencies = find_latencies(connection, rollup)?.unwrap_or_default();
-    latencies.resize(latencies.len().max(rollup.latencies.len()), 0);
-    for (sum, count) in latencies.iter_mut().zip(&rollup.latencies) {
-        *sum = sum.saturating_add(*count);
-    }
-    put(connection, rollup, &latencies)
+    let known = find(connection, rollup.subject, rollup.minute)?;
+    let mut sums = known.unwrap_or_else(|| Rollup::empty(rollup.subject, rollup.minute));
+    sums.add(rollup);
+    put(connection, &sums)
 }
 
 /// Needs the primary key of `rollups`.
-fn find_latencies(connection: &Connection, rollup: &Rollup) -> Result<Option<Vec<u32>>, Error> {
-    let sql = "SELECT latencies FROM rollups WHERE subject = ?1 AND key = ?2 AND minute = ?3";
-    let (subject, key) = subject(rollup.subject);
+fn find(connection: &Connection, whose: Subject, minute: Minute) -> Result<Option<Rollup>, Error> {
+    let sql = "SELECT minute, succeeded, failed, delivered, dead, latencies FROM rollups
+        WHERE subject = ?1 AND key = ?2 AND minute = ?3";
+    let (number, key) = subject(whose);
     let mut statement = connection.prepare_cached(sql)?;
-    let parameters = params![subject, key, rollup.minute.0];
-    Ok(statement.query_row(parameters, latencies_of).optional()?)
+    Ok(statement.query_row([number, key, minute.0], |row| of(row, whose)).optional()?)
 }
 
 /// Needs the primary key of `rollups`.
-fn put(connection: &Connection, rollup: &Rollup, latencies: &[u32]) -> Result<(), Error> {
+fn put(connection: &Connection, rollup: &Rollup) -> Result<(), Error> {
     let sql = "INSERT INTO rollups (
             subject, key, minute, succeeded, failed, delivered, dead, latencies
         ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
         ON CONFLICT (subject, key, minute) DO UPDATE SET
-            succeeded = succeeded + excluded.succeeded, failed = failed + excluded.failed,
-            delivered = delivered + excluded.delivered, dead = dead + excluded.dead,
-            latencies = excluded.latencies";
+            succeeded = excluded.succeeded, failed = excluded.failed,
+            delivered = excluded.delivered, dead = excluded.dead, latencies = excluded.latencies";
     let (subject, key) = subject(rollup.subject);
-    let bytes: Vec<u8> = latencies.iter().flat_map(|count| count.to_be_bytes()).collect();
+    let bytes: Vec<u8> = rollup.latencies.iter().flat_map(|count| count.to_be_bytes()).collect();
     let sum = |sum: u64| i64::try_from(sum).unwrap_or(i64::MAX);
     connection.prepare_cached(sql)?.execute(params![
         subject,
@@ -68,17 +65,7 @@ pub(super) fn between(
         WHERE subject = ?1 AND key = ?2 AND minute >= ?3 AND minute < ?4 ORDER BY minute";
     let (number, key) = subject(whose);
     let mut statement = reading.connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![number, key, from.0, to.0], |row| {
-        Ok(Rollup {
-            subject: whose,
-            minute: Minute(row.get("minute")?),
-            succeeded: row.get("succeeded")?,
-            failed: row.get("failed")?,
-            delivered: row.get("delivered")?,
-            dead: row.get("dead")?,
-            latencies: latencies_of(row)?,
-        })
-    })?;
+    let rows = statement.query_map([number, key, from.0, to.0], |row| of(row, whose))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -155,6 +142,18 @@ pub(super) const fn subject(subject: Subject) -> (i64, i64) {
         Subject::Application(key) => (1, key.0),
         Subject::Endpoint(key) => (2, key.0),
     }
+}
+
+fn of(row: &Row<'_>, subject: Subject) -> rusqlite::Result<Rollup> {
+    Ok(Rollup {
+        subject,
+        minute: Minute(row.get("minute")?),
+        succeeded: row.get("succeeded")?,
+        failed: row.get("failed")?,
+        delivered: row.get("delivered")?,
+        dead: row.get("dead")?,
+        latencies: latencies_of(row)?,
+    })
 }
 
 fn latencies_of(row: &Row<'_>) -> rusqlite::Result<Vec<u32>> {

@@ -1,6 +1,7 @@
 //! Replay tasks.
 
 use domain::ids::TaskId;
+use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::applications;
@@ -8,10 +9,10 @@ use super::codec::{self, odd};
 use super::reader::Reading;
 use super::walk::{self, List};
 use super::writer::Writing;
-use crate::Error;
 use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
 use crate::ledger::{NewTask, Task, TaskKind, TaskState};
 use crate::page::{Listed, Page};
+use crate::{Error, limits};
 
 /// Starts a task, which means everything accepted so far. Starting it again changes nothing.
 pub(super) fn start(writing: &Writing<'_>, task: &NewTask) -> Result<Task, Error> {
@@ -66,6 +67,19 @@ pub(super) fn list(
         let task = of(row)?;
         Ok((task.id, Some(task)))
     })
+}
+
+/// Forgets tasks that finished long enough ago. Their ids tell when they were started, so that
+/// younger ones are not looked at. Needs the primary key of `replay_tasks`.
+pub(super) fn forget(connection: &Connection, now: Timestamp, most: usize) -> Result<usize, Error> {
+    let sql = "DELETE FROM replay_tasks WHERE id IN (
+            SELECT id FROM replay_tasks WHERE id < ?1 AND state = 1 AND updated_at < ?2
+            ORDER BY id LIMIT ?3)";
+    let before = now.before(limits::TASKS);
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let first = TaskId::first_at(before);
+    let parameters = params![first.as_bytes(), before.as_micros(), most];
+    Ok(connection.prepare_cached(sql)?.execute(parameters)?)
 }
 
 /// Needs the primary key of `replay_tasks`.

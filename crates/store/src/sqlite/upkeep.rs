@@ -34,9 +34,10 @@ fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
     let fence = match step {
         Upkeep::Bury(Bury { lease, .. })
         | Upkeep::Run { lease, .. }
+        | Upkeep::RollUp { lease, .. }
         | Upkeep::Consume { lease, .. } => Some(*lease),
         Upkeep::Replay(replay) => Some(replay.lease),
-        Upkeep::Ask { .. } | Upkeep::RollUp { .. } | Upkeep::Prune { .. } => None,
+        Upkeep::Ask { .. } | Upkeep::Prune { .. } => None,
     };
     if fence.is_some_and(|lease| !writing.memo.is_current(lease)) {
         return Ok(Done::Fenced);
@@ -54,7 +55,7 @@ fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
             1
         }
         Upkeep::Consume { lease, requests } => consume(connection, *lease, requests)?,
-        Upkeep::RollUp { once, rollups: sums } => {
+        Upkeep::RollUp { once, rollups: sums, .. } => {
             if once::is_new(connection, once)? {
                 sums.iter().try_for_each(|sum| rollups::add(connection, sum))?;
             }

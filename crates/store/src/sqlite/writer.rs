@@ -43,6 +43,7 @@ pub(super) struct Writing<'a> {
     pub(super) memo: &'a mut Memo,
     pub(super) vault: &'a Vault,
     pub(super) notes: &'a Notes,
+    pub(super) wal: &'a Wal,
     pub(super) now: Timestamp,
     pub(super) dead_letters_kept: Duration,
 }
@@ -126,6 +127,7 @@ impl Desk {
         }
         if let Some(connection) = &self.connection {
             self.writer.wal.restart_if_large(connection);
+            self.writer.wal.empty_if_asked(connection, (self.writer.clock)());
         }
     }
 
@@ -156,6 +158,7 @@ impl Desk {
             memo: &mut self.memo,
             vault: &self.writer.vault,
             notes: &self.writer.notes,
+            wal: &self.writer.wal,
             now: (self.writer.clock)(),
             dead_letters_kept: self.writer.dead_letters_kept,
         };

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use domain::delivery::Cause;
 use domain::endpoint::Reason;
+use store::Error;
+use store::catalog::Name;
 use store::conformance::{NOW, Scene};
 use store::ledger::{NewTask, TaskKind};
 use store::page::{From, Page};
-use store::queue::{NextState, Upkeep};
+use store::queue::{Accept, Done, NextState, Upkeep};
 
 /// Breaks one row of each kind, and looks at the others. `odd_id` is a blob that is no id, as the
 /// dialect writes it.
 pub(crate) async fn are_passed_over(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str)) {
     a_load_and_its_lists(scene, odd_id, &breaks).await;
     attempts_and_dead_letters(scene, &breaks).await;
+    what_is_pruned(scene, odd_id, &breaks).await;
     the_catalog_and_the_tasks(scene, &breaks).await;
     let noted = scene.store().ledger.damage();
     assert!(noted.len() >= 6, "{noted:#?}");
@@ -70,6 +73,42 @@ async fn attempts_and_dead_letters(scene: &Scene, breaks: impl AsyncFn(&str)) {
     let listed: Vec<_> = listed.entries.iter().map(|entry| entry.key).collect();
     assert_eq!(listed, [good]);
     assert_eq!(ledger.deliveries_of(odd.application, odd.message).await.unwrap(), []);
+}
+
+/// A delivery that cannot be read keeps its message, and nothing else. An application that is deleted
+/// goes with whatever is damaged in it.
+async fn what_is_pruned(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str)) {
+    let endpoint = scene.endpoint().await;
+    let odd = scene.settled(&endpoint, NextState::Delivered).await;
+    let good = scene.settled(&endpoint, NextState::Delivered).await;
+    let row = format!("endpoint = {} and message = {}", odd.endpoint.0, odd.message.0);
+    breaks(&format!("update deliveries set last_attempt = {odd_id} where {row}")).await;
+    let now = NOW.after(Duration::from_secs(91 * 86_400));
+    while scene.keep_up(Upkeep::Prune { now, most: 100 }).await != Done::Changed(0) {}
+    let ledger = &scene.store().ledger;
+    assert_eq!(ledger.deliveries_of(good.application, good.message).await.unwrap(), []);
+
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let other = scene.another_application().await;
+        let theirs = scene.message(&[]).await;
+        let theirs = Accept { application: other.key, revision: other.revision, ..theirs };
+        let damaged = scene.accept_new(theirs.clone()).await.0;
+        let beside = scene.again(&theirs);
+        scene.accept_new(beside.clone()).await;
+        breaks(&format!("update messages set id = {odd_id} where key = {damaged}")).await;
+        scene.store().catalog.delete_application(other.key, NOW).await.unwrap();
+        ids.push((other.key, beside.message.id));
+    }
+    let mut steps = 0;
+    while scene.keep_up(Upkeep::Prune { now: NOW, most: 100 }).await != Done::Changed(0) {
+        steps += 1;
+        assert!(steps < 100, "pruning comes to an end");
+    }
+    for (application, id) in ids {
+        let found = ledger.message(application, Name::Id(id)).await;
+        assert!(matches!(found, Err(Error::Missing("message"))), "{found:?}");
+    }
 }
 
 async fn the_catalog_and_the_tasks(scene: &Scene, breaks: impl AsyncFn(&str)) {

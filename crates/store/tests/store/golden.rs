@@ -11,11 +11,11 @@ use domain::partition::Partition;
 use store::catalog::{Application, Name};
 use store::conformance::{Handle, NOW, later};
 use store::keys::{DeliveryKey, Node};
-use store::ledger::{DeliveryEntry, StoredAnswer};
+use store::ledger::{DeliveryEntry, NewTask, StoredAnswer, TaskKind};
 use store::page::{From, Page};
 use store::queue::{
-    Accept, Accepted, Batch, FirstState, Load, Minute, NewDelivery, NewMessage, RequestKind,
-    Subject,
+    Accept, Accepted, Batch, Done, FirstState, Load, Minute, Missing, NewDelivery, NewMessage,
+    Replay, RequestKind, Subject, Upkeep,
 };
 
 /// Looks at everything that is in the golden store, and works on with it.
@@ -49,7 +49,53 @@ pub(crate) async fn check(store: &Handle) {
     let asked = store.queue.requests(Partition::all().collect()).await.unwrap();
     assert!(matches!(asked[..], [ref one] if matches!(one.kind, RequestKind::Cancel(_))));
     assert_eq!(store.queue.waiting(Partition::all().collect()).await.unwrap().len(), 2);
+    let dead = dead.entries[0].key;
+    sends_what_was_missing(store, &application, fifo, dead).await;
     works_on(store, &application, due).await;
+}
+
+/// Sends a message of the first version to an endpoint that did not get it.
+async fn sends_what_was_missing(
+    store: &Handle,
+    application: &Application,
+    late: &store::catalog::Endpoint,
+    known: DeliveryKey,
+) {
+    let (ledger, node) = (&store.ledger, Node("replaying".to_owned()));
+    let listed = ledger.messages(application.key, Default::default(), page()).await.unwrap();
+    assert!(listed.entries.iter().all(|it| it.deliver_at.is_none() && it.only.is_none()));
+    store.queue.renew(node.clone()).await.unwrap();
+    let lease = store.queue.take(node.clone(), 64).await.unwrap()[0];
+    let task = NewTask {
+        id: domain::ids::Id::new(later(60), [9; 16]),
+        application: application.key,
+        endpoint: Some(late.key),
+        kind: TaskKind::ReplayMissing,
+        selection: serde_json::json!({}),
+        by: "golden".to_owned(),
+        at: later(60),
+    };
+    let task = ledger.start_task(task).await.unwrap();
+    let key = DeliveryKey { endpoint: late.key, ..known };
+    let made = (key, late.partition, late.order, store::conformance::fresh(later(60)));
+    let (application, revision) = (application.key, application.revision);
+    let missing = Missing { application, revision, deliveries: vec![made] };
+    let chunk = Replay {
+        lease,
+        task: task.id,
+        cursor: None,
+        next_cursor: None,
+        deliveries: Vec::new(),
+        missing: Some(missing),
+        at: later(60),
+    };
+    let batch = Batch { upkeep: vec![Upkeep::Replay(chunk)], ..Batch::default() };
+    assert_eq!(store.queue.commit(batch.into()).await.unwrap().upkeep, [Done::Changed(1)]);
+    let of = ledger.deliveries_of(application, key.message).await.unwrap();
+    assert_eq!(of.iter().map(|entry| entry.key).collect::<Vec<_>>(), [known, key]);
+    store.ledger.cancel(key, later(61)).await.unwrap();
+    let leases = store.queue.renew(node.clone()).await.unwrap().owned;
+    store.queue.release(node, leases).await.unwrap();
 }
 
 /// Does what the first version could do, and what only later ones can.
@@ -93,6 +139,8 @@ fn accept(application: &Application, endpoint: &store::catalog::Endpoint, number
             payload: Bytes::new(),
             content_type: None,
             policy: None,
+            deliver_at: None,
+            only: None,
             received_at: later(60),
             retained_until: later(600),
         },

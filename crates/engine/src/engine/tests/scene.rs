@@ -198,6 +198,8 @@ impl Scene {
             payload: Bytes::from_static(b"{}"),
             content_type: None,
             policy: None,
+            deliver_at: None,
+            only: None,
             received_at: self.now.rows,
             retained_until: Timestamp::FAR_FUTURE,
         };

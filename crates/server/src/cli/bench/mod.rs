@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //! - here: what can be asked for, and the answer for people
-//! - `store`: the embedded store alone
+//! - `store`: a store alone
 
 mod store;
 
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Part {
-    /// Lifecycles per second of the embedded store, beside a bare loop over the same rows
+    /// Lifecycles per second of a store, beside a bare loop over the same rows
     Store(store::Store),
 }
 

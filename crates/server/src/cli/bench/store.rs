@@ -1,18 +1,22 @@
-//! `redial bench store`: the embedded store beside a bare loop over the same rows.
+//! `redial bench store`: a store beside a bare loop over the same rows.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bench::store::{self, Plan, Report};
+use crate::bench::store::{self, Place, Plan, Report};
 use crate::cli::table::{Side, Table};
 use crate::cli::{Failure, Streams};
 
 #[derive(Debug, Args)]
 pub(crate) struct Store {
-    /// Where to write; made if it is not there, and must be empty. Choose the disk that counts
-    #[arg(long, value_name = "DIRECTORY")]
-    directory: PathBuf,
+    /// Where the embedded store writes; made if it is not there, and must be empty. Choose the disk
+    /// that counts
+    #[arg(long, value_name = "DIRECTORY", required_unless_present = "database")]
+    directory: Option<PathBuf>,
+    /// A PostgreSQL server to measure with instead, as a user who may create databases
+    #[arg(long, value_name = "URL", conflicts_with = "directory")]
+    database: Option<String>,
     /// Callers at once
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     callers: u64,
@@ -30,20 +34,29 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
-        std::fs::create_dir_all(&self.directory)?;
-        if std::fs::read_dir(&self.directory)?.next().is_some() {
-            let text = format!("{} is not empty; name another", self.directory.display());
-            return Err(Failure::Usage(text));
-        }
         let Self { callers, lifecycles, pairs, .. } = *self;
         let plan = Plan { callers, lifecycles, pairs };
-        let report = store::sqlite(&self.directory, plan).map_err(Failure::Other)?;
+        let report = store::measure(&self.place()?, plan).map_err(Failure::Other)?;
         if self.json {
             writeln!(streams.out, "{:#}", report.to_json())?;
         } else {
             write!(streams.out, "{}", table(&report))?;
         }
         Ok(())
+    }
+
+    fn place(&self) -> Result<Place, Failure> {
+        let directory = match (&self.database, &self.directory) {
+            (Some(url), _) => return Ok(Place::Server(url.clone())),
+            (None, Some(directory)) => directory,
+            (None, None) => return Err(Failure::Usage("name a directory or a database".into())),
+        };
+        std::fs::create_dir_all(directory)?;
+        if std::fs::read_dir(directory)?.next().is_some() {
+            let text = format!("{} is not empty; name another", directory.display());
+            return Err(Failure::Usage(text));
+        }
+        Ok(Place::Directory(directory.clone()))
     }
 }
 

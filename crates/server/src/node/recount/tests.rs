@@ -14,10 +14,33 @@ async fn scene() -> Scene {
     Scene::new(Harness::alone(Handle::new(memory), pass)).await
 }
 
+fn all() -> Owned {
+    Partition::all().map(|partition| (partition, Epoch(1))).collect()
+}
+
 async fn missing(scene: &Scene, taken_at: Timestamp) -> Vec<Rollup> {
+    lacking(scene, &all(), taken_at).await.into_iter().flat_map(|(_, sums)| sums).collect()
+}
+
+/// Returns what some partitions lack, in the steps in which it is written.
+async fn lacking(scene: &Scene, taken: &Owned, at: Timestamp) -> Vec<(Lease, Vec<Rollup>)> {
     let Handle { catalog, ledger, .. } = scene.store();
     let books = Books { catalog: catalog.as_ref(), ledger: ledger.as_ref() };
-    books.missing(&Partition::all().collect(), taken_at).await.unwrap()
+    let (mut walk, mut steps) = (Walk::new(books, taken, at), Vec::new());
+    while let Some(lacks) = walk.next().await.unwrap() {
+        let whole = lacks.into_iter().map(|(lease, sums)| (lease, sums.into_values().collect()));
+        steps.extend(whole);
+    }
+    steps
+}
+
+fn together(sums: &[Rollup], subject: Subject) -> Vec<Rollup> {
+    let mut found: BTreeMap<Minute, Rollup> = BTreeMap::new();
+    for sum in sums.iter().filter(|sum| sum.subject == subject) {
+        let known = found.entry(sum.minute);
+        known.or_insert_with(|| Rollup::empty(subject, sum.minute)).add(sum);
+    }
+    found.into_values().collect()
 }
 
 /// Settles an attempt that ended some seconds after the beginning.
@@ -29,9 +52,9 @@ async fn settle(scene: &Scene, key: DeliveryKey, next: NextState, seconds: u64) 
 }
 
 fn of(sums: &[Rollup], subject: Subject) -> Vec<(i64, u64, u64, u64, u64, u32)> {
-    let own = sums.iter().filter(|sum| sum.subject == subject);
+    let own = together(sums, subject).into_iter();
     own.map(|sum| {
-        let Rollup { succeeded, failed, delivered, dead, .. } = *sum;
+        let Rollup { succeeded, failed, delivered, dead, .. } = sum;
         let minute = sum.minute.0 - Minute::of(NOW).0;
         (minute, succeeded, failed, delivered, dead, sum.latencies.iter().sum())
     })
@@ -83,8 +106,59 @@ async fn what_was_sent_since_does_not_hide_what_was_lost_before() {
     settle(&scene, key, NextState::Delivered, 3_700).await;
     let lost = missing(&scene, later(3_600)).await;
     assert_eq!(of(&lost, Subject::Endpoint(endpoint.key)), [(0, 1, 0, 1, 0, 1)]);
-    let nobody = BTreeSet::new();
-    let books =
-        Books { catalog: scene.store().catalog.as_ref(), ledger: scene.store().ledger.as_ref() };
-    assert_eq!(books.missing(&nobody, later(3_600)).await.unwrap(), []);
+    assert_eq!(lacking(&scene, &Owned::new(), later(3_600)).await, []);
+}
+
+#[tokio::test]
+async fn however_many_attempts_there_were_all_are_counted() {
+    let scene = scene().await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.pending(&endpoint).await;
+    let first = scene.settling(key, 0, NextState::Pending { due: NOW }).await;
+    let attempts = 20_300;
+    let mut settles = Vec::new();
+    for recorded in 0..attempts {
+        let mut settle = store::queue::Settle { recorded, ..first.clone() };
+        settle.attempt.id = scene.id();
+        (settle.attempt.began_at, settle.attempt.ended_at) = (later(5), later(5));
+        settles.push(settle);
+    }
+    scene.settle(settles).await;
+    let lost = missing(&scene, later(10)).await;
+    let all = [(0, 0, u64::from(attempts), 0, 0, 0)];
+    assert_eq!(of(&lost, Subject::Endpoint(endpoint.key)), all);
+    assert_eq!(of(&lost, Subject::Whole), all);
+}
+
+#[tokio::test]
+async fn what_was_counted_again_is_written_under_its_partitions_lease_and_as_a_whole() {
+    let scene = scene().await;
+    let endpoints = [scene.endpoint().await, scene.endpoint().await, scene.endpoint().await];
+    for endpoint in &endpoints {
+        let key = scene.pending(endpoint).await;
+        settle(&scene, key, NextState::Delivered, 5).await;
+    }
+    let steps = lacking(&scene, &all(), later(10)).await;
+    for (lease, sums) in &steps {
+        let own = endpoints.iter().filter(|endpoint| endpoint.partition == lease.partition);
+        let own: Vec<Subject> = own.map(|endpoint| Subject::Endpoint(endpoint.key)).collect();
+        assert!(!own.is_empty(), "{lease:?}");
+        let delivered = |wanted: &dyn Fn(&Rollup) -> bool| -> u64 {
+            sums.iter().filter(|sum| wanted(sum)).map(|sum| sum.delivered).sum()
+        };
+        let theirs = delivered(&|sum| own.contains(&sum.subject));
+        assert_eq!(theirs, u64::try_from(own.len()).unwrap());
+        assert_eq!(delivered(&|sum| sum.subject == Subject::Whole), theirs);
+        assert_eq!(sums.len(), own.len() + 2);
+    }
+    // Half of it was written when another node took over: it adds the rest, and the rest only.
+    let (lease, half) = steps.first().unwrap().clone();
+    let once = Once { at: NOW, id: [1; 16] };
+    scene.keep_up(Upkeep::RollUp { lease, once, rollups: half }).await;
+    let rest = lacking(&scene, &all(), later(10)).await;
+    assert_eq!(rest[..], steps[1..]);
+    let old = Lease { epoch: Epoch(0), ..lease };
+    let once = Once { at: NOW, id: [2; 16] };
+    let late = Upkeep::RollUp { lease: old, once, rollups: steps[0].1.clone() };
+    assert_eq!(scene.keep_up(late).await, Done::Fenced);
 }

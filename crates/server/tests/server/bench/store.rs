@@ -1,4 +1,4 @@
-//! `redial bench store`: the embedded store beside a bare loop.
+//! `redial bench store`: a store beside a bare loop.
 
 use tempfile::TempDir;
 
@@ -11,6 +11,28 @@ fn the_store_is_measured_beside_a_bare_loop() {
     let place = place.to_str().unwrap();
     let small = ["--lifecycles", "300", "--pairs", "1", "--json"];
     let report = redial_json(&[&["bench", "store", "--directory", place], &small[..]].concat());
+    has_all(&report);
+}
+
+#[test]
+fn postgres_is_measured_by_the_same_command_in_databases_that_vanish() {
+    let server = postgres();
+    let small = ["--lifecycles", "300", "--pairs", "1", "--json"];
+    let report = redial_json(&[&["bench", "store", "--database", &server], &small[..]].concat());
+    has_all(&report);
+    let both = ["bench", "store", "--database", &server, "--directory", "somewhere"];
+    assert_eq!(redial(&both).code, Some(2));
+    assert_eq!(redial(&["bench", "store"]).code, Some(2));
+}
+
+/// Returns the server that `scripts/with-postgres` starts.
+#[expect(clippy::disallowed_methods, reason = "the script has no other way to say it")]
+fn postgres() -> String {
+    std::env::var("REDIAL_TEST_POSTGRES")
+        .expect("run the tests with scripts/with-postgres, which starts a PostgreSQL server")
+}
+
+fn has_all(report: &serde_json::Value) {
     for key in ["ratio", "store_per_s", "bare_per_s", "items_per_batch"] {
         assert!(report[key].as_f64().is_some_and(|value| value > 0.0), "{key}: {report}");
     }

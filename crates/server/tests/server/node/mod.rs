@@ -7,6 +7,9 @@ use std::time::Duration;
 use domain::delivery::{Cause, Delivery};
 use domain::endpoint::{Reason, State};
 
+use serde_json::json;
+use store::queue::Order;
+
 use scene::{Scene, Step};
 
 #[tokio::test]
@@ -90,5 +93,63 @@ async fn a_replay_task_sends_a_dead_letter_again() {
     scene.arrived(2).await;
     let entry = scene.becomes(message, Delivery::Delivered).await;
     assert_eq!(entry.recorded, 2);
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn a_message_for_one_endpoint_alone_is_missing_nowhere_else() {
+    let scene = Scene::begin(&[Step::Answer(200)]).await;
+    let only = Some(scene.endpoint());
+    let example = scene.send_as(|draft| draft.only = only).await;
+    let message = scene.send().await;
+    let late = scene.late_endpoint(Order::Due).await;
+    assert_eq!(late.iter().map(|entry| entry.message).collect::<Vec<_>>(), [message]);
+    assert_eq!(scene.settled(example).await.state, Delivery::Delivered);
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn what_is_sent_because_it_was_missing_keeps_its_delivery_time_and_its_policy() {
+    let scene = Scene::begin(&[Step::Answer(200)]).await;
+    let tomorrow = scene.now().after(Duration::from_secs(86_400));
+    let own = json!({ "policy": { "give_up_after": "7m" } });
+    scene
+        .send_as(|draft| {
+            draft.deliver_at = Some(tomorrow);
+            draft.message.policy = Some(own.to_string());
+        })
+        .await;
+    let late = scene.late_endpoint(Order::Due).await;
+    let [Delivery::Pending(pending)] = late.iter().map(|it| it.state).collect::<Vec<_>>()[..]
+    else {
+        panic!("{late:?}");
+    };
+    assert_eq!(pending.due, tomorrow);
+    let give_up = tomorrow.after(Duration::from_secs(7 * 60));
+    assert_eq!(pending.budget.expires_at, Some(give_up));
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_keeps_the_order_does_not_wait_for_a_delivery_time() {
+    let scene = Scene::begin(&[Step::Answer(200)]).await;
+    let tomorrow = scene.now().after(Duration::from_secs(86_400));
+    scene.send_as(|draft| draft.deliver_at = Some(tomorrow)).await;
+    let message = scene.send().await;
+    let late = scene.late_endpoint(Order::Fifo).await;
+    assert_eq!(late.iter().map(|entry| entry.message).collect::<Vec<_>>(), [message]);
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_created_through_another_node_gets_the_very_next_message() {
+    let scene = Scene::begin(&[Step::Answer(200)]).await;
+    let before = scene.send().await;
+    scene.settled(before).await;
+    // This node has its endpoints in memory, and nobody tells it of the new one.
+    let created = scene.created_elsewhere(Order::Due).await;
+    let next = scene.send().await;
+    assert_eq!(scene.endpoints_of(before).await, [scene.endpoint()]);
+    assert_eq!(scene.endpoints_of(next).await, [scene.endpoint(), created]);
     scene.end().await;
 }

@@ -12,6 +12,7 @@ use domain::endpoint::State;
 use domain::ids::{ApplicationId, AttemptId, EndpointId, MessageId, TaskId};
 use domain::names::EventTypeName;
 use domain::outcome::Outcome;
+use domain::time::Timestamp;
 use engine::Sending;
 use engine::roster::read_policy;
 use redial::clock::{Clock, SystemClock};
@@ -22,8 +23,10 @@ use store::catalog::{
     Application, ApplicationSettings, Confidential, Endpoint, EndpointSettings, Name,
     NewApplication, NewEndpoint, Secret,
 };
-use store::ledger::{DeliveryEntry, NewTask, TaskKind};
+use store::keys::{ApplicationKey, EndpointKey};
+use store::ledger::{DeliveryEntry, DeliveryFilter, NewTask, TaskKind, TaskState};
 use store::memory::{Memory, State as Rows};
+use store::page::{From, Page};
 use store::queue::{Accepted, AttemptRecord, NewMessage, Order, Phases};
 use store::{Catalog as _, Ledger as _};
 
@@ -109,17 +112,7 @@ impl Scene {
         let settings = ApplicationSettings { name: "scene".to_owned(), ..Default::default() };
         let new = NewApplication { id, uid: None, settings, at };
         let application = memory.create_application(new).await.unwrap();
-        let new = NewEndpoint {
-            application: application.key,
-            id: EndpointId::new(at, [2; 16]),
-            uid: None,
-            state: State::Active,
-            order: Order::Due,
-            settings: EndpointSettings::default(),
-            confidential: Confidential::default(),
-            secret: Secret { text: "whsec_c2NlbmU=".into(), created_at: at, expires_at: None },
-            at,
-        };
+        let new = new_endpoint(application.key, at, ([2; 16], Order::Due));
         let endpoint = memory.create_endpoint(new).await.unwrap();
         Self::on(Store { memory, application, endpoint }, steps).await
     }
@@ -143,6 +136,11 @@ impl Scene {
 
     /// Takes a message in.
     pub(super) async fn send(&self) -> MessageId {
+        self.send_as(|_| {}).await
+    }
+
+    /// Takes a message in that differs from the usual one.
+    pub(super) async fn send_as(&self, differ: impl FnOnce(&mut Draft)) -> MessageId {
         let now = self.intake.now();
         let mut random = [0; 16];
         let number = self.sent.fetch_add(1, Ordering::SeqCst);
@@ -156,10 +154,12 @@ impl Scene {
             payload: Bytes::from_static(b"{}"),
             content_type: None,
             policy: None,
+            deliver_at: None,
+            only: None,
             received_at: now,
             retained_until: now.after(Duration::from_secs(86_400)),
         };
-        let draft = Draft {
+        let mut draft = Draft {
             application: self.store.application.key,
             message,
             event_type: EventTypeName::parse("scene.made").unwrap(),
@@ -169,6 +169,8 @@ impl Scene {
             idempotency: None,
             only: None,
         };
+        differ(&mut draft);
+        (draft.message.deliver_at, draft.message.only) = (draft.deliver_at, draft.only);
         let taken = self.intake.take_in(draft).await.unwrap();
         assert!(matches!(taken, Accepted::New { .. }), "{taken:?}");
         id
@@ -212,26 +214,90 @@ impl Scene {
 
     /// Starts a task that replays all dead letters of the endpoint.
     pub(super) async fn replay(&self) {
+        self.start(TaskKind::Recover, self.store.endpoint.key, "dead").await;
+    }
+
+    /// Makes another endpoint, past this node.
+    pub(super) async fn created_elsewhere(&self, order: Order) -> EndpointKey {
+        let Store { memory, application, .. } = &self.store;
+        let new = new_endpoint(application.key, self.intake.now(), ([4; 16], order));
+        memory.create_endpoint(new).await.unwrap().key
+    }
+
+    /// Returns the endpoints that a message went to.
+    pub(super) async fn endpoints_of(&self, message: MessageId) -> Vec<EndpointKey> {
+        let Store { memory, application, .. } = &self.store;
+        let found = memory.message(application.key, Name::Id(message)).await.unwrap();
+        let deliveries = memory.deliveries_of(application.key, found.key).await.unwrap();
+        deliveries.iter().map(|entry| entry.key.endpoint).collect()
+    }
+
+    /// Makes another endpoint, has it sent what it did not get, and returns what it has then.
+    pub(super) async fn late_endpoint(&self, order: Order) -> Vec<DeliveryEntry> {
+        let Store { memory, application, .. } = &self.store;
+        let late = self.created_elsewhere(order).await;
+        let task = self.start(TaskKind::ReplayMissing, late, "undelivered").await;
+        until(|| async {
+            let task = memory.task(task).await.unwrap();
+            (task.state == TaskState::Finished).then_some(())
+        })
+        .await;
+        let page = Page { from: From::Start, limit: 100 };
+        let filter = DeliveryFilter::default();
+        memory.deliveries(application.key, late, filter, page).await.unwrap().entries
+    }
+
+    async fn start(&self, kind: TaskKind, endpoint: EndpointKey, states: &str) -> TaskId {
+        let id = TaskId::new(self.intake.now(), [3; 16]);
         let task = NewTask {
-            id: TaskId::new(self.intake.now(), [3; 16]),
+            id,
             application: self.store.application.key,
-            endpoint: Some(self.store.endpoint.key),
-            kind: TaskKind::Recover,
+            endpoint: Some(endpoint),
+            kind,
             selection: json!({
                 "ids": [], "endpoint": null, "causes": [], "status_class": null, "since": null,
-                "until": null, "states": "dead", "never_tried": false, "event_types": [],
+                "until": null, "states": states, "never_tried": false, "event_types": [],
                 "channel": null,
             }),
             by: "scene".to_owned(),
             at: self.intake.now(),
         };
         self.store.memory.start_task(task).await.unwrap();
+        id
+    }
+
+    /// Returns the only endpoint, but for late ones.
+    pub(super) fn endpoint(&self) -> EndpointKey {
+        self.store.endpoint.key
+    }
+
+    /// Returns the time of the rows.
+    pub(super) fn now(&self) -> Timestamp {
+        self.intake.now()
     }
 
     /// Stops the node and returns what outlives it.
     pub(super) async fn end(self) -> Store {
         self.node.stop().await;
         self.store
+    }
+}
+
+fn new_endpoint(
+    application: ApplicationKey,
+    at: Timestamp,
+    (random, order): ([u8; 16], Order),
+) -> NewEndpoint {
+    NewEndpoint {
+        application,
+        id: EndpointId::new(at, random),
+        uid: None,
+        state: State::Active,
+        order,
+        settings: EndpointSettings::default(),
+        confidential: Confidential::default(),
+        secret: Secret { text: "whsec_c2NlbmU=".into(), created_at: at, expires_at: None },
+        at,
     }
 }
 

@@ -121,6 +121,8 @@ mod tests {
             payload: Bytes::new(),
             content_type: None,
             policy: None,
+            deliver_at: None,
+            only: None,
             received_at: Timestamp::EPOCH,
             retained_until: Timestamp::EPOCH,
         };

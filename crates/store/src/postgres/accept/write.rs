@@ -26,9 +26,9 @@ const STATEMENT: &str = "\
         select * \
         from unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], $5::text[], $6::text[], \
                     $7::text[], $8::bigint[], $9::bigint[], $10::bytea[], $11::text[], \
-                    $12::bytea[], $13::bigint[]) \
+                    $12::bytea[], $13::bigint[], $27::bigint[], $28::bigint[]) \
             i (application, id, event_type, event_id, channels, content_type, policy, received_at, \
-               retained_until, hash, fan_out, payload, key)), \
+               retained_until, hash, fan_out, payload, key, deliver_at, only_endpoint)), \
     keys as ( \
         insert into idempotency as k (application, hash, message, received_at) \
         select application, hash, id, received_at from input where hash is not null \
@@ -39,9 +39,11 @@ const STATEMENT: &str = "\
         returning application, hash), \
     written as ( \
         insert into messages (application, key, id, event_type, event_id, channels, \
-            content_type, policy, received_at, retained_until, idempotency, fan_out, payload) \
+            content_type, policy, received_at, retained_until, idempotency, fan_out, payload, \
+            deliver_at, only_endpoint) \
         select application, key, id, event_type, event_id, channels::jsonb, content_type, \
-            policy, received_at, retained_until, hash, fan_out::bigint[], payload \
+            policy, received_at, retained_until, hash, fan_out::bigint[], payload, deliver_at, \
+            only_endpoint \
         from input \
         where hash is null or (application, hash) in (select application, hash from keys) \
         order by application, event_id, id \
@@ -75,6 +77,12 @@ pub(super) async fn write(
     let mut columns = messages(&items)?;
     columns.extend(delivery_columns(&deliveries));
     columns.push(single(codes::micros(limits::IDEMPOTENCY), Type::INT8));
+    columns.push(column(&items, Type::INT8_ARRAY, |item| {
+        item.accept.message.deliver_at.map(Timestamp::as_micros)
+    }));
+    columns.push(column(&items, Type::INT8_ARRAY, |item| {
+        item.accept.message.only.map(|endpoint| endpoint.0)
+    }));
     let rows = transaction.query(STATEMENT, &parameters(&columns)).await?;
     let written = rows.iter().map(|row| field(row, "key"));
     let written: BTreeSet<i64> = written.collect::<Result<_, _>>()?;

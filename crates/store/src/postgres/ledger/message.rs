@@ -12,10 +12,10 @@ use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
-use super::super::row::{damaged, field, id, moment};
+use super::super::row::{damaged, field, id, moment, optional_moment};
 use crate::Error;
 use crate::catalog::Name;
-use crate::keys::{ApplicationKey, MessageKey};
+use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::ledger::{MessageEntry, MessageFilter, Payload};
 use crate::page::{Listed, Page};
 
@@ -31,7 +31,8 @@ pub(super) async fn find(
 ) -> Result<MessageEntry, Failure> {
     let statement = "\
         select application, key, id, event_type, event_id, channels::text as channels, \
-               content_type, received_at, payload is null as gone, payload \
+               content_type, policy, deliver_at, only_endpoint, received_at, \
+               payload is null as gone, payload \
         from messages \
         where application = $1 \
           and case when $2::bytea is not null then id = $2 else event_id = $3 end";
@@ -89,7 +90,8 @@ async fn walk_list(
 ) -> Result<(), Failure> {
     let statement = "\
         select application, key, id, event_type, event_id, channels::text as channels, \
-               content_type, received_at, payload is null as gone \
+               content_type, policy, deliver_at, only_endpoint, received_at, \
+               payload is null as gone \
         from messages \
         where application = $1 and ($2::bytea is null or id {compare} $2) \
         order by id {direction} limit $3";
@@ -163,6 +165,9 @@ fn entry(row: &Row) -> Result<MessageEntry, Error> {
         event_id: field(row, "event_id")?,
         channels: serde_json::from_str(channels).map_err(|error| damaged("channels", error))?,
         content_type: field(row, "content_type")?,
+        policy: field(row, "policy")?,
+        deliver_at: optional_moment(row, "deliver_at")?,
+        only: field::<Option<i64>>(row, "only_endpoint")?.map(EndpointKey),
         received_at: moment(row, "received_at")?,
         payload: if gone { Payload::Gone } else { Payload::Omitted },
     })

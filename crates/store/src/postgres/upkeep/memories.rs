@@ -1,5 +1,6 @@
-//! What is remembered for a while: steps that may come again, answers, sums, nodes.
+//! What is remembered for a while: steps that may come again, answers, sums, tasks, nodes.
 
+use domain::ids::TaskId;
 use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -9,8 +10,8 @@ use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::row::field;
-use super::prune::{cursor, keep_cursor};
-use super::rows;
+use super::{cursor, rows};
+use crate::ledger::TaskState;
 use crate::queue::{Minute, Once};
 use crate::{Error, limits};
 
@@ -43,6 +44,7 @@ pub(super) async fn forget(
     left -= sums(transaction, now, left).await?.min(left);
     left -= answers(transaction, now, left).await?.min(left);
     left -= steps(transaction, now, left).await?.min(left);
+    left -= tasks(transaction, now, left).await?.min(left);
     left -= nodes(transaction, left).await?.min(left);
     Ok(most - left)
 }
@@ -53,16 +55,16 @@ async fn sums(
     now: Timestamp,
     most: u32,
 ) -> Result<u32, Failure> {
-    let began = cursor(transaction, CURSOR).await?;
+    let [kind, key] = cursor::read(transaction, CURSOR).await?;
     // Nothing has been kept before the first walk: kinds begin at 0, and the cursor there is zero.
-    let subjects = subjects(transaction, began).await?;
+    let subjects = subjects(transaction, (kind, key)).await?;
     let oldest = Minute::of(now.before(limits::ROLLUPS));
     let removed = sums_before(transaction, &subjects, oldest, most).await?;
     if removed < most {
         let enough = i64::try_from(subjects.len()) == Ok(SUBJECTS);
         let reached = subjects.last().filter(|_| enough);
-        let next = reached.map_or((0, 0), |(kind, key)| (i64::from(*kind) + 1, *key));
-        keep_cursor(transaction, CURSOR, next).await?;
+        let next = reached.map_or([0, 0], |(kind, key)| [i64::from(*kind) + 1, *key]);
+        cursor::keep(transaction, CURSOR, next).await?;
     }
     Ok(removed)
 }
@@ -141,6 +143,29 @@ async fn steps(
             select ctid from done_once where at <= $1 order by at, id limit $2))";
     let over = now.before(limits::REMEMBERED).as_micros();
     let columns = [single(over, Type::INT8), single(i64::from(most), Type::INT8)];
+    transaction.execute(statement, &parameters(&columns)).await.map(rows)
+}
+
+/// Forgets tasks that finished long enough ago. Their ids tell when they were started, so that
+/// younger ones are not looked at.
+///
+/// Index: the primary key of replay_tasks.
+async fn tasks(
+    transaction: &mut Transaction<'_>,
+    now: Timestamp,
+    most: u32,
+) -> Result<u32, Failure> {
+    let statement = "\
+        delete from replay_tasks where ctid = any(array( \
+            select ctid from replay_tasks \
+            where id < $1 and state = $2 and updated_at < $3 order by id limit $4))";
+    let before = now.before(limits::TASKS);
+    let columns = [
+        single(TaskId::first_at(before).as_bytes().to_vec(), Type::BYTEA),
+        single(codes::task_state(TaskState::Finished), Type::INT2),
+        single(before.as_micros(), Type::INT8),
+        single(i64::from(most), Type::INT8),
+    ];
     transaction.execute(statement, &parameters(&columns)).await.map(rows)
 }
 

@@ -18,7 +18,7 @@ use crate::queue::{Missing, Order};
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Made {
     pub(super) made: u64,
-    /// Those whose payload is gone.
+    /// Those with nothing to send.
     pub(super) skipped: u64,
 }
 
@@ -36,13 +36,14 @@ pub(super) async fn is_as_chosen(
     Ok(transaction.one(statement, &parameters(&columns)).await?.is_some())
 }
 
-/// Makes them, but for what is there already.
+/// Makes them, but for what is there already, or was.
 pub(super) async fn make(
     transaction: &mut Transaction<'_>,
     missing: &Missing,
+    at: Timestamp,
 ) -> Result<Made, Failure> {
     lock(transaction, missing).await?;
-    let row = insert(transaction, missing).await?;
+    let row = insert(transaction, missing, at).await?;
     let Some((made, skipped)) = row else { return Ok(Made::default()) };
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     Ok(Made { made: count(made), skipped: count(skipped) })
@@ -61,10 +62,13 @@ async fn lock(transaction: &mut Transaction<'_>, missing: &Missing) -> Result<()
     Ok(())
 }
 
+/// What is large in a message is stored apart from its row and is not written again by this.
+///
 /// Indexes: the primary keys of messages, endpoints and deliveries.
 async fn insert(
     transaction: &mut Transaction<'_>,
     missing: &Missing,
+    at: Timestamp,
 ) -> Result<Option<(i64, i64)>, Failure> {
     let statement = "\
         with input as materialized ( \
@@ -73,12 +77,11 @@ async fn insert(
             with ordinality as i (endpoint, message, partition, ordering, due, attempts, \
                 ambiguous, last_wait, expires_at, position)), \
         absent as materialized ( \
-            select i.*, m.payload is null as gone \
+            select i.*, m.payload is null or m.retained_until < $12 as gone \
             from input i \
             join messages m on m.application = $1 and m.key = i.message \
             join endpoints e on e.application = $1 and e.key = i.endpoint and e.state <> 3 \
-            where not exists (select 1 from deliveries d where d.application = $1 \
-                and d.endpoint = i.endpoint and d.message = i.message) \
+            where i.endpoint <> all(m.fan_out) \
             order by i.position), \
         turns as materialized ( \
             select *, case when ordering = $11 then nextval('numbers') else due end as turn \
@@ -110,6 +113,7 @@ async fn insert(
         column(&rows, Type::INT8_ARRAY, |row| codes::micros(row.3.budget.last_wait)),
         column(&rows, Type::INT8_ARRAY, |row| row.3.budget.expires_at.map(Timestamp::as_micros)),
         single(codes::order(Order::Fifo), Type::INT2),
+        single(at.as_micros(), Type::INT8),
     ];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     let counts =

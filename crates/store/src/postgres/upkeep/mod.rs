@@ -4,6 +4,8 @@
 //! current; until the transaction ends nobody can take the partition over.
 
 mod bury;
+mod cursor;
+mod dead_letters;
 mod memories;
 mod missing;
 mod prune;
@@ -90,11 +92,8 @@ async fn answer(
             Upkeep::Consume { lease, requests } => {
                 request::consume(transaction, *lease, requests).await?
             }
-            Upkeep::RollUp { once, rollups } => {
-                if memories::is_new(transaction, once).await? {
-                    rollup::roll_up(transaction, rollups).await?;
-                }
-                changed(u64::try_from(rollups.len()).unwrap_or(u64::MAX))
+            Upkeep::RollUp { lease, once, rollups } => {
+                rollup::roll_up(transaction, *lease, (once, rollups)).await?
             }
             Upkeep::Prune { now, most } => {
                 let limits = prune::Limits { now: *now, most: *most, dead_letter_retention };

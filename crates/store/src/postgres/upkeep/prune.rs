@@ -1,8 +1,8 @@
 //! Removing what has outlived its time.
 //!
 //! One step removes a limited number of rows. Most of them are found by walking messages by their
-//! key; a cursor remembers where the walk got, and it begins anew when it has come to the end. An
-//! advisory lock keeps nodes from walking at the same time.
+//! key; a cursor remembers where the walk got, and it begins anew when it has come to the end. Dead
+//! letters have a walk of their own. An advisory lock keeps nodes from walking at the same time.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::row::{field, moment};
-use super::{memories, removal};
+use super::{cursor, dead_letters, memories, removal};
 use crate::limits;
 use crate::queue::Done;
 
@@ -54,11 +54,12 @@ pub(super) async fn prune(
     left -= removal::bury_deleted(transaction, limits.now, left).await?.min(left);
     left -= removal::tombstones(transaction, left).await?.min(left);
     left -= removal::applications(transaction, left).await?.min(left);
-    let walks_on;
+    let (walks_on, letters_walk_on);
+    (left, letters_walk_on) = dead_letters::walk(transaction, limits, left).await?;
     (left, walks_on) = walk(transaction, limits, left).await?;
     left -= memories::forget(transaction, limits.now, left).await?.min(left);
     // Where the walk got is a change, too: the next step is to follow soon.
-    Ok(Done::Changed((limits.most - left).max(u32::from(walks_on))))
+    Ok(Done::Changed((limits.most - left).max(u32::from(walks_on || letters_walk_on))))
 }
 
 /// Tells whether nobody else prunes now.
@@ -76,11 +77,12 @@ async fn walk(
     limits: Limits,
     mut left: u32,
 ) -> Result<(u32, bool), Failure> {
-    let began = cursor(transaction, CURSOR).await?;
-    let (mut cursor, mut walked, mut wrapped) = (began, 0, began == (0, 0));
+    let [application, message] = cursor::read(transaction, CURSOR).await?;
+    let began = (application, message);
+    let (mut place, mut walked, mut wrapped) = (began, 0, began == (0, 0));
     let mut came_to_the_end = false;
     while left > 0 && walked < MOST_WALKED {
-        let messages = messages(transaction, cursor).await?;
+        let messages = messages(transaction, place).await?;
         let chunk = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         walked += chunk;
         left -= forget_keys(transaction, limits.now, &messages).await?.min(left);
@@ -88,12 +90,12 @@ async fn walk(
         left -= removed.min(left);
         if let Some(reached) = reached {
             // The budget is used up in the middle of the chunk.
-            cursor = reached;
+            place = reached;
             break;
         }
-        cursor = messages.last().map_or((0, 0), |message| message.place);
+        place = messages.last().map_or((0, 0), |message| message.place);
         if chunk < CHUNK {
-            cursor = (0, 0);
+            place = (0, 0);
             came_to_the_end = true;
             if wrapped {
                 break;
@@ -101,45 +103,8 @@ async fn walk(
             wrapped = true;
         }
     }
-    keep_cursor(transaction, CURSOR, cursor).await?;
+    cursor::keep(transaction, CURSOR, [place.0, place.1]).await?;
     Ok((left, !came_to_the_end))
-}
-
-/// Returns where a walk goes on.
-///
-/// Index: the primary key of meta.
-pub(super) async fn cursor(
-    transaction: &mut Transaction<'_>,
-    name: &str,
-) -> Result<(i64, i64), Failure> {
-    let statement = "select value from meta where name = $1";
-    let row = transaction.one(statement, &[(&name, Type::TEXT)]).await?;
-    let Some(row) = row else {
-        return Ok((0, 0));
-    };
-    let value: &[u8] = field(&row, "value")?;
-    let halves = value.split_first_chunk::<8>().and_then(|(first, second)| {
-        Some((i64::from_be_bytes(*first), i64::from_be_bytes(second.try_into().ok()?)))
-    });
-    // What cannot be read is a walk that begins anew.
-    Ok(halves.unwrap_or((0, 0)))
-}
-
-/// Keeps where a walk goes on.
-///
-/// Index: the primary key of meta.
-pub(super) async fn keep_cursor(
-    transaction: &mut Transaction<'_>,
-    name: &str,
-    (first, second): (i64, i64),
-) -> Result<(), Failure> {
-    let statement = "\
-        insert into meta (name, value) values ($1, $2) \
-        on conflict (name) do update set value = excluded.value \
-        where meta.value <> excluded.value";
-    let value = [first.to_be_bytes(), second.to_be_bytes()].concat();
-    transaction.execute(statement, &[(&name, Type::TEXT), (&value, Type::BYTEA)]).await?;
-    Ok(())
 }
 
 /// Index: the primary key of messages.

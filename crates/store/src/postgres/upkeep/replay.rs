@@ -24,7 +24,7 @@ pub(super) async fn replay(
     let made = match &replay.missing {
         None => Made::default(),
         Some(missing) if missing::is_as_chosen(transaction, missing).await? => {
-            missing::make(transaction, missing).await?
+            missing::make(transaction, missing, replay.at).await?
         }
         Some(_) => return Ok(Done::Fenced),
     };

@@ -7,8 +7,9 @@ use tokio_postgres::types::Type;
 use super::super::columns::{column, parameters};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
-use crate::keys::{ApplicationKey, EndpointKey};
-use crate::queue::{Minute, Rollup, Subject};
+use super::{changed, is_current, memories};
+use crate::keys::{ApplicationKey, EndpointKey, Lease};
+use crate::queue::{Done, Minute, Once, Rollup, Subject};
 
 /// Returns a subject as its two columns.
 pub(in super::super) const fn subject(subject: Subject) -> (i16, i64) {
@@ -19,13 +20,23 @@ pub(in super::super) const fn subject(subject: Subject) -> (i16, i64) {
     }
 }
 
-/// Adds to per-minute sums.
-///
-/// Index: the primary key of rollups. Rows are sorted by it, so that two nodes cannot deadlock.
+/// Adds to per-minute sums, once, if the lease is current.
 pub(super) async fn roll_up(
     transaction: &mut Transaction<'_>,
-    rollups: &[Rollup],
-) -> Result<(), Failure> {
+    lease: Lease,
+    (once, rollups): (&Once, &[Rollup]),
+) -> Result<Done, Failure> {
+    if !is_current(transaction, lease).await? {
+        return Ok(Done::Fenced);
+    }
+    if memories::is_new(transaction, once).await? {
+        add(transaction, rollups).await?;
+    }
+    Ok(changed(u64::try_from(rollups.len()).unwrap_or(u64::MAX)))
+}
+
+/// Index: the primary key of rollups. Rows are sorted by it, so that two nodes cannot deadlock.
+async fn add(transaction: &mut Transaction<'_>, rollups: &[Rollup]) -> Result<(), Failure> {
     let statement = "\
         insert into rollups as r \
             (kind, subject, minute, succeeded, failed, delivered, dead, latencies) \
@@ -62,18 +73,9 @@ pub(super) async fn roll_up(
 fn sums(rollups: &[Rollup]) -> Vec<Rollup> {
     let mut sums: BTreeMap<(Subject, Minute), Rollup> = BTreeMap::new();
     for rollup in rollups {
-        let Some(sum) = sums.get_mut(&(rollup.subject, rollup.minute)) else {
-            sums.insert((rollup.subject, rollup.minute), rollup.clone());
-            continue;
-        };
-        sum.succeeded += rollup.succeeded;
-        sum.failed += rollup.failed;
-        sum.delivered += rollup.delivered;
-        sum.dead += rollup.dead;
-        sum.latencies.resize(sum.latencies.len().max(rollup.latencies.len()), 0);
-        for (sum, count) in sum.latencies.iter_mut().zip(&rollup.latencies) {
-            *sum = sum.saturating_add(*count);
-        }
+        let Rollup { subject, minute, .. } = *rollup;
+        let sum = sums.entry((subject, minute));
+        sum.or_insert_with(|| Rollup::empty(subject, minute)).add(rollup);
     }
     sums.into_values().collect()
 }

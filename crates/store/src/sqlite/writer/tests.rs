@@ -36,6 +36,8 @@ fn message(application: ApplicationKey, number: u8, bytes: usize) -> Accept {
             payload: vec![number; bytes].into(),
             content_type: None,
             policy: None,
+            deliver_at: None,
+            only: None,
             received_at: NOW,
             retained_until: NOW,
         },

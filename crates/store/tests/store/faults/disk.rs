@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::raw::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rusqlite::ffi;
 
@@ -59,8 +58,6 @@ pub(super) struct Faults {
     pub(super) failing_write: Option<u64>,
     /// How many bytes all files may have together.
     pub(super) space: Option<usize>,
-    /// How long each sync takes.
-    pub(super) sync_takes: Duration,
 }
 
 /// What has happened so far.
@@ -215,12 +212,6 @@ impl Disk {
 
     pub(super) fn sync(&self, file: usize) -> Result<(), c_int> {
         let mut state = self.lock();
-        let takes = state.faults.sync_takes;
-        if !takes.is_zero() {
-            drop(state);
-            std::thread::sleep(takes);
-            state = self.lock();
-        }
         if state.files[file].is_log {
             state.counts.log_syncs += 1;
         } else {

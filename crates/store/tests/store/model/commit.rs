@@ -97,6 +97,8 @@ impl World {
             payload: Bytes::from(vec![b'x'; usize::from(accepting.endpoints) % 40]),
             content_type: None,
             policy: None,
+            deliver_at: None,
+            only: None,
             received_at,
             // Not a multiple of the history's steps, so that no moment is ever on the border.
             retained_until: received_at.after(Duration::from_secs(3_605)),

@@ -183,7 +183,9 @@ impl World {
                 };
                 let own = Subject::Endpoint(endpoint.key);
                 let subjects = [own, Subject::Application(endpoint.application), Subject::Whole];
-                Upkeep::RollUp { once: self.once(), rollups: subjects.map(sums).to_vec() }
+                let (lease, rollups) =
+                    (self.lease(endpoint.partition), subjects.map(sums).to_vec());
+                Upkeep::RollUp { lease, once: self.once(), rollups }
             }
         };
         let asks = matches!(step, Upkeep::Ask { .. } | Upkeep::RollUp { .. });

@@ -88,7 +88,11 @@ async fn upkeep_whose_commit_was_not_answered_is_done_once() {
     for (number, fault) in (1..).zip([Fault::LoseAnswer, Fault::LoseQuestion]) {
         let once = |id: u8| Once { at: NOW, id: [2 * number + id; 16] };
         let upkeep = vec![
-            Upkeep::RollUp { once: once(0), rollups: vec![rollup.clone()] },
+            Upkeep::RollUp {
+                lease: scene.some_lease(),
+                once: once(0),
+                rollups: vec![rollup.clone()],
+            },
             Upkeep::Ask { once: once(1), request: ask.clone() },
         ];
         proxy.strike(fault.clone());

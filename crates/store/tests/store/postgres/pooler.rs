@@ -7,7 +7,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use store::Queue as _;
 use store::conformance::Harness;
 use store::postgres::{Postgres, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,6 +21,16 @@ use crate::{memory, model};
 #[test]
 fn a_store_behind_a_pooler_answers_like_the_reference() {
     model::check(64, memory::open, open);
+}
+
+#[tokio::test]
+async fn who_hears_nothing_behind_a_pooler_looks_again_and_again() {
+    let schema = Schema::create().await;
+    let deaf = Postgres::connect(schema.settings(&start().await)).await.unwrap();
+    for _ in 0..2 {
+        let woken = tokio::time::timeout(Duration::from_secs(20), deaf.woken()).await;
+        assert_eq!(woken.unwrap().unwrap().len(), 64);
+    }
 }
 
 /// How many connections to the server are kept for all clients together.

@@ -1,6 +1,7 @@
 //! The suite on SQLite, and what only SQLite promises.
 
 mod damage;
+mod expunging;
 mod migrating;
 mod opening;
 mod recovery;

@@ -43,6 +43,26 @@ fn directory_and_key_are_for_their_owner_alone() {
     assert_eq!(mode(&data.join("redial.key")), 0o600);
 }
 
+#[tokio::test]
+async fn every_file_is_for_its_owner_alone_whatever_directory_it_is_in() {
+    const FILES: [&str; 5] =
+        ["redial.db", "redial.db-wal", "redial.db-shm", "redial.lock", "redial.key"];
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let modes = || FILES.map(|name| mode(&directory.path().join(name)));
+    let scene = Scene::new(harness(directory.path())).await;
+    assert_eq!(modes(), [0o600; 5]);
+    drop(scene);
+    // As after a restored backup, or a process that was killed before its files were closed.
+    for name in FILES {
+        let file = directory.path().join(name);
+        drop(fs::OpenOptions::new().append(true).create(true).open(&file).unwrap());
+        fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let _scene = Scene::new(harness(directory.path())).await;
+    assert_eq!(modes(), [0o600; 5]);
+}
+
 #[test]
 fn a_key_is_made_once_and_used_from_then_on() {
     let directory = tempfile::tempdir().unwrap();
@@ -130,11 +150,11 @@ fn a_store_of_a_later_version_is_refused_by_name_and_left_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     drop(Sqlite::open(settings(directory.path())).unwrap());
     let file = directory.path().join("redial.db");
-    let insert = "INSERT INTO schema_versions VALUES (4, 'fourth', x''), (5, 'fifth', x'')";
+    let insert = "INSERT INTO schema_versions VALUES (5, 'fifth', x''), (6, 'sixth', x'')";
     rusqlite::Connection::open(&file).unwrap().execute(insert, []).unwrap();
     let text = refusal(settings(directory.path()));
-    assert!(text.contains("schema version 5 (`fifth`)"), "{text}");
-    let remove = "DELETE FROM schema_versions WHERE version = 5";
+    assert!(text.contains("schema version 6 (`sixth`)"), "{text}");
+    let remove = "DELETE FROM schema_versions WHERE version = 6";
     rusqlite::Connection::open(&file).unwrap().execute(remove, []).unwrap();
     drop(Sqlite::open(settings(directory.path())).unwrap());
 }

@@ -142,6 +142,8 @@ impl Worker {
                 payload: payload_of(&id),
                 content_type: None,
                 policy: None,
+                deliver_at: None,
+                only: None,
                 received_at: NOW,
                 retained_until: NOW.after(Duration::from_secs(90 * 24 * 60 * 60)),
             },

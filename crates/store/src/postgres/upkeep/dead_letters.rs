@@ -1,0 +1,138 @@
+//! Dead letters whose own time is over: they go, also if their message stays.
+//!
+//! They are walked in the order of their index, so many at a step, from where the last step stopped
+//! to the end. The next walk begins anew.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::super::columns::{column, parameters, single};
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::row::field;
+use super::cursor;
+use super::prune::Limits;
+use crate::Error;
+
+/// The name of the place where the walk goes on.
+const CURSOR: &str = "dead letters cursor";
+/// The most dead letters that one step looks at.
+const MOST_WALKED: usize = 500;
+
+/// A dead letter as the walk sees it.
+struct Walked {
+    /// Application, message and endpoint.
+    place: [i64; 3],
+    /// How many rows go with it.
+    rows: u32,
+    over: bool,
+}
+
+/// Walks on. Returns how many rows may still be removed, and whether it stopped before it came to
+/// the end.
+pub(super) async fn walk(
+    transaction: &mut Transaction<'_>,
+    limits: Limits,
+    mut left: u32,
+) -> Result<(u32, bool), Failure> {
+    if left == 0 {
+        return Ok((left, true));
+    }
+    let before = limits.now.before(limits.dead_letter_retention).as_micros();
+    let began = cursor::read(transaction, CURSOR).await?;
+    let walked = next(transaction, began, before).await?;
+    let at_the_end = walked.len() < MOST_WALKED;
+    let last = walked.last().map(|letter| letter.place);
+    let mut place = last.filter(|_| !at_the_end).unwrap_or_default();
+    let mut walks_on = !at_the_end;
+    let mut doomed = Vec::new();
+    for letter in walked {
+        if letter.over {
+            doomed.push(letter.place);
+            left = left.saturating_sub(letter.rows);
+        }
+        if left == 0 {
+            (place, walks_on) = (letter.place, true);
+            break;
+        }
+    }
+    remove(transaction, &doomed, before).await?;
+    cursor::keep(transaction, CURSOR, place).await?;
+    Ok((left, walks_on))
+}
+
+/// Index: deliveries_dead.
+async fn next(
+    transaction: &mut Transaction<'_>,
+    [application, message, endpoint]: [i64; 3],
+    before: i64,
+) -> Result<Vec<Walked>, Failure> {
+    let statement = "\
+        select application, message, endpoint, recorded, \
+               coalesce(settled_at < $4, false) as over \
+        from deliveries \
+        where state = 2 and (application, message, endpoint) > ($1, $2, $3) \
+        order by application, message, endpoint limit $5";
+    let columns = [
+        single(application, Type::INT8),
+        single(message, Type::INT8),
+        single(endpoint, Type::INT8),
+        single(before, Type::INT8),
+        single(i64::try_from(MOST_WALKED).unwrap_or(i64::MAX), Type::INT8),
+    ];
+    let rows = transaction.query(statement, &parameters(&columns)).await?;
+    let walked = |row: &Row| {
+        let recorded: i64 = field(row, "recorded")?;
+        Ok(Walked {
+            place: [field(row, "application")?, field(row, "message")?, field(row, "endpoint")?],
+            rows: u32::try_from(recorded.saturating_add(1)).unwrap_or(u32::MAX),
+            over: field(row, "over")?,
+        })
+    };
+    Ok(rows.iter().map(walked).collect::<Result<_, Error>>()?)
+}
+
+/// Removes them with their attempts, unless one was replayed meanwhile.
+///
+/// Indexes: the primary keys of deliveries and attempts. Deliveries are locked in the order in which
+/// a settle locks them; attempts are found by walking back from each one's last.
+async fn remove(
+    transaction: &mut Transaction<'_>,
+    doomed: &[[i64; 3]],
+    before: i64,
+) -> Result<(), Failure> {
+    if doomed.is_empty() {
+        return Ok(());
+    }
+    let statement = "\
+        with recursive held as materialized ( \
+            select d.application, d.endpoint, d.message, d.last_attempt \
+            from unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
+                i (application, message, endpoint) \
+            join deliveries d using (application, endpoint, message) \
+            where d.state = 2 and d.settled_at < $4 \
+            order by d.application, d.endpoint, d.message for update of d), \
+        lost as ( \
+            delete from deliveries d using held \
+            where d.application = held.application and d.endpoint = held.endpoint \
+              and d.message = held.message), \
+        chain as ( \
+            select application, endpoint, last_attempt as id from held \
+            where last_attempt is not null \
+            union all \
+            select a.application, a.endpoint, a.previous \
+            from chain join attempts a on a.application = chain.application \
+                and a.endpoint = chain.endpoint and a.id = chain.id \
+            where a.previous is not null) \
+        delete from attempts a using chain \
+        where a.application = chain.application and a.endpoint = chain.endpoint \
+          and a.id = chain.id";
+    let columns = [
+        column(doomed, Type::INT8_ARRAY, |place| place[0]),
+        column(doomed, Type::INT8_ARRAY, |place| place[1]),
+        column(doomed, Type::INT8_ARRAY, |place| place[2]),
+        single(before, Type::INT8),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
+}

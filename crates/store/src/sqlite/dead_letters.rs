@@ -1,0 +1,128 @@
+//! Dead letters whose own time is over: they go, also if their message stays.
+//!
+//! They are walked in the order of their index, so many at a step, from where the last step stopped
+//! to the end. The next walk begins anew.
+
+use domain::ids::AttemptId;
+use domain::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::prune::{self, Allowance};
+use super::writer::Writing;
+use super::{codec, purge, walk};
+use crate::Error;
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
+
+/// The most dead letters that a step looks at, whether they go or not.
+const LOOKED_AT: usize = 256;
+
+/// Where a walk stands: an application, a message and an endpoint.
+type Place = (i64, i64, i64);
+
+/// A place before all dead letters.
+const BEGINNING: Place = (i64::MIN, i64::MIN, i64::MIN);
+
+/// Walks on from one dead letter to the next.
+pub(super) const ONWARDS: &str =
+    "SELECT application, message, endpoint, settled_at, recorded, last_attempt
+    FROM deliveries INDEXED BY deliveries_dead
+    WHERE state = 2 AND (application, message, endpoint) > (?1, ?2, ?3)
+    ORDER BY application, message, endpoint LIMIT ?4";
+
+/// What is known of a dead letter on the way.
+struct Passed {
+    key: DeliveryKey,
+    settled_at: Option<Timestamp>,
+    recorded: usize,
+    last_attempt: Option<AttemptId>,
+}
+
+/// Removes what has been kept for long enough; tells whether it stopped before it came to the end.
+pub(super) fn prune(
+    writing: &mut Writing<'_>,
+    now: Timestamp,
+    allowance: &mut Allowance,
+) -> Result<bool, Error> {
+    if allowance.is_used_up() {
+        return Ok(true);
+    }
+    let start = reached(writing.connection)?;
+    let (rows, passed) = pass(writing, start)?;
+    let at_the_end = rows.len() < LOOKED_AT;
+    let mut place = rows.last().copied().filter(|_| !at_the_end).unwrap_or(BEGINNING);
+    let mut walks_on = !at_the_end;
+    let mut before = start;
+    for one in passed {
+        let DeliveryKey { application, message, endpoint } = one.key;
+        let over = one.settled_at.is_some_and(|at| at.after(writing.dead_letters_kept) < now);
+        if over && !allowance.take(1 + one.recorded) {
+            (place, walks_on) = (before, true);
+            break;
+        }
+        if over {
+            prune::remove_with_attempts(writing.connection, one.key, one.last_attempt)?;
+            purge::retire(writing, endpoint)?;
+        }
+        before = (application.0, message.0, endpoint.0);
+    }
+    if place != start {
+        keep_reached(writing.connection, place)?;
+    }
+    Ok(walks_on)
+}
+
+/// Returns the places behind one, and what is known of those that can be read. Needs the index
+/// `deliveries_dead` and the primary key of `deliveries`.
+fn pass(writing: &Writing<'_>, start: Place) -> Result<(Vec<Place>, Vec<Passed>), Error> {
+    let mut statement = writing.connection.prepare_cached(ONWARDS)?;
+    let mut rows = statement.query(params![start.0, start.1, start.2, LOOKED_AT])?;
+    let (mut places, mut passed) = (Vec::new(), Vec::new());
+    while let Some(row) = rows.next()? {
+        places.push((row.get("application")?, row.get("message")?, row.get("endpoint")?));
+        passed.extend(walk::readable(writing.notes, row, of(row).map_err(Error::from))?);
+    }
+    Ok((places, passed))
+}
+
+fn of(row: &Row<'_>) -> rusqlite::Result<Passed> {
+    Ok(Passed {
+        key: DeliveryKey {
+            application: ApplicationKey(row.get("application")?),
+            endpoint: EndpointKey(row.get("endpoint")?),
+            message: MessageKey(row.get("message")?),
+        },
+        settled_at: codec::time_if_any(row, "settled_at")?,
+        recorded: row.get("recorded")?,
+        last_attempt: codec::id_if_any(row, "last_attempt")?,
+    })
+}
+
+/// Needs the primary key of `meta`.
+fn reached(connection: &Connection) -> Result<Place, Error> {
+    let sql = "SELECT value FROM meta WHERE name = 'dead_letters_up_to'";
+    let found = connection.prepare_cached(sql)?.query_row([], |row| {
+        // What cannot be read is a walk that begins anew.
+        Ok(row.get_ref(0)?.as_blob().ok().and_then(read_place).unwrap_or(BEGINNING))
+    });
+    Ok(found.optional()?.unwrap_or(BEGINNING))
+}
+
+fn read_place(bytes: &[u8]) -> Option<Place> {
+    match bytes.as_chunks::<8>() {
+        ([application, message, endpoint], []) => {
+            let number = |bytes: &[u8; 8]| i64::from_be_bytes(*bytes);
+            Some((number(application), number(message), number(endpoint)))
+        }
+        _ => None,
+    }
+}
+
+/// Needs the primary key of `meta`.
+fn keep_reached(connection: &Connection, place: Place) -> Result<(), Error> {
+    let sql = "INSERT INTO meta (name, value) VALUES ('dead_letters_up_to', ?1)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    let (application, message, endpoint) = place;
+    let bytes = [application, message, endpoint].map(i64::to_be_bytes).concat();
+    connection.prepare_cached(sql)?.execute([bytes])?;
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! What is expunged is not in the files any more.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use bytes::Bytes;
+use domain::time::Timestamp;
+use store::conformance::{Handle, Harness, NOW, Scene};
+use store::queue::{NextState, Upkeep};
+use store::sqlite::{Settings, Sqlite};
+
+use super::{Arc, Pass, settings};
+
+/// Opens a store whose clock goes on when it is told to.
+async fn scene(directory: &Path, now: &Arc<AtomicI64>) -> Scene {
+    let now = Arc::clone(now);
+    let clock = move || Timestamp::from_micros(now.load(Ordering::Relaxed));
+    let settings = Settings { clock: Arc::new(clock), ..settings(directory) };
+    let pass: Pass = Box::new(|_| Box::pin(async { Ok(()) }));
+    let store = Handle::new(Arc::new(Sqlite::open(settings).unwrap()));
+    Scene::new(Harness::alone(store, pass)).await
+}
+
+/// Tells in which files of a directory some bytes are.
+fn files_with(directory: &Path, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = fs::read(&path).unwrap();
+        if bytes.windows(text.len()).any(|window| window == text.as_bytes()) {
+            found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn what_was_expunged_is_neither_in_the_file_nor_in_its_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = Arc::new(AtomicI64::new(NOW.as_micros()));
+    let scene = scene(directory.path(), &now).await;
+    let endpoint = scene.endpoint().await;
+    let (mut expunged, mut texts) = (Vec::new(), Vec::new());
+    // Large ones are on pages of their own, small ones on pages that they share.
+    for (number, length) in [(0, 200), (1, 3_000), (2, 100_000), (3, 900_000)] {
+        for beside in ["before", "expunged", "after"] {
+            let text = format!("{beside} number {number}");
+            let mut accept = scene.message(&[&endpoint]).await;
+            accept.message.payload = Bytes::from(text.repeat(length / text.len()));
+            let message = scene.accept_new(accept).await;
+            if beside == "expunged" {
+                expunged.push(message);
+                texts.push(text);
+            }
+        }
+    }
+    let key = scene.key(&endpoint, expunged[0]);
+    let mut settle = scene.settling(key, 0, NextState::Delivered).await;
+    let (attempt, said) = (settle.attempt.id, "what the receiver said".to_owned());
+    settle.attempt.response_body = Bytes::from(said.clone());
+    scene.settle_one(settle).await;
+    assert!(!files_with(directory.path(), &said).is_empty());
+    let ledger = &scene.store().ledger;
+    ledger.expunge_attempt(key, attempt).await.unwrap();
+    texts.push(said);
+    for message in expunged {
+        ledger.expunge(scene.application.key, message).await.unwrap();
+    }
+    // The log is emptied once a second, and not while somebody reads it: later ones make up for it.
+    for _ in 0..20 {
+        now.fetch_add(2_000_000, Ordering::Relaxed);
+        scene.keep_up(Upkeep::Prune { now: NOW, most: 10 }).await;
+    }
+    for text in &texts {
+        assert_eq!(files_with(directory.path(), text), [""; 0], "{text}");
+    }
+    assert_eq!(files_with(directory.path(), "before number 0"), ["redial.db"]);
+    drop(scene);
+    for text in &texts {
+        assert_eq!(files_with(directory.path(), text), [""; 0], "{text}");
+    }
+}
