@@ -177,7 +177,8 @@ impl App {
         secret: Option<String>,
     ) -> Result<Endpoint, Error> {
         let at = self.clock.now();
-        let secret = secrets::make(secret.as_deref(), "secret", at)?;
+        let promise = scope.caller().promise.as_ref();
+        let secret = secrets::make(secret.as_deref(), "secret", promise, at)?;
         let state = if draft.disabled { State::Disabled(Reason::ByPerson) } else { State::Active };
         let parts = self.vet(scope, draft).await?;
         let (caller, application) = (scope.caller(), scope.application().key);

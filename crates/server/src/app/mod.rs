@@ -128,6 +128,8 @@ pub struct Settings {
     pub batch_messages: usize,
     /// The most messages of one batch that are being accepted at a time.
     pub batch_concurrency: usize,
+    /// Whether other nodes use the same store.
+    pub shared: bool,
     /// How long a token is trusted without asking the store.
     pub token_age: Duration,
     /// The most tokens remembered.

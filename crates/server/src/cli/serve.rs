@@ -404,6 +404,7 @@ fn settings(configuration: &Configuration, address: SocketAddr) -> Settings {
         public_url: public_url.trim_end_matches('/').to_owned(),
         batch_messages: limits.batch_messages,
         batch_concurrency: limits.batch_concurrency,
+        shared: configuration.database.is_some(),
         token_age: limits.token_age,
         cached_tokens: limits.cached_tokens,
         cached_applications: limits.cached_applications,

@@ -38,6 +38,7 @@ macro_rules! conformance {
                 the_first_answer_stays
                 of_two_answers_at_once_both_callers_get_the_same
                 an_answer_is_forgotten_after_twelve_hours
+                an_answer_is_forgotten_unless_it_is_younger_than_was_meant
                 answers_are_pruned_when_their_time_is_over
                 sums_that_come_again_are_added_once
                 a_request_that_comes_again_is_left_once

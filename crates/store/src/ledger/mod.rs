@@ -126,6 +126,9 @@ pub trait Ledger: Send + Sync {
     ) -> Answer<'_, StoredAnswer>;
     /// Returns what is remembered under a hash, for [`crate::limits::IDEMPOTENCY`].
     fn answer(&self, hash: [u8; 32], now: Timestamp) -> Answer<'_, Option<StoredAnswer>>;
+    /// Forgets what was remembered under a hash at a moment or before it. What was remembered later
+    /// stays: it is somebody else's.
+    fn forget_answer(&self, hash: [u8; 32], until: Timestamp) -> Answer<'_, ()>;
 
     /// Returns the rows that were passed over since the store was opened because they do not read
     /// as what they should be; each once, the last [`crate::damage::MOST_NOTED`] of them.

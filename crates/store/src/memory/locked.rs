@@ -366,6 +366,13 @@ impl Ledger for Memory {
         Memory::answer(self, move |state| Ok(state.answer(hash, now)))
     }
 
+    fn forget_answer(&self, hash: [u8; 32], until: Timestamp) -> Answer<'_, ()> {
+        self.answer(move |state| {
+            state.forget_answer(hash, until);
+            Ok(())
+        })
+    }
+
     /// Values in memory are what they are.
     fn damage(&self) -> Vec<Damage> {
         Vec::new()

@@ -141,6 +141,10 @@ impl Ledger for Sqlite {
         self.read(move |reading| once::recall(reading, &hash, now))
     }
 
+    fn forget_answer(&self, hash: [u8; 32], until: Timestamp) -> Answer<'_, ()> {
+        self.write(move |writing| once::forget(writing, &hash, until))
+    }
+
     fn damage(&self) -> Vec<Damage> {
         self.notes.list()
     }

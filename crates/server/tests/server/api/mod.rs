@@ -10,6 +10,7 @@ mod commands;
 mod edge;
 mod endpoints;
 mod event_types;
+mod fleet;
 mod limits;
 mod listeners;
 mod messages;

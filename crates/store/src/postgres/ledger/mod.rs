@@ -143,6 +143,10 @@ impl Ledger for Postgres {
         Postgres::answer(self, answer::recall(self, hash, now))
     }
 
+    fn forget_answer(&self, hash: [u8; 32], until: Timestamp) -> Answer<'_, ()> {
+        self.answer(answer::forget(self, hash, until))
+    }
+
     fn damage(&self) -> Vec<Damage> {
         self.notes.list()
     }
