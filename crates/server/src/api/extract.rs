@@ -162,12 +162,14 @@ pub(super) fn normal(query: &str) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-/// Refuses parameters that a query does not have, or that say nothing.
+/// Refuses parameters that two queries do not have, or that say nothing.
 ///
 /// Elsewhere they are passed over. Where something is removed for good, a filter that was misspelt
 /// must not count as none.
-pub(super) fn refuse_others<T: IntoParams>(query: Option<&str>) -> Result<(), Error> {
-    let known = T::into_params(|| None);
+pub(super) fn refuse_others<T: IntoParams, U: IntoParams>(
+    query: Option<&str>,
+) -> Result<(), Error> {
+    let known = [T::into_params(|| None), U::into_params(|| None)].concat();
     let known: Vec<&str> = known.iter().map(|parameter| parameter.name.as_str()).collect();
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         let name = name.split('[').next().unwrap_or_default();

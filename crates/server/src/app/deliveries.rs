@@ -1,6 +1,6 @@
 //! Deliveries: look at one with its whole history, list, cancel, send now, send again.
 
-use domain::delivery::Delivery;
+use domain::delivery::{Cause, Delivery};
 use domain::ids::EndpointId;
 use store::catalog::Endpoint;
 use store::keys::MessageKey;
@@ -32,6 +32,32 @@ impl App {
         let entry = self.delivery_entry(scope, id).await?;
         let attempts = self.ledger.attempts_of(entry.key).await?;
         Ok((self.shown(scope, entry).await?, attempts))
+    }
+
+    /// Lists an application's deliveries, newest message first: all of them, or an endpoint's.
+    ///
+    /// # Errors
+    /// If there is no such endpoint, or the iterator is none.
+    pub async fn all_deliveries(
+        &self,
+        scope: &Scope,
+        endpoint: Option<&str>,
+        filter: DeliveryFilter,
+        wanted: &Wanted,
+    ) -> Result<Slice<Shown>, Error> {
+        if let Some(endpoint) = endpoint {
+            return self.deliveries(scope, endpoint, filter, wanted).await;
+        }
+        let dead = Delivery::Dead(Cause::Exhausted).word();
+        if filter.state == Some(dead) || filter.state.is_none() && filter.cause.is_some() {
+            return self.dead_letters(scope, filter, wanted).await;
+        }
+        let slice = self.walk_deliveries(scope.application().key, &filter, wanted).await?;
+        let directory = self.directory(scope, &slice.entries).await?;
+        Ok(slice.map(|entry| {
+            let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
+            Shown { entry, endpoint }
+        }))
     }
 
     /// Lists an endpoint's deliveries, newest message first.

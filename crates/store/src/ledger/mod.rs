@@ -87,8 +87,13 @@ pub trait Ledger: Send + Sync {
         since: Timestamp,
         until: Timestamp,
     ) -> Answer<'_, Counts>;
-    /// Counts an application's dead letters, up to [`MOST_COUNTED`].
-    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally>;
+    /// Counts an application's dead letters, or those to one endpoint. At most [`MOST_COUNTED`] of
+    /// the application's are looked at.
+    fn dead_letter_count(
+        &self,
+        application: ApplicationKey,
+        endpoint: Option<EndpointKey>,
+    ) -> Answer<'_, Tally>;
     /// Removes dead letters and their attempts for good. It walks like [`Ledger::dead_letters`] and
     /// removes what that would list: whoever wants all of them asks on until it is done.
     fn purge_dead_letters(

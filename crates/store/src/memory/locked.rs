@@ -318,8 +318,12 @@ impl Ledger for Memory {
         self.answer(move |state| Ok(state.delivery_counts(application, endpoint, &range)))
     }
 
-    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally> {
-        self.answer(move |state| Ok(state.dead_letter_count(application)))
+    fn dead_letter_count(
+        &self,
+        application: ApplicationKey,
+        endpoint: Option<EndpointKey>,
+    ) -> Answer<'_, Tally> {
+        self.answer(move |state| Ok(state.dead_letter_count(application, endpoint)))
     }
 
     fn purge_dead_letters(

@@ -92,8 +92,12 @@ impl Ledger for Sqlite {
         self.read(move |reading| counts::by_state(reading, whose, &(since..until)))
     }
 
-    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally> {
-        self.read(move |reading| counts::dead_letters(reading, application))
+    fn dead_letter_count(
+        &self,
+        application: ApplicationKey,
+        endpoint: Option<EndpointKey>,
+    ) -> Answer<'_, Tally> {
+        self.read(move |reading| counts::dead_letters(reading, application, endpoint))
     }
 
     fn purge_dead_letters(

@@ -156,7 +156,7 @@ async fn a_purge_with_a_filter_that_is_none_removes_nothing() {
     let server = Running::start().await;
     let app = server.application().await;
     let path = format!("/app/{app}/dead-letter");
-    for query in ["endpoint_id=ep_1", "statusCodeClass=500", "cause=", "event_types[]="] {
+    for query in ["endpointId=ep_1", "statusCodeClass=500", "cause=", "event_types[]="] {
         let name = query.split(['=', '[']).next().unwrap();
         let text =
             server.delete(&format!("{path}?{query}")).await.invalid(&format!("query.{name}"));

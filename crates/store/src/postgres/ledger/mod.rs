@@ -95,8 +95,12 @@ impl Ledger for Postgres {
         self.answer(counts::by_state(self, (application, endpoint), since..until))
     }
 
-    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally> {
-        self.answer(counts::dead_letters(self, application))
+    fn dead_letter_count(
+        &self,
+        application: ApplicationKey,
+        endpoint: Option<EndpointKey>,
+    ) -> Answer<'_, Tally> {
+        self.answer(counts::dead_letters(self, application, endpoint))
     }
 
     fn purge_dead_letters(
