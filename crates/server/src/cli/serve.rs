@@ -37,7 +37,7 @@ use crate::api;
 use crate::app::{App, Parts, Settings};
 use crate::clock::{Clock, SystemClock};
 use crate::committer::Transactions;
-use crate::config::{Configuration, Database, Hidden, Role, Sources};
+use crate::config::{Configuration, Database, Hidden, Role, Sources, Tls};
 use crate::node::{self, Node, Outward};
 use crate::telemetry::{Measured, Metrics};
 use crate::transport::{Resolver, Transport, TransportSettings};
@@ -47,6 +47,8 @@ use crate::{dice, telemetry};
 const HANDED_OVER: usize = 16_384;
 
 #[derive(Debug, Args)]
+// Other commands take the same options, and clap wants each group to be named once.
+#[group(skip)]
 pub(crate) struct Arguments {
     /// Where the API listens
     #[arg(long, value_name = "ADDRESS")]
@@ -103,6 +105,11 @@ impl Arguments {
         let sources = Sources::of_process(self.config.clone(), self.options()?).map_err(usage)?;
         Configuration::read(sources).map_err(usage)
     }
+}
+
+/// Makes sure that certificate and key can be read and fit.
+pub(super) fn check_tls(tls: &Tls) -> anyhow::Result<()> {
+    Secure::read(tls).map(drop)
 }
 
 pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {

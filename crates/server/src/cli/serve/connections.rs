@@ -49,6 +49,14 @@ pub(super) struct Secure {
 impl Secure {
     /// Reads certificate and key, and begins to listen.
     pub(super) async fn listen(tls: &Tls) -> anyhow::Result<Self> {
+        let config = Self::read(tls)?;
+        let listener = TcpListener::bind(tls.listen).await;
+        let listener = listener.with_context(|| format!("cannot listen on {}", tls.listen))?;
+        Ok(Self { listener, acceptor: TlsAcceptor::from(Arc::new(config)) })
+    }
+
+    /// Reads certificate and key.
+    pub(super) fn read(tls: &Tls) -> anyhow::Result<ServerConfig> {
         let place = tls.certificate.display();
         let certificates = CertificateDer::pem_file_iter(&tls.certificate)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -62,9 +70,7 @@ impl Secure {
                 .with_single_cert(certificates, key)
                 .with_context(|| format!("tls.certificate: {place} does not fit tls.key"))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let listener = TcpListener::bind(tls.listen).await;
-        let listener = listener.with_context(|| format!("cannot listen on {}", tls.listen))?;
-        Ok(Self { listener, acceptor: TlsAcceptor::from(Arc::new(config)) })
+        Ok(config)
     }
 }
 

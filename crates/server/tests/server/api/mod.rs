@@ -7,6 +7,7 @@ mod access;
 mod applications;
 mod batch;
 mod commands;
+mod doctor;
 mod edge;
 mod endpoints;
 mod event_types;
@@ -169,6 +170,11 @@ impl Running {
     /// Returns where the server is.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Returns where its data is.
+    pub(crate) fn data(&self) -> std::path::PathBuf {
+        self.directory.path().join("data")
     }
 
     /// Returns where it listens for TLS, and where its metrics are.
