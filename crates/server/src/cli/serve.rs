@@ -4,11 +4,12 @@
 //! and SIGINT stop it: it says that it is not ready, takes in nothing more, finishes what it began.
 //!
 //! # Layout
-//! - `connections`: clients of the API; `scraping`: `/metrics`
+//! - `connections`: clients of the API; `rest`: what they send in vain; `scraping`: `/metrics`
 
 mod activity;
 mod connections;
 mod patient;
+mod rest;
 mod scraping;
 
 use std::net::SocketAddr;

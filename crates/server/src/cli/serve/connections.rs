@@ -24,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::activity::{Activity, Counted};
 use super::patient::Patient;
+use super::rest::{self, Patience};
 use crate::api;
 use crate::config::{Limits, Tls};
 
@@ -79,6 +80,7 @@ pub(super) struct Door {
     service: api::Service,
     slots: Arc<Semaphore>,
     patience: Duration,
+    rest: Patience,
     /// How long a client may take to read.
     reading: Duration,
     first: auto::Builder<TokioExecutor>,
@@ -110,6 +112,11 @@ impl Door {
             service,
             slots: Arc::new(Semaphore::new(limits.connections)),
             patience: limits.header_timeout,
+            rest: Patience {
+                // As much as the largest batch.
+                bytes: limits.body_bytes.saturating_mul(16),
+                time: limits.header_timeout,
+            },
             reading: limits.request_timeout,
             first,
             second,
@@ -141,7 +148,7 @@ impl Door {
     /// Serves a client in a task of its own. One that breaks off is its own business.
     pub(super) fn serve(&self, guest: Guest) {
         let Guest { stream, tls, slot } = guest;
-        let service = Erased(self.service.clone());
+        let service = Erased { service: self.service.clone(), rest: self.rest };
         let (first, second) = (self.first.clone(), self.second.clone());
         let (patience, reading) = (self.patience, self.reading);
         let watcher = self.graceful.watcher();
@@ -193,7 +200,10 @@ type Response = axum::response::Response;
 
 /// Hands hyper's requests to the API, with the body as axum has it.
 #[derive(Clone)]
-struct Erased(api::Service);
+struct Erased {
+    service: api::Service,
+    rest: Patience,
+}
 
 impl tower::Service<http::Request<Incoming>> for Erased {
     type Response = Response;
@@ -204,10 +214,10 @@ impl tower::Service<http::Request<Incoming>> for Erased {
         &mut self,
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Result<(), Self::Error>> {
-        <api::Service as tower::Service<api::Incoming>>::poll_ready(&mut self.0, context)
+        <api::Service as tower::Service<api::Incoming>>::poll_ready(&mut self.service, context)
     }
 
     fn call(&mut self, request: http::Request<Incoming>) -> Self::Future {
-        tower::Service::call(&mut self.0, request.map(axum::body::Body::new))
+        tower::Service::call(&mut self.service, rest::drained(request, self.rest))
     }
 }
