@@ -322,17 +322,17 @@ impl Server {
         let limits = configuration.limits;
         let service = api::service(Arc::clone(&app), limits.clone(), configuration.role);
         let door = Door::new(service, &limits);
-        tokio::pin!(shutdown);
-        loop {
-            let guest = tokio::select! {
-                () = &mut shutdown => break,
-                guest = door.wait(&listener, secure.as_ref()) => guest,
-            };
-            if let Some(guest) = guest {
-                door.serve(guest);
-            }
+        tokio::select! {
+            () = shutdown => {}
+            () = door.open(&listener, secure.as_ref()) => {}
         }
         app.stop();
+        // Whoever spreads requests over servers has to see that this one is not ready any more,
+        // and until then goes on sending.
+        tokio::select! {
+            () = tokio::time::sleep(limits.notice) => {}
+            () = door.open(&listener, secure.as_ref()) => {}
+        }
         drop((listener, secure));
         let _ = tokio::time::timeout(limits.shutdown, door.close()).await;
         node.stop().await;

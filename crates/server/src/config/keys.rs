@@ -29,7 +29,7 @@ const fn key(
 }
 
 /// All settings, in the order in which they are listed to people.
-pub(super) const KEYS: [Key; 39] = [
+pub(super) const KEYS: [Key; 40] = [
     key("listen", "address", "127.0.0.1:8071", "Where the API and the dashboard listen."),
     key("tls.listen", "address", "", "Where the API listens for HTTPS, besides `listen`."),
     key("tls.certificate", "path", "", "The certificate and those that vouch for it, as PEM."),
@@ -69,6 +69,7 @@ pub(super) const KEYS: [Key; 39] = [
     key("limits.cached_tokens", "number", "10000", "The most tokens remembered in memory."),
     key("limits.cached_applications", "number", "10000", "The most applications remembered."),
     key("limits.token_age", "span", "5s", "How long a token is trusted without asking the store."),
+    key("limits.notice", "span", "1s", "How long a stopping server is not ready but answers."),
     key("limits.shutdown", "span", "30s", "How long a stopping server waits for what it began."),
     key("retention.messages", "span", "30d", "How long messages and attempts are kept."),
     key("retention.dead_letters", "span", "30d", "How long dead letters are kept."),

@@ -89,7 +89,7 @@ pub(super) struct Door {
 }
 
 /// A client that was let in.
-pub(super) struct Guest {
+struct Guest {
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     slot: OwnedSemaphorePermit,
@@ -124,8 +124,17 @@ impl Door {
         }
     }
 
+    /// Lets clients in, for as long as it is polled.
+    pub(super) async fn open(&self, plain: &TcpListener, secure: Option<&Secure>) {
+        loop {
+            if let Some(guest) = self.wait(plain, secure).await {
+                self.serve(guest);
+            }
+        }
+    }
+
     /// Waits for a client, once there is room for one.
-    pub(super) async fn wait(&self, plain: &TcpListener, secure: Option<&Secure>) -> Option<Guest> {
+    async fn wait(&self, plain: &TcpListener, secure: Option<&Secure>) -> Option<Guest> {
         let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         let (accepted, tls) = tokio::select! {
             accepted = plain.accept() => (accepted, None),
@@ -146,7 +155,7 @@ impl Door {
     }
 
     /// Serves a client in a task of its own. One that breaks off is its own business.
-    pub(super) fn serve(&self, guest: Guest) {
+    fn serve(&self, guest: Guest) {
         let Guest { stream, tls, slot } = guest;
         let service = Erased { service: self.service.clone(), rest: self.rest };
         let (first, second) = (self.first.clone(), self.second.clone());

@@ -143,7 +143,8 @@ impl Running {
         change: impl FnOnce(&mut Configuration),
     ) -> Self {
         let data = directory.path().join("data").display().to_string();
-        let given = [("data", data.as_str()), ("admin_token", ADMIN)];
+        // Nobody spreads requests over the servers of most tests.
+        let given = [("data", data.as_str()), ("admin_token", ADMIN), ("limits.notice", "1ms")];
         let options = given.iter().chain(options);
         let options = options.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let sources = Sources { options: options.collect(), ..Sources::default() };
@@ -182,9 +183,14 @@ impl Running {
         self.others
     }
 
+    /// Tells the server to stop, and does not wait.
+    pub(crate) fn begin_to_stop(&mut self) {
+        drop(self.stop.take());
+    }
+
     /// Stops the server and waits until it has.
     pub(crate) async fn stop(&mut self) {
-        drop(self.stop.take());
+        self.begin_to_stop();
         if let Some(served) = self.served.take() {
             served.await.unwrap();
         }
