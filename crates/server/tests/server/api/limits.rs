@@ -144,6 +144,35 @@ async fn a_list_is_not_taken_for_an_object() {
         let answer = post_text(&server, &path, body).await.expect(422);
         assert_eq!(answer["detail"][0]["msg"], "must be a JSON object", "{answer}");
     }
+    let within = [
+        (
+            format!("/app/{app}/msg"),
+            r#"{"eventType":"a","payload":{},"transformationsParams":["x",null]}"#,
+            "transformationsParams",
+        ),
+        (
+            "/app/acme/msg".to_owned(),
+            r#"{"eventType":"a","payload":{},"application":["x","acme",null,null,null]}"#,
+            "application",
+        ),
+        (
+            "/auth/app-portal-access/acme".to_owned(),
+            r#"{"application":["x","acme",null,null,null]}"#,
+            "application",
+        ),
+        (
+            format!("/app/{app}/endpoint"),
+            r#"{"url":"https://receiver.example/","credentials":["bearer","x"]}"#,
+            "credentials",
+        ),
+    ];
+    for (path, body, field) in within {
+        let text = post_text(&server, &path, body).await.invalid(&format!("body.{field}"));
+        assert!(text.contains("expected an object"), "{text}");
+    }
+    // What is wrong inside of an object is still said with the whole way to it.
+    let body = json!({ "eventType": "a", "payload": {}, "application": { "name": 5 } });
+    server.post(&format!("/app/{app}/msg"), body).await.invalid("body.application.name");
     let batch = post_text(&server, &format!("/app/{app}/msg/batch"), r#"[["a",{}]]"#).await;
     assert_eq!(batch.expect(202)["results"][0]["status"], 422);
     let body = json!({ "eventType": "a", "payload": {}, "application": 5 });
