@@ -10,6 +10,9 @@ use store::page::Listed;
 use super::pages::{Slice, Wanted};
 use super::{App, Error, Nudge, Scope};
 
+/// How often a delivery is looked at that changes while it is being sent again.
+const LOOKS: usize = 3;
+
 /// A delivery with its endpoint's id.
 #[derive(Debug, Clone)]
 pub struct Shown {
@@ -138,6 +141,20 @@ impl App {
         scope: &Scope,
         entry: &DeliveryEntry,
     ) -> Result<(), Error> {
+        let mut entry = entry.clone();
+        for _ in 1..LOOKS {
+            match self.send_as_it_stands(scope, &entry).await {
+                // It was settled, or replayed, since it was read.
+                Err(Error::Conflict(_)) => {
+                    entry = self.ledger.delivery(scope.application().key, entry.id).await?;
+                }
+                done => return done,
+            }
+        }
+        self.send_as_it_stands(scope, &entry).await
+    }
+
+    async fn send_as_it_stands(&self, scope: &Scope, entry: &DeliveryEntry) -> Result<(), Error> {
         match entry.state {
             Delivery::Pending(_) => self.hurry(scope, entry).await.map(|_| ()),
             Delivery::Delivered | Delivery::Dead(_) | Delivery::Cancelled => {

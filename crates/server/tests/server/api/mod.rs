@@ -17,6 +17,7 @@ mod listeners;
 mod messages;
 mod own;
 mod promises;
+mod races;
 mod replays;
 mod sending;
 mod specification;
