@@ -59,7 +59,9 @@ impl axum::extract::FromRef<Shared> for Arc<App> {
 
 async fn parameters(parts: &mut Parts, shared: &Shared) -> Result<RawPathParams, Problem> {
     let read = RawPathParams::from_request_parts(parts, shared).await;
-    read.map_err(|_| Problem::App(Error::Missing("path")))
+    // Nothing has such a name, and not every database can be asked for it.
+    let read = read.ok().filter(|read| read.iter().all(|(_, value)| !value.contains('\0')));
+    read.ok_or(Problem::App(Error::Missing("path")))
 }
 
 fn caller(parts: &Parts) -> Result<Caller, Problem> {
@@ -121,6 +123,9 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
             return none_asked().map(Self);
         };
         let query = normal(query);
+        if query.contains("%00") {
+            return Err(Problem::BadQuery("no parameter may have the character U+0000".into()));
+        }
         let uri: http::Uri =
             format!("/?{query}").parse().map_err(|_| Problem::BadQuery("it is too long".into()))?;
         let Query(asked) = Query::try_from_uri(&uri)

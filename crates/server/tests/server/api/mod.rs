@@ -10,6 +10,7 @@ mod commands;
 mod doctor;
 mod edge;
 mod endpoints;
+mod errors;
 mod event_types;
 mod fleet;
 mod limits;
