@@ -196,6 +196,31 @@ async fn a_purge_with_a_filter_that_is_none_removes_nothing() {
 }
 
 #[tokio::test]
+async fn whoever_sends_faster_than_can_be_stored_is_asked_to_wait() {
+    let server = std::sync::Arc::new(Running::with(&[("limits.lane_rows", "4")]).await);
+    let app = server.application().await;
+    let mut asked = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let (server, path) = (std::sync::Arc::clone(&server), format!("/app/{app}/msg"));
+        let body = json!({ "eventType": "a", "payload": {} });
+        asked.spawn(async move { server.post(&path, body).await });
+    }
+    let answers = asked.join_all().await;
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.status != 202).collect();
+    assert!(!refused.is_empty() && refused.len() < answers.len(), "{}", refused.len());
+    for answer in refused {
+        let code = answer.json()["code"].as_str().unwrap().to_owned();
+        let known = [(429, "too_many_requests"), (503, "unavailable")];
+        assert!(known.contains(&(answer.status.as_u16(), code.as_str())), "{answer:?}");
+        assert_eq!(answer.headers["retry-after"], "1", "{answer:?}");
+    }
+    // What was refused left nothing behind.
+    let page = server.get(&format!("/app/{app}/msg?limit=250&with_content=false")).await;
+    let stored = page.expect(200)["data"].as_array().unwrap().len();
+    assert_eq!(stored, answers.iter().filter(|answer| answer.status == 202).count());
+}
+
+#[tokio::test]
 async fn whoever_stalls_in_a_body_does_not_hold_its_key() {
     let server = Running::start().await;
     let mut stalled = TcpStream::connect(place(&server)).await.unwrap();
