@@ -17,6 +17,13 @@ pub(crate) fn entropy(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system gives random bytes");
 }
 
+/// Returns bytes that nobody can guess.
+pub(crate) fn unguessable<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    entropy(&mut bytes);
+    bytes
+}
+
 const BLOCK_BYTES: usize = 4_096;
 
 /// Random bytes that were fetched and not handed out yet.

@@ -21,6 +21,8 @@ pub(crate) enum Problem {
     App(Error),
     /// No operation has this path.
     NoSuchPath,
+    /// The listener of the figures has nothing else.
+    NoMetrics,
     /// The path exists, the method does not.
     NoSuchMethod,
     /// The query cannot be read.
@@ -39,7 +41,7 @@ impl Problem {
     /// Returns the stable word for what happened. Each has its section in docs/errors.md.
     fn code(&self) -> &'static str {
         match self {
-            Self::NoSuchPath => "not_found",
+            Self::NoSuchPath | Self::NoMetrics => "not_found",
             Self::NoSuchMethod => "method_not_allowed",
             Self::BadQuery(_) => "generic_error",
             Self::TimedOut => "timeout",
@@ -70,7 +72,7 @@ impl Problem {
 
     fn status(&self) -> StatusCode {
         match self {
-            Self::NoSuchPath => StatusCode::NOT_FOUND,
+            Self::NoSuchPath | Self::NoMetrics => StatusCode::NOT_FOUND,
             Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
             Self::BadQuery(_) => StatusCode::BAD_REQUEST,
             Self::TimedOut => StatusCode::GATEWAY_TIMEOUT,
@@ -94,6 +96,7 @@ impl Problem {
     fn detail(&self) -> Value {
         match self {
             Self::NoSuchPath => json!("there is no such path; /docs lists all operations"),
+            Self::NoMetrics => json!("there is no such path; figures are at /metrics"),
             Self::NoSuchMethod => json!("this path does not take this method"),
             Self::BadQuery(text) => json!(text),
             Self::TimedOut => json!("the request took too long; try again"),
@@ -129,6 +132,7 @@ impl Problem {
             Self::App(Error::Unavailable(text) | Error::Internal(text)) => Some(text),
             Self::App(_)
             | Self::NoSuchPath
+            | Self::NoMetrics
             | Self::NoSuchMethod
             | Self::BadQuery(_)
             | Self::TimedOut => None,

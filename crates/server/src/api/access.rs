@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 
 use super::operation::{Access, Keys};
 use super::{Shared, extract};
-use crate::app::idempotency::{self, LONGEST_KEY, StoredAnswer};
+use crate::app::idempotency::{self, Begun, LONGEST_KEY, StoredAnswer};
 use crate::app::tokens::Reach;
 use crate::app::{App, Caller, Error};
 use crate::problem::Problem;
@@ -121,22 +121,19 @@ fn key(rule: Rule, caller: &Caller, head: &Parts) -> Result<Option<[u8; 32]>, Er
 
 /// Answers as before, or for the first time.
 async fn once(shared: Shared, hash: [u8; 32], mut request: Request, next: Next) -> Response {
-    let _permit = shared.app.take_turn(hash).await;
-    match shared.app.remembered_answer(hash).await {
-        Ok(Some(stored)) => return restored(stored),
-        Ok(None) => {}
+    let (held, promise) = match shared.app.begin(hash).await {
+        Ok(Begun::Before(stored)) => return restored(stored),
+        Ok(Begun::Now(held, promise)) => (held, promise),
         Err(error) => return Problem::App(error).into_response(),
-    }
-    match shared.app.promise(hash).await {
-        Ok(promise) => {
-            if let Some(caller) = request.extensions_mut().get_mut::<Caller>() {
-                caller.promise = Some(promise);
-            }
-        }
-        Err(error) => return Problem::App(error).into_response(),
+    };
+    if let Some(caller) = request.extensions_mut().get_mut::<Caller>() {
+        caller.promise = Some(promise);
     }
     let response = next.run(request).await;
     if !response.status().is_success() {
+        if let Err(error) = held.release().await {
+            tracing::warn!("a key stays in hand until its claim has run out: {error}");
+        }
         return response;
     }
     match remember(&shared, hash, response).await {

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::applications::ApplicationIn;
 use super::extract::{Application as NamedApplication, By, Given, In};
 use super::operation::{Operation, Routes};
-use super::values::Answer;
+use super::values::{Answer, object};
 use crate::app::tokens::Reach;
 use crate::app::{App, Caller};
 
@@ -48,6 +48,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 #[serde(rename_all = "camelCase")]
 struct AppPortalAccessIn {
     /// The application to create if there is none of that name.
+    #[serde(default, deserialize_with = "object")]
     application: Option<ApplicationIn>,
     /// For how many seconds it works; a week if it is missing.
     #[schema(minimum = 3600, maximum = 2419200)]

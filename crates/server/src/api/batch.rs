@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::Shared;
-use super::extract::{self, By, In, Key, RawBatch};
+use super::extract::{self, Application as NamedApplication, By, Key, RawBatch};
 use super::messages::MessageIn;
 use super::operation::{Operation, Routes};
 use super::values::Answer;
@@ -27,7 +27,8 @@ const BATCH: &str = "/app/{app_id}/msg/batch";
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let batch = Operation::post(BATCH, "v1.message.create-batch", "Accepts many messages");
-    let batch = batch.accepts().own_keys().body::<BatchIn>().answers::<BatchOut>(202);
+    let batch = batch.accepts().own_keys().body::<BatchIn>().lines();
+    let batch = batch.answers::<BatchOut>(202);
     routes.add(batch, accept)
 }
 
@@ -94,7 +95,7 @@ fn draft(part: &Bytes, index: usize, key: Option<[u8; 32]>) -> Result<Draft, Err
 async fn accept(
     State(shared): State<Shared>,
     By(caller): By,
-    (In(scope), Key(key)): (In, Key),
+    (NamedApplication(application), Key(key)): (NamedApplication, Key),
     RawBatch(body): RawBatch,
 ) -> Answer<Response> {
     let parts = split(&body)?;
@@ -105,7 +106,6 @@ async fn accept(
         _ => draft(part, index, key),
     };
     let drafts = parts.iter().enumerate().map(read).collect();
-    let application = scope.application().id.to_string();
     let accepted = shared.app.accept_all(&caller, &application, drafts).await?;
     let results: Vec<ResultOut> = accepted.into_iter().map(ResultOut::from).collect();
     let accepted = results.iter().filter(|result| result.id.is_some()).count();

@@ -12,7 +12,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::deliveries::{DeliveryOut, FilterQuery};
+use super::deliveries::{DeliveryOut, EndpointQuery, FilterQuery};
 use super::extract::{self, Asked, Given, In};
 use super::operation::{Operation, Routes};
 use super::replays::ReplayOut;
@@ -29,6 +29,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let count = Operation::get(COUNT, "v1.dead-letter.count", "Counts dead letters");
     let replay = Operation::post(REPLAY, "v1.dead-letter.replay", "Replays dead letters");
     let purge = Operation::delete(LIST, "v1.dead-letter.purge", "Removes dead letters for good");
+    let list = list.query::<FilterQuery>().query::<EndpointQuery>().query::<PageQuery>();
+    let purge = purge.query::<FilterQuery>().query::<EndpointQuery>();
     let redrive = Operation::post(
         "/admin/redrive-dlq",
         "v1.admin.redrive",
@@ -36,10 +38,10 @@ pub(super) fn routes(routes: Routes) -> Routes {
     );
     routes
         .add(redrive.admin().empty(204), nothing)
-        .add(list.query::<FilterQuery>().query::<PageQuery>().lists::<DeliveryOut>(), all)
-        .add(count.answers::<CountOut>(200), number)
+        .add(list.lists::<DeliveryOut>(), all)
+        .add(count.query::<EndpointQuery>().answers::<CountOut>(200), number)
         .add(replay.body::<DeadLetterReplayIn>().answers::<ReplayOut>(202), again)
-        .add(purge.query::<FilterQuery>().answers::<PurgeOut>(200), remove)
+        .add(purge.answers::<PurgeOut>(200), remove)
 }
 
 async fn nothing() -> StatusCode {
@@ -104,15 +106,20 @@ impl DeadLetterReplayIn {
 async fn all(
     State(app): State<Arc<App>>,
     In(scope): In,
-    Asked(query): Asked<FilterQuery>,
+    (Asked(query), Asked(to)): (Asked<FilterQuery>, Asked<EndpointQuery>),
     Asked(page): Asked<PageQuery>,
 ) -> Answer<Json<PageOut<DeliveryOut>>> {
-    let slice = app.dead_letters(&scope, query.filter()?, &page.wanted()?).await?;
+    let filter = app.to_endpoint(&scope, to.endpoint_id.as_deref(), query.filter()?).await?;
+    let slice = app.dead_letters(&scope, filter, &page.wanted()?).await?;
     Ok(PageOut::of(slice, DeliveryOut::from))
 }
 
-async fn number(State(app): State<Arc<App>>, In(scope): In) -> Answer<Json<CountOut>> {
-    let tally = app.dead_letter_count(&scope).await?;
+async fn number(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Asked(to): Asked<EndpointQuery>,
+) -> Answer<Json<CountOut>> {
+    let tally = app.dead_letter_count(&scope, to.endpoint_id.as_deref()).await?;
     Ok(Json(CountOut { count: tally.number, complete: tally.complete }))
 }
 
@@ -131,9 +138,11 @@ async fn again(
 async fn remove(
     State(app): State<Arc<App>>,
     In(scope): In,
-    (RawQuery(text), Asked(query)): (RawQuery, Asked<FilterQuery>),
+    RawQuery(text): RawQuery,
+    (Asked(query), Asked(to)): (Asked<FilterQuery>, Asked<EndpointQuery>),
 ) -> Answer<Json<PurgeOut>> {
-    extract::refuse_others::<FilterQuery>(text.as_deref())?;
-    let purged = app.purge_dead_letters(&scope, query.filter()?).await?;
+    extract::refuse_others::<FilterQuery, EndpointQuery>(text.as_deref())?;
+    let filter = app.to_endpoint(&scope, to.endpoint_id.as_deref(), query.filter()?).await?;
+    let purged = app.purge_dead_letters(&scope, filter).await?;
     Ok(Json(PurgeOut { removed: purged.removed, done: purged.done }))
 }

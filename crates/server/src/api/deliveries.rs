@@ -20,6 +20,7 @@ use crate::app::deliveries::{AttemptEntry, DeliveryFilter, Shown};
 use crate::app::replays::read_class;
 use crate::app::{App, Error};
 
+const ALL: &str = "/app/{app_id}/delivery";
 const LIST: &str = "/app/{app_id}/endpoint/{endpoint_id}/delivery";
 const ONE: &str = "/app/{app_id}/delivery/{delivery_id}";
 const CANCEL: &str = "/app/{app_id}/delivery/{delivery_id}/cancel";
@@ -27,12 +28,16 @@ const RETRY: &str = "/app/{app_id}/delivery/{delivery_id}/retry";
 const REPLAY: &str = "/app/{app_id}/delivery/{delivery_id}/replay";
 
 pub(super) fn routes(routes: Routes) -> Routes {
+    let whole =
+        Operation::get(ALL, "v1.delivery.list-by-application", "Lists an application's deliveries");
+    let whole = whole.query::<FilterQuery>().query::<EndpointQuery>().query::<PageQuery>();
     let list = Operation::get(LIST, "v1.delivery.list", "Lists an endpoint's deliveries");
     let get = Operation::get(ONE, "v1.delivery.get", "Shows a delivery with its attempts");
     let cancel = Operation::post(CANCEL, "v1.delivery.cancel", "Calls a pending delivery off");
     let retry = Operation::post(RETRY, "v1.delivery.retry", "Sends a pending delivery now");
     let replay = Operation::post(REPLAY, "v1.delivery.replay", "Sends a delivery again");
     routes
+        .add(whole.lists::<DeliveryOut>(), whole_list)
         .add(list.query::<FilterQuery>().query::<PageQuery>().lists::<DeliveryOut>(), all)
         .add(get.answers::<DeliveryDetailOut>(200), one)
         .add(cancel.answers::<DeliveryOut>(200), call_off)
@@ -61,6 +66,14 @@ pub(super) struct FilterQuery {
     after: Option<Moment>,
 }
 
+/// To which endpoint.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct EndpointQuery {
+    /// Only to this endpoint, by its id or uid.
+    pub(super) endpoint_id: Option<String>,
+}
+
 impl FilterQuery {
     pub(super) fn filter(&self) -> Result<DeliveryFilter, Error> {
         let states = ["pending", "delivered", "dead", "cancelled"];
@@ -72,6 +85,7 @@ impl FilterQuery {
         let class = self.status_code_class;
         let class = class.map(|it| read_class(it).ok_or(unknown_number("status_code_class")));
         Ok(DeliveryFilter {
+            endpoint: None,
             state: state.transpose()?,
             cause,
             status_class: class.transpose()?,
@@ -246,6 +260,17 @@ fn outcome_word(outcome: Outcome) -> &'static str {
         Outcome::Blocked => "blocked",
         Outcome::Interrupted => "interrupted",
     }
+}
+
+async fn whole_list(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    (Asked(query), Asked(to)): (Asked<FilterQuery>, Asked<EndpointQuery>),
+    Asked(page): Asked<PageQuery>,
+) -> Answer<Json<PageOut<DeliveryOut>>> {
+    let (filter, wanted) = (query.filter()?, page.wanted()?);
+    let slice = app.all_deliveries(&scope, to.endpoint_id.as_deref(), filter, &wanted).await?;
+    Ok(PageOut::of(slice, DeliveryOut::from))
 }
 
 async fn all(

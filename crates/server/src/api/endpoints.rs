@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::extract::{Asked, Given, In, Named};
 use super::operation::{Operation, Routes};
-use super::values::{Answer, Moment, PageOut, PageQuery, made, present};
+use super::values::{Answer, Moment, PageOut, PageQuery, made, object, present, present_object};
 use crate::app::App;
 use crate::app::applications::Made;
 use crate::app::endpoints::{self, Credentials, Draft, Endpoint, Order};
@@ -75,6 +75,7 @@ struct EndpointIn {
     /// Its signature profiles.
     signatures: Option<Vec<String>>,
     /// How attempts authenticate themselves. It is never shown again.
+    #[serde(default, deserialize_with = "object")]
     credentials: Option<CredentialsIn>,
     /// Whether its messages arrive in the order in which they were accepted.
     fifo: Option<bool>,
@@ -139,7 +140,7 @@ struct EndpointPatch {
     /// Its signature profiles.
     signatures: Option<Vec<String>>,
     /// How attempts authenticate themselves.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default, deserialize_with = "present_object")]
     #[schema(value_type = Option<CredentialsIn>)]
     credentials: Option<Option<CredentialsIn>>,
     /// Whether its messages arrive in the order in which they were accepted.

@@ -59,7 +59,9 @@ impl axum::extract::FromRef<Shared> for Arc<App> {
 
 async fn parameters(parts: &mut Parts, shared: &Shared) -> Result<RawPathParams, Problem> {
     let read = RawPathParams::from_request_parts(parts, shared).await;
-    read.map_err(|_| Problem::App(Error::Missing("path")))
+    // Nothing has such a name, and not every database can be asked for it.
+    let read = read.ok().filter(|read| read.iter().all(|(_, value)| !value.contains('\0')));
+    read.ok_or(Problem::App(Error::Missing("path")))
 }
 
 fn caller(parts: &Parts) -> Result<Caller, Problem> {
@@ -121,6 +123,9 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
             return none_asked().map(Self);
         };
         let query = normal(query);
+        if query.contains("%00") {
+            return Err(Problem::BadQuery("no parameter may have the character U+0000".into()));
+        }
         let uri: http::Uri =
             format!("/?{query}").parse().map_err(|_| Problem::BadQuery("it is too long".into()))?;
         let Query(asked) = Query::try_from_uri(&uri)
@@ -162,12 +167,14 @@ pub(super) fn normal(query: &str) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-/// Refuses parameters that a query does not have, or that say nothing.
+/// Refuses parameters that two queries do not have, or that say nothing.
 ///
 /// Elsewhere they are passed over. Where something is removed for good, a filter that was misspelt
 /// must not count as none.
-pub(super) fn refuse_others<T: IntoParams>(query: Option<&str>) -> Result<(), Error> {
-    let known = T::into_params(|| None);
+pub(super) fn refuse_others<T: IntoParams, U: IntoParams>(
+    query: Option<&str>,
+) -> Result<(), Error> {
+    let known = [T::into_params(|| None), U::into_params(|| None)].concat();
     let known: Vec<&str> = known.iter().map(|parameter| parameter.name.as_str()).collect();
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         let name = name.split('[').next().unwrap_or_default();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::applications::CreateQuery;
-use super::deliveries::FilterQuery;
+use super::deliveries::{EndpointQuery, FilterQuery};
 use super::extract;
 use super::messages::{ContentQuery, MessageIn};
 use super::values::PageQuery;
@@ -42,6 +42,7 @@ pub fn query(text: &str) {
         let _ = page.ordered("ascending");
     }
     let _ = Query::<FilterQuery>::try_from_uri(&uri);
+    let _ = Query::<EndpointQuery>::try_from_uri(&uri);
     let _ = Query::<ContentQuery>::try_from_uri(&uri);
     let _ = Query::<CreateQuery>::try_from_uri(&uri);
 }

@@ -18,7 +18,7 @@ use super::extract::{
     self, Application as NamedApplication, Asked, By, Given, In, Key, Named, Raw,
 };
 use super::operation::{Operation, Routes};
-use super::values::{Answer, Moment, PageOut, PageQuery, commas};
+use super::values::{Answer, Moment, PageOut, PageQuery, commas, object};
 use crate::app::messages::{Draft, Message, MessageFilter, Payload};
 use crate::app::{App, Caller, Error};
 
@@ -81,8 +81,10 @@ pub(super) struct MessageIn<'a> {
     /// A policy for this message alone.
     policy: Option<Value>,
     /// The application to create if there is none of that name.
+    #[serde(default, deserialize_with = "object")]
     application: Option<ApplicationIn>,
     /// Another body to be sent in place of the payload.
+    #[serde(default, deserialize_with = "object")]
     transformations_params: Option<TransformationsParams>,
 }
 

@@ -42,8 +42,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use http::Uri;
 use tower::Layer as _;
 use tower::util::{MapRequest, MapRequestLayer};
 
@@ -111,10 +111,10 @@ pub(crate) fn service(app: Arc<App>, limits: Limits, role: Role) -> Service {
     Shortcut::new(everything, (role != Role::Worker).then_some(shared))
 }
 
-async fn no_such_path() -> Response {
-    Problem::NoSuchPath.into_response()
+async fn no_such_path(uri: Uri) -> Problem {
+    not_offered::known_elsewhere(uri.path()).map_or(Problem::NoSuchPath, Problem::App)
 }
 
-async fn no_such_method() -> Response {
-    Problem::NoSuchMethod.into_response()
+async fn no_such_method(uri: Uri) -> Problem {
+    not_offered::known_elsewhere(uri.path()).map_or(Problem::NoSuchMethod, Problem::App)
 }

@@ -1,8 +1,23 @@
 //! Operations that the SDKs know and Redial does not offer: they say so, in JSON.
+//!
+//! Single ones are described like any other operation. Whole families, of which the SDKs call
+//! dozens, are told by how their paths begin.
 
 use super::operation::{Operation, Routes};
 use super::values::Answer;
 use crate::app::Error;
+
+/// How paths begin that lead to nothing here.
+const FAMILIES: [&str; 5] = [
+    "/ingest/api/v1/",
+    "/api/v1/auth/stream",
+    "/api/v1/connector",
+    "/api/v1/operational-webhook/",
+    "/api/v1/stream",
+];
+/// What leads to nothing below an application.
+const BELOW_APPLICATIONS: [&str; 5] =
+    ["autoconfig", "destination", "events", "integration", "poller"];
 
 const TRANSFORMATION: &str = "/app/{app_id}/endpoint/{endpoint_id}/transformation";
 
@@ -29,7 +44,6 @@ pub(super) fn routes(routes: Routes) -> Routes {
         Operation::post("/operational-webhook/endpoint", "v1.operational-webhook.create", summary),
         Operation::get("/connector", "v1.connector.list", summary),
         Operation::get("/stream", "v1.stream.list", summary),
-        Operation::get("/ingest/api/v1/source", "v1.ingest.source.list", summary),
     ];
     operations
         .into_iter()
@@ -37,5 +51,17 @@ pub(super) fn routes(routes: Routes) -> Routes {
 }
 
 async fn not_offered() -> Answer<()> {
-    Err(Error::NotOffered("this server does not offer this operation").into())
+    Err(refusal().into())
+}
+
+fn refusal() -> Error {
+    Error::NotOffered("this server does not offer this operation")
+}
+
+/// Refuses a path that has no operation, if the SDKs know one there.
+pub(super) fn known_elsewhere(path: &str) -> Option<Error> {
+    let below = path.strip_prefix("/api/v1/app/").and_then(|rest| rest.split('/').nth(1));
+    let known = FAMILIES.iter().any(|family| path.starts_with(family))
+        || below.is_some_and(|resource| BELOW_APPLICATIONS.contains(&resource));
+    known.then(refusal)
 }

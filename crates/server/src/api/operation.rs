@@ -56,6 +56,7 @@ pub(super) struct Operation {
     body: Option<(RefOr<Schema>, Required)>,
     answers: Vec<(u16, Option<RefOr<Schema>>)>,
     schemas: Vec<Named>,
+    lines: bool,
     accepts: bool,
     names: bool,
 }
@@ -83,6 +84,7 @@ impl Operation {
             body: None,
             answers: Vec::new(),
             schemas: Vec::new(),
+            lines: false,
             accepts: false,
             names: path.contains('{'),
         }
@@ -161,6 +163,12 @@ impl Operation {
         self
     }
 
+    /// Says that the body may also be one JSON object per line.
+    pub(super) fn lines(mut self) -> Self {
+        self.lines = true;
+        self
+    }
+
     /// Says that one application may send faster than its messages can be stored.
     pub(super) fn accepts(mut self) -> Self {
         self.accepts = true;
@@ -222,7 +230,13 @@ impl Operation {
             .parameters(Some(self.parameters.clone()));
         if let Some((body, required)) = &self.body {
             let content = ContentBuilder::new().schema(Some(body.clone())).build();
-            let body = RequestBodyBuilder::new().content("application/json", content);
+            let mut body = RequestBodyBuilder::new().content("application/json", content);
+            if self.lines {
+                let text = SchemaType::Type(Type::String);
+                let lines = ObjectBuilder::new().schema_type(text).build();
+                let lines = ContentBuilder::new().schema(Some(Schema::Object(lines))).build();
+                body = body.content("application/x-ndjson", lines);
+            }
             builder = builder.request_body(Some(body.required(Some(required.clone())).build()));
         }
         for (status, schema) in &self.answers {

@@ -109,7 +109,7 @@ async fn new(
     };
     let lasts = given.expiry.map(Duration::from_secs);
     let wish = Wish { name: given.name, reach, read_only: given.read_only, lasts };
-    let (token, described) = app.create_token(wish).await?;
+    let (token, described) = app.create_token(caller.promise.as_ref(), wish).await?;
     let out = NewTokenOut { described: described.into(), token };
     Ok((StatusCode::CREATED, Json(out)).into_response())
 }

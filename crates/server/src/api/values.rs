@@ -1,12 +1,14 @@
 //! Values as JSON has them: moments, pages, fields that may be missing, null or set.
 
+use std::marker::PhantomData;
 use std::str::FromStr as _;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::time::Timestamp;
 use http::StatusCode;
-use serde::de::Error as _;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
@@ -133,6 +135,47 @@ where
     T: Deserialize<'de>,
 {
     Option::deserialize(deserializer).map(Some)
+}
+
+/// Reads an object that may be missing. Serde would take a list for one, field by field.
+pub(super) fn object<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::deserialize(deserializer).map(|read: Option<Object<T>>| read.map(|Object(it)| it))
+}
+
+/// Reads an object in a patch: missing leaves as it is, null clears.
+pub(super) fn present_object<'de, D, T>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    object(deserializer).map(Some)
+}
+
+/// Whatever is read from an object, and from nothing else.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
 }
 
 /// Reads a list out of a query, where it is one text with commas.

@@ -49,12 +49,42 @@ impl App {
         }))
     }
 
-    /// Counts an application's dead letters, up to a limit.
+    /// Counts an application's dead letters, or those to one endpoint, up to a limit.
     ///
     /// # Errors
-    /// If the store does not answer.
-    pub async fn dead_letter_count(&self, scope: &Scope) -> Result<Tally, Error> {
-        Ok(self.ledger.dead_letter_count(scope.application().key).await?)
+    /// If there is no such endpoint.
+    pub async fn dead_letter_count(
+        &self,
+        scope: &Scope,
+        endpoint: Option<&str>,
+    ) -> Result<Tally, Error> {
+        let endpoint = self.endpoint_key(scope, endpoint).await?;
+        Ok(self.ledger.dead_letter_count(scope.application().key, endpoint).await?)
+    }
+
+    /// Adds an endpoint to a filter, if one is named.
+    ///
+    /// # Errors
+    /// If there is no such endpoint.
+    pub async fn to_endpoint(
+        &self,
+        scope: &Scope,
+        endpoint: Option<&str>,
+        filter: DeliveryFilter,
+    ) -> Result<DeliveryFilter, Error> {
+        let endpoint = self.endpoint_key(scope, endpoint).await?;
+        Ok(DeliveryFilter { endpoint, ..filter })
+    }
+
+    async fn endpoint_key(
+        &self,
+        scope: &Scope,
+        named: Option<&str>,
+    ) -> Result<Option<EndpointKey>, Error> {
+        match named {
+            Some(named) => Ok(Some(self.endpoint(scope, named).await?.key)),
+            None => Ok(None),
+        }
     }
 
     /// Removes dead letters for good, in steps, up to a limit.

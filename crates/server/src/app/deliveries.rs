@@ -1,6 +1,6 @@
 //! Deliveries: look at one with its whole history, list, cancel, send now, send again.
 
-use domain::delivery::Delivery;
+use domain::delivery::{Cause, Delivery};
 use domain::ids::EndpointId;
 use store::catalog::Endpoint;
 use store::keys::MessageKey;
@@ -9,6 +9,9 @@ use store::page::Listed;
 
 use super::pages::{Slice, Wanted};
 use super::{App, Error, Nudge, Scope};
+
+/// How often a delivery is looked at that changes while it is being sent again.
+const LOOKS: usize = 3;
 
 /// A delivery with its endpoint's id.
 #[derive(Debug, Clone)]
@@ -32,6 +35,32 @@ impl App {
         let entry = self.delivery_entry(scope, id).await?;
         let attempts = self.ledger.attempts_of(entry.key).await?;
         Ok((self.shown(scope, entry).await?, attempts))
+    }
+
+    /// Lists an application's deliveries, newest message first: all of them, or an endpoint's.
+    ///
+    /// # Errors
+    /// If there is no such endpoint, or the iterator is none.
+    pub async fn all_deliveries(
+        &self,
+        scope: &Scope,
+        endpoint: Option<&str>,
+        filter: DeliveryFilter,
+        wanted: &Wanted,
+    ) -> Result<Slice<Shown>, Error> {
+        if let Some(endpoint) = endpoint {
+            return self.deliveries(scope, endpoint, filter, wanted).await;
+        }
+        let dead = Delivery::Dead(Cause::Exhausted).word();
+        if filter.state == Some(dead) || filter.state.is_none() && filter.cause.is_some() {
+            return self.dead_letters(scope, filter, wanted).await;
+        }
+        let slice = self.walk_deliveries(scope.application().key, &filter, wanted).await?;
+        let directory = self.directory(scope, &slice.entries).await?;
+        Ok(slice.map(|entry| {
+            let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
+            Shown { entry, endpoint }
+        }))
     }
 
     /// Lists an endpoint's deliveries, newest message first.
@@ -112,6 +141,20 @@ impl App {
         scope: &Scope,
         entry: &DeliveryEntry,
     ) -> Result<(), Error> {
+        let mut entry = entry.clone();
+        for _ in 1..LOOKS {
+            match self.send_as_it_stands(scope, &entry).await {
+                // It was settled, or replayed, since it was read.
+                Err(Error::Conflict(_)) => {
+                    entry = self.ledger.delivery(scope.application().key, entry.id).await?;
+                }
+                done => return done,
+            }
+        }
+        self.send_as_it_stands(scope, &entry).await
+    }
+
+    async fn send_as_it_stands(&self, scope: &Scope, entry: &DeliveryEntry) -> Result<(), Error> {
         match entry.state {
             Delivery::Pending(_) => self.hurry(scope, entry).await.map(|_| ()),
             Delivery::Delivered | Delivery::Dead(_) | Delivery::Cancelled => {

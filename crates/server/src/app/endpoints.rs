@@ -89,7 +89,7 @@ impl Draft {
         checks.channels(self.channels.as_deref());
         checks.length("description", &self.description, LONGEST_DESCRIPTION);
         headers::check(&mut checks, &self.headers);
-        headers::check_credentials(&mut checks, self.credentials.as_ref());
+        headers::check_credentials(&mut checks, self.credentials.as_ref(), &self.headers);
         if let Some(types) = &self.event_types {
             let fits = (1..=MOST_EVENT_TYPES).contains(&types.len());
             checks.holds("eventTypes", fits, "must have 1 to 500 entries; leave it out to get all");
@@ -177,7 +177,8 @@ impl App {
         secret: Option<String>,
     ) -> Result<Endpoint, Error> {
         let at = self.clock.now();
-        let secret = secrets::make(secret.as_deref(), "secret", at)?;
+        let promise = scope.caller().promise.as_ref();
+        let secret = secrets::make(secret.as_deref(), "secret", promise, at)?;
         let state = if draft.disabled { State::Disabled(Reason::ByPerson) } else { State::Active };
         let parts = self.vet(scope, draft).await?;
         let (caller, application) = (scope.caller(), scope.application().key);

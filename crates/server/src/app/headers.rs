@@ -1,43 +1,18 @@
 //! The headers that an endpoint's owner has added to its attempts.
 //!
 //! What may hold a credential is kept encrypted and shown to nobody, not even to whoever wrote it.
-//! Headers that the protocol, the signature or the guard depend on cannot be set.
+//! What can be set is what the transport sends: it has the rule, and both ask it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use store::catalog::{Confidential, Credentials, Endpoint, EndpointSettings};
 
 use super::fields::Checks;
 use super::{App, Error, Scope};
+use crate::transport::headers::{Refusal, is_sensitive, safe_header, safe_headers};
 
-/// The most headers of an endpoint.
-const MOST_HEADERS: usize = 50;
-/// The most bytes of a header's value.
-const LONGEST_VALUE: usize = 4_096;
 /// The most bytes of credentials. Written in Base64 they are longer by a third.
 const LONGEST_CREDENTIALS: usize = 2_048;
-/// Headers that are ours to set, or that change what a request is.
-const RESERVED: [&str; 14] = [
-    "host",
-    "content-length",
-    "content-encoding",
-    "transfer-encoding",
-    "connection",
-    "keep-alive",
-    "te",
-    "trailer",
-    "upgrade",
-    "expect",
-    "user-agent",
-    "proxy-connection",
-    "x-forwarded-for",
-    "forwarded",
-];
-/// Beginnings of headers that belong to signatures.
-const SIGNATURE_HEADERS: [&str; 3] = ["webhook-", "svix-", "x-webhook-"];
-const SENSITIVE: [&str; 4] = ["authorization", "x-auth-token", "x-api-key", "cookie"];
-const SENSITIVE_BEGINNINGS: [&str; 2] = ["www-auth", "proxy-auth"];
-
 /// An endpoint's headers as they are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
@@ -47,33 +22,37 @@ pub struct Shown {
     pub sensitive: Vec<String>,
 }
 
-/// Tells whether a header may hold a credential.
-#[must_use]
-pub fn is_sensitive(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    SENSITIVE.contains(&name.as_str())
-        || SENSITIVE_BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
-}
-
-/// Checks headers as somebody wants to set them.
+/// Checks headers as somebody wants to set them: what is kept is what will be sent.
 pub(super) fn check(checks: &mut Checks, headers: &BTreeMap<String, String>) {
-    checks.holds("headers", headers.len() <= MOST_HEADERS, "has more than 50 entries");
     for (name, value) in headers {
         let field = format!("headers.{name}");
-        let lower = name.to_ascii_lowercase();
-        let reserved = RESERVED.contains(&lower.as_str())
-            || SIGNATURE_HEADERS.iter().any(|beginning| lower.starts_with(beginning));
-        checks.holds(&field, !reserved, "is set by the server and cannot be set here");
-        let readable = http::HeaderName::from_bytes(name.as_bytes()).is_ok();
-        checks.holds(&field, readable, "is no header name");
-        let sendable = value.len() <= LONGEST_VALUE && http::HeaderValue::from_str(value).is_ok();
-        checks.holds(&field, sendable, "has a value that no header can have");
+        checks.value(&field, safe_header(name, value));
+    }
+    let mut names = BTreeSet::new();
+    let twice = headers.keys().find(|name| !names.insert(name.to_ascii_lowercase()));
+    checks.holds("headers", twice.is_none(), "has a name twice, in upper and lower case");
+    let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    match safe_headers(pairs) {
+        Ok(_) => {}
+        Err(refusal @ (Refusal::TooMany | Refusal::TooLongTogether)) => {
+            checks.holds("headers", false, &refusal.to_string());
+        }
+        // These are said of the header itself.
+        Err(Refusal::Name(_) | Refusal::Value(_) | Refusal::Reserved(_) | Refusal::TooLong(_)) => {}
     }
 }
 
-/// Checks credentials: a header must be able to carry them, and somebody else to read them.
-pub(super) fn check_credentials(checks: &mut Checks, credentials: Option<&Credentials>) {
+/// Checks credentials: a header must be able to carry them, and somebody else to read them. It must
+/// not be there already.
+pub(super) fn check_credentials(
+    checks: &mut Checks,
+    credentials: Option<&Credentials>,
+    headers: &BTreeMap<String, String>,
+) {
     const FIELD: &str = "credentials";
+    let taken = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+    let text = "cannot be sent besides the header `authorization`; remove one of them";
+    checks.holds(FIELD, credentials.is_none() || !taken, text);
     let size = match credentials {
         None => return,
         Some(Credentials::Bearer(token)) => {

@@ -220,12 +220,41 @@ impl App {
                 format!("a batch has at most {most} messages; this one has {}", drafts.len());
             return Err(Error::refused(RefusalKind::LimitReached, text));
         }
+        self.ensure_known(caller, application, &drafts).await?;
         let accept = async |draft: Result<Draft, Error>| {
             let message = self.accept(caller, application, draft?).await?;
             Ok(message.id.to_string())
         };
         let answers = stream::iter(drafts).map(accept);
         Ok(answers.buffered(self.settings.batch_concurrency.max(1)).collect().await)
+    }
+
+    /// Makes the application of a batch if one of its messages says how: all of them at a time would
+    /// get in each other's way.
+    async fn ensure_known(
+        &self,
+        caller: &Caller,
+        application: &str,
+        drafts: &[Result<Draft, Error>],
+    ) -> Result<(), Error> {
+        let missing = match self.known(caller, application).await {
+            Err(missing @ Error::Missing(_)) => missing,
+            known => return known.map(|_| ()),
+        };
+        let mut named: Vec<applications::Draft> = Vec::new();
+        named.extend(drafts.iter().flatten().filter_map(|draft| draft.application.clone()));
+        if named.is_empty() || caller.reach != Reach::Everything {
+            return Err(missing);
+        }
+        named.retain(|draft| check_uid(application, Some(draft)).is_ok());
+        for draft in named {
+            match self.ensure_application(caller, draft).await {
+                // Its message says so itself; another one may do better.
+                Err(Error::Invalid(_)) => {}
+                made => return made.map(|_| ()),
+            }
+        }
+        Ok(())
     }
 
     async fn taken(&self, new: NewMessage, taken: Taken) -> Result<Message, Error> {

@@ -9,6 +9,7 @@
 //! - `applications`, `endpoints`, `secrets`, `headers`, `event_types`: what people set up
 //! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`: what becomes of
 //!   messages
+//! - `delivery_walk`: deliveries by way of their messages
 //! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere
 //! - `idempotency`: answers that are given again
 //! - `accepting`: taking messages in through the node
@@ -19,6 +20,7 @@ pub mod applications;
 pub mod attempts;
 pub mod dead_letters;
 pub mod deliveries;
+mod delivery_walk;
 pub mod endpoints;
 mod error;
 pub mod event_types;
@@ -128,6 +130,8 @@ pub struct Settings {
     pub batch_messages: usize,
     /// The most messages of one batch that are being accepted at a time.
     pub batch_concurrency: usize,
+    /// Whether other nodes use the same store.
+    pub shared: bool,
     /// How long a token is trusted without asking the store.
     pub token_age: Duration,
     /// The most tokens remembered.

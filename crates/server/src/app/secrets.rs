@@ -6,6 +6,7 @@ use domain::time::Timestamp;
 use signature::{SharedSecret, SigningSecret};
 use store::catalog::Secret;
 
+use super::idempotency::Promise;
 use super::{App, Error, RefusalKind, Scope};
 use crate::dice;
 
@@ -14,11 +15,16 @@ const USUAL_GRACE: u64 = 86_400;
 /// The longest it may.
 const LONGEST_GRACE: u64 = 604_800;
 
-/// Makes a secret, from the text its owner gave or from chance.
+/// Makes a secret, from the text its owner gave, from what was promised, or from chance.
 ///
 /// # Errors
 /// If the text is no secret that can sign.
-pub(super) fn make(text: Option<&str>, field: &str, at: Timestamp) -> Result<Secret, Error> {
+pub(super) fn make(
+    text: Option<&str>,
+    field: &str,
+    promise: Option<&Promise>,
+    at: Timestamp,
+) -> Result<Secret, Error> {
     let text = match text {
         Some(text) => {
             let secret: SigningSecret = text
@@ -27,8 +33,7 @@ pub(super) fn make(text: Option<&str>, field: &str, at: Timestamp) -> Result<Sec
             secret.reveal().to_string()
         }
         None => {
-            let mut random = [0; 32];
-            dice::entropy(&mut random);
+            let random = promise.map_or_else(dice::unguessable, |it| it.bytes("secret"));
             let secret = SharedSecret::from_random(&random);
             secret.map_err(|error| Error::Internal(error.to_string()))?.reveal().to_string()
         }
@@ -76,8 +81,15 @@ impl App {
         }
         let endpoint = self.endpoint(scope, endpoint).await?;
         let now = self.clock.now();
-        let secret = make(key, "key", now)?;
+        let promise = scope.caller().promise.as_ref();
+        let secret = make(key, "key", promise, now)?;
         let shown = for_receiver(&secret)?;
+        if promise.is_some_and(Promise::again) {
+            let live = self.catalog.secrets(endpoint.application, endpoint.key, now).await?;
+            if live.iter().any(|known| known.text == secret.text) {
+                return Ok(shown);
+            }
+        }
         let ends = now.after(Duration::from_secs(grace));
         let rotated = self.catalog.rotate_secret(endpoint.application, endpoint.key, secret, ends);
         rotated.await.map_err(|error| match error {

@@ -13,6 +13,7 @@ use domain::time::Timestamp;
 use sha2::{Digest as _, Sha256};
 use store::catalog::{Scope, Token};
 
+use super::idempotency::Promise;
 use super::pages::{Slice, Wanted};
 use super::{App, Caller, Error, applications, messages};
 use crate::dice;
@@ -94,8 +95,20 @@ impl App {
     ///
     /// # Errors
     /// If the store does not answer.
-    pub async fn create_token(&self, wish: Wish) -> Result<(String, Described), Error> {
-        let (id, text) = make();
+    pub async fn create_token(
+        &self,
+        promise: Option<&Promise>,
+        wish: Wish,
+    ) -> Result<(String, Described), Error> {
+        let (id, text) = match promise {
+            Some(promise) => make(promise.bytes("token id"), promise.bytes("token")),
+            None => make(dice::unguessable(), dice::unguessable()),
+        };
+        if promise.is_some_and(Promise::again)
+            && let Ok(made) = self.catalog.token(id.clone()).await
+        {
+            return Ok((text, made.into()));
+        }
         let now = self.clock.now();
         let scope = match wish.reach {
             Reach::Everything => Scope::Admin,
@@ -133,7 +146,7 @@ impl App {
             read_only: false,
             lasts: None,
         };
-        self.create_token(wish).await.map(|(text, _)| Some(text))
+        self.create_token(None, wish).await.map(|(text, _)| Some(text))
     }
 
     /// Revokes a token: at once here, within seconds elsewhere.
@@ -205,7 +218,7 @@ impl App {
         let name = format!("portal of {id}");
         let lasts = Some(Duration::from_secs(seconds));
         let wish = Wish { name, reach: Reach::Application(id), read_only, lasts };
-        let (token, _) = self.create_token(wish).await?;
+        let (token, _) = self.create_token(caller.promise.as_ref(), wish).await?;
         // Behind the hash sign a browser keeps it to itself.
         let url = format!("{}/portal#token={token}", self.settings.public_url);
         Ok((url, token))
@@ -213,11 +226,9 @@ impl App {
 }
 
 /// Makes the public part and the whole of a token.
-fn make() -> (String, String) {
-    let mut random = [0; 40];
-    dice::entropy(&mut random);
-    let (public, secret) = random.split_at(8);
-    let id: String = public.iter().map(|byte| format!("{byte:02x}")).collect();
+fn make(public: [u8; 32], secret: [u8; 32]) -> (String, String) {
+    let id: String =
+        public.iter().take(PUBLIC_CHARACTERS / 2).map(|byte| format!("{byte:02x}")).collect();
     let body = format!("{PREFIX}{id}_{}", BASE64_URL_SAFE_NO_PAD.encode(secret));
     let sum = checksum(body.as_bytes());
     (id, format!("{body}{sum:08x}"))
@@ -247,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_token_is_found_by_its_public_part_unless_it_is_mistyped() {
-        let (id, text) = make();
+        let (id, text) = make(dice::unguessable(), dice::unguessable());
         assert_eq!(public_part(&text), Some(id.as_str()));
         let mut mistyped = text.into_bytes();
         mistyped[30] ^= 1;

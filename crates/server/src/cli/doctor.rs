@@ -1,11 +1,17 @@
 //! `redial doctor`: looks at what a server needs, changes nothing, and says what to do.
 //!
-//! It reads the configuration, the data directory from outside, the limits of this process, and the
-//! health of the server if one runs. It does not open the store: that would migrate it.
+//! It takes the options of `redial serve`, and looks at what a server with them would find. A server
+//! that runs meanwhile is not disturbed: its store is only read, for a moment at a time.
+//!
+//! # Layout
+//! - `store`: the store, its schema, its key, and the clocks; `egress`: the way out
+
+mod egress;
+mod store;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use http::Method;
@@ -13,7 +19,9 @@ use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
 use super::client::Client;
+use super::serve::{self, check_tls};
 use super::{Failure, Streams, token};
+use crate::clock::SystemClock;
 use crate::config::Configuration;
 use crate::words::grouped;
 
@@ -22,9 +30,11 @@ const FILES_OF_OUR_OWN: u64 = 64;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    server: serve::Arguments,
+    /// A URL that an endpoint could have: says whether it is allowed, and sends nothing there
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -63,11 +73,9 @@ impl State {
 }
 
 pub(crate) fn run(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
-    let configuration = token::configuration(arguments.config.clone())?;
+    let configuration = arguments.server.configuration()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut findings = vec![store(&configuration), key(&configuration), files(&configuration)];
-    findings.push(warnings(&configuration));
-    findings.push(runtime.block_on(server(&configuration)));
+    let findings = runtime.block_on(examine(&configuration, arguments.url.as_deref()));
     if arguments.json {
         writeln!(streams.out, "{:#}", Value::Array(findings.iter().map(Finding::json).collect()))?;
     } else {
@@ -75,61 +83,55 @@ pub(crate) fn run(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<()
             writeln!(streams.out, "{:<8}{subject}: {text}", state.word())?;
         }
     }
-    if findings.iter().any(|finding| finding.state == State::Bad) {
-        return Err(Failure::Other(anyhow::anyhow!("something needs your attention")));
+    let bad = findings.iter().filter(|finding| finding.state == State::Bad).count();
+    match bad {
+        0 => Ok(()),
+        1 => Err(Failure::Other(anyhow::anyhow!("one thing needs your attention"))),
+        _ => Err(Failure::Other(anyhow::anyhow!("{bad} things need your attention"))),
     }
-    Ok(())
+}
+
+async fn examine(configuration: &Configuration, url: Option<&str>) -> Vec<Finding> {
+    let clock = SystemClock::start();
+    let mut findings = vec![read(configuration)];
+    findings.extend(key_file(configuration));
+    findings.extend(store::examine(configuration, clock).await);
+    findings.extend(egress::examine(configuration, url, &clock).await);
+    findings.extend([files(configuration), warnings(configuration)]);
+    findings.push(server(configuration).await);
+    findings
 }
 
 fn found(subject: &'static str, state: State, text: impl Into<String>) -> Finding {
     Finding { subject, state, text: text.into() }
 }
 
-fn store(configuration: &Configuration) -> Finding {
-    let subject = "store";
-    if configuration.database.is_some() {
-        return found(
-            subject,
-            State::Good,
-            "PostgreSQL; the server's health tells whether it answers",
-        );
-    }
-    let directory = &configuration.data;
-    let Ok(metadata) = fs::metadata(directory) else {
-        let text = format!("{} is not there yet; the first start makes it", directory.display());
-        return found(subject, State::Good, text);
-    };
-    if !metadata.is_dir() {
-        return found(subject, State::Bad, format!("{} is no directory", directory.display()));
-    }
-    if metadata.permissions().mode() & 0o077 != 0 {
-        let text = format!("{0} can be read by others; chmod 700 {0}", directory.display());
-        return found(subject, State::Doubtful, text);
-    }
-    let size = fs::metadata(directory.join("redial.db")).map_or(0, |file| file.len());
-    let text = format!("{}, {} bytes", directory.display(), grouped(size));
-    found(subject, State::Good, text)
-}
-
-fn key(configuration: &Configuration) -> Finding {
-    let subject = "encryption key";
-    if configuration.encryption_key.is_some() {
-        return found(subject, State::Good, "configured");
-    }
-    match readable_key(&configuration.data) {
-        Some(path) => {
-            let text = format!("{0} can be read by others; chmod 600 {0}", path.display());
+/// The configuration was read, or this would not be asked; what it names may be missing.
+fn read(configuration: &Configuration) -> Finding {
+    let subject = "configuration";
+    match configuration.tls.as_ref().map(check_tls) {
+        Some(Err(error)) => {
+            let text = format!("{error:#}; correct the path, or make the file readable");
             found(subject, State::Bad, text)
         }
-        None => found(subject, State::Good, "in the data directory, for its owner only"),
+        Some(Ok(())) => found(subject, State::Good, "it makes sense; certificate and key fit"),
+        None => found(subject, State::Good, "it makes sense"),
     }
 }
 
-/// Returns the key file, if others may read it.
-fn readable_key(directory: &Path) -> Option<PathBuf> {
-    let path = directory.join("redial.key");
+/// Looks whether others may read the key file, if it is used.
+fn key_file(configuration: &Configuration) -> Option<Finding> {
+    let path: PathBuf = configuration.data.join("redial.key");
+    if configuration.encryption_key.is_some() || configuration.database.is_some() {
+        return Some(found("key file", State::Good, "not used; the key is configured"));
+    }
     let mode = fs::metadata(&path).ok()?.permissions().mode();
-    (mode & 0o077 != 0).then_some(path)
+    if mode & 0o077 == 0 {
+        let text = format!("{}, for its owner only; keep a copy elsewhere", path.display());
+        return Some(found("key file", State::Good, text));
+    }
+    let text = format!("{0} can be read by others; chmod 600 {0}", path.display());
+    Some(found("key file", State::Bad, text))
 }
 
 fn files(configuration: &Configuration) -> Finding {
@@ -166,10 +168,14 @@ async fn server(configuration: &Configuration) -> Finding {
     match health.await {
         Ok((status, _)) if status.is_success() => found("server", State::Good, "it is well"),
         Ok((status, health)) => {
-            found("server", State::Bad, format!("it answers {status}: {health}"))
+            let text = format!("it answers {status}: {health}; its log says why");
+            found("server", State::Bad, text)
         }
         Err(_) => {
-            let text = format!("nothing answers at {}", configuration.listen);
+            let text = format!(
+                "nothing answers at {}; start it with redial serve, if it should run",
+                configuration.listen
+            );
             found("server", State::Doubtful, text)
         }
     }

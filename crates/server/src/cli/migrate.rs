@@ -4,23 +4,21 @@
 //! they replace a fleet's binaries. A store in a file must not be open in a server meanwhile; the
 //! store says so by itself.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 
-use super::{Failure, Streams, serve, token};
+use super::{Failure, Streams, serve};
 use crate::clock::{Clock, SystemClock};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The configuration file
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    server: serve::Arguments,
 }
 
 pub(crate) fn run(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
-    let configuration = token::configuration(arguments.config.clone())?;
+    let configuration = arguments.server.configuration()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let opened = runtime.block_on(serve::open_store(&configuration, &clock));

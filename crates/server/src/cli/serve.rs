@@ -4,11 +4,12 @@
 //! and SIGINT stop it: it says that it is not ready, takes in nothing more, finishes what it began.
 //!
 //! # Layout
-//! - `connections`: clients of the API; `scraping`: `/metrics`
+//! - `connections`: clients of the API; `rest`: what they send in vain; `scraping`: `/metrics`
 
 mod activity;
 mod connections;
 mod patient;
+mod rest;
 mod scraping;
 
 use std::net::SocketAddr;
@@ -37,7 +38,7 @@ use crate::api;
 use crate::app::{App, Parts, Settings};
 use crate::clock::{Clock, SystemClock};
 use crate::committer::Transactions;
-use crate::config::{Configuration, Database, Hidden, Role, Sources};
+use crate::config::{Configuration, Database, Hidden, Role, Sources, Tls};
 use crate::node::{self, Node, Outward};
 use crate::telemetry::{Measured, Metrics};
 use crate::transport::{Resolver, Transport, TransportSettings};
@@ -47,6 +48,8 @@ use crate::{dice, telemetry};
 const HANDED_OVER: usize = 16_384;
 
 #[derive(Debug, Args)]
+// Other commands take the same options, and clap wants each group to be named once.
+#[group(skip)]
 pub(crate) struct Arguments {
     /// Where the API listens
     #[arg(long, value_name = "ADDRESS")]
@@ -103,6 +106,11 @@ impl Arguments {
         let sources = Sources::of_process(self.config.clone(), self.options()?).map_err(usage)?;
         Configuration::read(sources).map_err(usage)
     }
+}
+
+/// Makes sure that certificate and key can be read and fit.
+pub(super) fn check_tls(tls: &Tls) -> anyhow::Result<()> {
+    Secure::read(tls).map(drop)
 }
 
 pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
@@ -314,17 +322,17 @@ impl Server {
         let limits = configuration.limits;
         let service = api::service(Arc::clone(&app), limits.clone(), configuration.role);
         let door = Door::new(service, &limits);
-        tokio::pin!(shutdown);
-        loop {
-            let guest = tokio::select! {
-                () = &mut shutdown => break,
-                guest = door.wait(&listener, secure.as_ref()) => guest,
-            };
-            if let Some(guest) = guest {
-                door.serve(guest);
-            }
+        tokio::select! {
+            () = shutdown => {}
+            () = door.open(&listener, secure.as_ref()) => {}
         }
         app.stop();
+        // Whoever spreads requests over servers has to see that this one is not ready any more,
+        // and until then goes on sending.
+        tokio::select! {
+            () = tokio::time::sleep(limits.notice) => {}
+            () = door.open(&listener, secure.as_ref()) => {}
+        }
         drop((listener, secure));
         let _ = tokio::time::timeout(limits.shutdown, door.close()).await;
         node.stop().await;
@@ -405,6 +413,7 @@ fn settings(configuration: &Configuration, address: SocketAddr) -> Settings {
         public_url: public_url.trim_end_matches('/').to_owned(),
         batch_messages: limits.batch_messages,
         batch_concurrency: limits.batch_concurrency,
+        shared: configuration.database.is_some(),
         token_age: limits.token_age,
         cached_tokens: limits.cached_tokens,
         cached_applications: limits.cached_applications,

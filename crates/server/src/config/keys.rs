@@ -70,6 +70,7 @@ pub(super) const KEYS: [Key; 40] = [
     key("limits.cached_tokens", "number", "10000", "The most tokens remembered in memory."),
     key("limits.cached_applications", "number", "10000", "The most applications remembered."),
     key("limits.token_age", "span", "5s", "How long a token is trusted without asking the store."),
+    key("limits.notice", "span", "1s", "How long a stopping server is not ready but answers."),
     key("limits.shutdown", "span", "30s", "How long a stopping server waits for what it began."),
     key("retention.messages", "span", "30d", "How long messages and attempts are kept."),
     key("retention.dead_letters", "span", "30d", "How long dead letters are kept."),

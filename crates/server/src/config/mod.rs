@@ -120,6 +120,8 @@ pub struct Limits {
     pub cached_applications: usize,
     /// How long a token is trusted without asking the store.
     pub token_age: Duration,
+    /// How long a stopping server says that it is not ready before it stops taking requests.
+    pub notice: Duration,
     /// How long a stopping server waits for what it began.
     pub shutdown: Duration,
 }
@@ -382,6 +384,7 @@ fn limits(gathered: &Gathered) -> Result<Limits, Problem> {
         cached_tokens: count("limits.cached_tokens")?,
         cached_applications: count("limits.cached_applications")?,
         token_age: gathered.span("limits.token_age")?.min(Duration::from_secs(5)),
+        notice: gathered.span("limits.notice")?,
         shutdown: gathered.span("limits.shutdown")?,
     })
 }

@@ -160,6 +160,13 @@ impl Dialler {
         Err(last)
     }
 
+    /// Tells whether the operator's own proxy can be dialled.
+    pub(super) async fn reaches(&self, proxy: &Proxy, limit: Duration, clock: &dyn Clock) -> bool {
+        let dialling = Dialling { clock, ends_at: clock.now().after(limit) };
+        let dialled = timeout(limit, self.dial_proxy(proxy, dialling)).await;
+        dialled.is_ok_and(|dialled| dialled.is_ok())
+    }
+
     /// Dials the operator's own proxy. It is not vetted, since it usually is a private address.
     async fn dial_proxy(
         &self,

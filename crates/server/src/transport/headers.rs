@@ -2,7 +2,8 @@
 //!
 //! A header can do harm beyond the receiver: it can frame a request differently, pose as a proxy's
 //! word about the client, or open a cloud's metadata service. Such names are refused when they are
-//! saved, and left out when they are sent, should they have got into the store some other way.
+//! saved, by this same rule, and left out when they are sent, should they have got into the store
+//! some other way.
 
 use http::{HeaderName, HeaderValue};
 
@@ -17,8 +18,10 @@ pub const ALL_HEADERS_BYTES: usize = 16 * 1024;
 pub const MASK: &str = "***";
 
 /// Names that nobody may set.
-const DENIED: [&str; 18] = [
+const DENIED: [&str; 20] = [
     "host",
+    "user-agent",
+    "x-event-id",
     "content-length",
     "transfer-encoding",
     "connection",
@@ -38,13 +41,20 @@ const DENIED: [&str; 18] = [
     "http2-settings",
 ];
 
-/// Beginnings of names that nobody may set. The last three belong to signatures.
-const DENIED_FAMILIES: [&str; 6] =
-    ["proxy-", "x-forwarded-", "x-aws-ec2-metadata-", "webhook-", "svix-", "x-webhook-"];
+/// Beginnings of names that nobody may set. The last four belong to signatures.
+const DENIED_FAMILIES: [&str; 7] = [
+    "proxy-",
+    "x-forwarded-",
+    "x-aws-ec2-metadata-",
+    "webhook-",
+    "svix-",
+    "x-webhook-",
+    "x-redial-",
+];
 
 /// Names whose values are secrets, wherever they are kept.
-const SENSITIVE: [&str; 5] =
-    ["authorization", "x-auth-token", "x-api-key", "www-authenticate", "api-key"];
+const SENSITIVE: [&str; 4] = ["authorization", "x-auth-token", "x-api-key", "api-key"];
+const SENSITIVE_FAMILIES: [&str; 2] = ["www-auth", "proxy-auth"];
 
 /// Why a header may not be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -108,7 +118,8 @@ pub fn safe_headers<'a>(
 #[must_use]
 pub fn is_sensitive(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    SENSITIVE.contains(&name.as_str()) || name.starts_with("proxy-auth")
+    SENSITIVE.contains(&name.as_str())
+        || SENSITIVE_FAMILIES.iter().any(|family| name.starts_with(family))
 }
 
 /// What is left of the limits on all headers together.
@@ -159,6 +170,9 @@ mod tests {
             "X-Webhook-Signature",
             "accept-encoding",
             "x-http-method-override",
+            "User-Agent",
+            "X-Event-Id",
+            "X-Redial-Signature",
         ];
         for name in denied {
             let refusal = safe_header(name, "1").unwrap_err();

@@ -8,7 +8,7 @@
 //! - `prepared`, `cache`: what stays the same between attempts; `headers`: which ones may be added
 //! - `connect`, `resolve`, `tls`, `proxy`, `interfaces`: from a URL to a connection
 //! - `exchange`, `answer`, `stream`: one request and its answer; `pool`: connections in waiting
-//! - `outcome`: from errors to outcomes and words
+//! - `outcome`: from errors to outcomes and words; [`prospect`]: a look at the way out
 //!
 //! Redirects are not followed yet: they are answers. The environment's proxies are never used.
 
@@ -21,6 +21,7 @@ mod interfaces;
 mod outcome;
 mod pool;
 mod prepared;
+pub mod prospect;
 mod proxy;
 mod resolve;
 mod stream;

@@ -103,6 +103,14 @@ impl Resolver {
         Self { look_up: Arc::new(look_up) }
     }
 
+    /// Tells whether the name servers answer, whatever they say about the name.
+    pub(super) async fn answers(&self, name: &HostName) -> bool {
+        match (self.look_up)(name.clone()).await {
+            Ok(_) | Err(NoAddress::Absent) => true,
+            Err(NoAddress::Silent) => false,
+        }
+    }
+
     /// Looks a name up.
     pub(super) async fn addresses(&self, name: &HostName) -> Result<Vec<IpAddr>, Failure> {
         let found = (self.look_up)(name.clone()).await.and_then(|addresses| {

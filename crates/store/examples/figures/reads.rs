@@ -62,7 +62,7 @@ pub(crate) async fn tell<'a>(store: &'a Handle, site: &Site) -> Result<(), Error
         }),
         ("count of dead letters", &|| {
             Box::pin(async move {
-                let counted = ledger.dead_letter_count(application).await?;
+                let counted = ledger.dead_letter_count(application, None).await?;
                 Ok(usize::try_from(counted.number).unwrap_or(0))
             })
         }),

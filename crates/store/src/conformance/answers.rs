@@ -53,6 +53,21 @@ pub async fn an_answer_is_forgotten_after_twelve_hours(harness: Harness) {
     assert_eq!(ledger.answer([1; 32], over.after(MINUTE)).await.unwrap(), Some(next));
 }
 
+pub async fn an_answer_is_forgotten_unless_it_is_younger_than_was_meant(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let (here, there) = (&scene.store().ledger, &scene.harness.other.ledger);
+    here.remember_answer([1; 32], answer(201, b"first"), NOW).await.unwrap();
+    here.remember_answer([2; 32], answer(201, b"other"), NOW).await.unwrap();
+    there.forget_answer([1; 32], NOW.before(MINUTE)).await.unwrap();
+    assert_eq!(here.answer([1; 32], NOW).await.unwrap(), Some(answer(201, b"first")));
+    there.forget_answer([1; 32], NOW).await.unwrap();
+    there.forget_answer([1; 32], NOW).await.unwrap();
+    assert_eq!(here.answer([1; 32], NOW).await.unwrap(), None);
+    let next = here.remember_answer([1; 32], answer(200, b"next"), later(1)).await.unwrap();
+    assert_eq!(next, answer(200, b"next"));
+    assert!(here.answer([2; 32], NOW).await.unwrap().is_some());
+}
+
 pub async fn answers_are_pruned_when_their_time_is_over(harness: Harness) {
     let scene = Scene::new(harness).await;
     let ledger = &scene.store().ledger;

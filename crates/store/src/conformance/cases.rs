@@ -38,6 +38,7 @@ macro_rules! conformance {
                 the_first_answer_stays
                 of_two_answers_at_once_both_callers_get_the_same
                 an_answer_is_forgotten_after_twelve_hours
+                an_answer_is_forgotten_unless_it_is_younger_than_was_meant
                 answers_are_pruned_when_their_time_is_over
                 sums_that_come_again_are_added_once
                 a_request_that_comes_again_is_left_once
@@ -67,7 +68,7 @@ macro_rules! conformance {
                 deliveries_are_counted_by_state
                 deliveries_are_counted_from_a_moment_up_to_another
                 a_count_that_would_walk_too_far_says_so
-                dead_letters_are_counted_by_application
+                dead_letters_are_counted_by_application_and_endpoint
                 the_backlog_counts_endpoints_and_knows_the_oldest
                 purged_dead_letters_are_gone_with_their_attempts
                 dead_letters_are_purged_as_they_are_filtered_page_by_page
@@ -95,6 +96,7 @@ macro_rules! conformance {
                 payloads_are_listed_if_they_are_asked_for
                 deliveries_are_filtered_by_state_cause_class_type_and_time
                 dead_letters_are_filtered_like_deliveries
+                dead_letters_are_filtered_and_purged_by_endpoint
                 attempts_are_filtered_by_success_class_type_and_time
             ;
             leases:

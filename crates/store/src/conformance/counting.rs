@@ -72,7 +72,7 @@ pub async fn a_count_that_would_walk_too_far_says_so(harness: Harness) {
     assert_eq!(counted, Counts::begin());
 }
 
-pub async fn dead_letters_are_counted_by_application(harness: Harness) {
+pub async fn dead_letters_are_counted_by_application_and_endpoint(harness: Harness) {
     let scene = Scene::new(harness).await;
     let (one, two) = (scene.endpoint().await, scene.endpoint().await);
     let application = scene.application.key;
@@ -82,9 +82,15 @@ pub async fn dead_letters_are_counted_by_application(harness: Harness) {
     scene.settled(&two, NextState::Delivered).await;
     scene.pending(&one).await;
     let ledger = &scene.store().ledger;
-    let counted = ledger.dead_letter_count(application).await.unwrap();
-    assert_eq!(counted, Tally { number: 2, complete: true });
-    assert_eq!(ledger.dead_letter_count(other).await.unwrap().number, 0);
+    scene.settled(&two, EXHAUSTED).await;
+    let counted = ledger.dead_letter_count(application, None).await.unwrap();
+    assert_eq!(counted, Tally { number: 3, complete: true });
+    for (endpoint, number) in [(&one, 1), (&two, 2)] {
+        let counted = ledger.dead_letter_count(application, Some(endpoint.key)).await.unwrap();
+        assert_eq!(counted, Tally { number, complete: true });
+    }
+    assert_eq!(ledger.dead_letter_count(other, None).await.unwrap().number, 0);
+    assert_eq!(ledger.dead_letter_count(other, Some(one.key)).await.unwrap().number, 0);
 }
 
 pub async fn the_backlog_counts_endpoints_and_knows_the_oldest(harness: Harness) {
@@ -121,7 +127,7 @@ pub async fn purged_dead_letters_are_gone_with_their_attempts(harness: Harness) 
     assert_eq!((purged.entries, purged.done), (vec![dead], true));
 
     let ledger = &scene.store().ledger;
-    assert_eq!(ledger.dead_letter_count(dead.application).await.unwrap().number, 0);
+    assert_eq!(ledger.dead_letter_count(dead.application, None).await.unwrap().number, 0);
     let of = ledger.deliveries_of(dead.application, message).await.unwrap();
     assert_eq!(of.iter().map(|entry| entry.key).collect::<Vec<_>>(), [kept]);
     assert!(matches!(of[0].state, Delivery::Pending(_)));

@@ -131,6 +131,26 @@ pub async fn dead_letters_are_filtered_like_deliveries(harness: Harness) {
     }
 }
 
+pub async fn dead_letters_are_filtered_and_purged_by_endpoint(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let (one, two) = (scene.endpoint().await, scene.endpoint().await);
+    one_of_each(&scene, &one).await;
+    let keys = one_of_each(&scene, &two).await;
+    let filter = DeliveryFilter { endpoint: Some(two.key), ..DeliveryFilter::default() };
+    let place = |key: &DeliveryKey| (key.message, key.endpoint);
+    let expected = [place(&keys[3]), place(&keys[2])];
+    let (ledger, application) = (&scene.store().ledger, scene.application.key);
+    let list = |page| ledger.dead_letters(application, filter.clone(), page);
+    let after_all = (MessageKey(0), one.key);
+    check(&expected, after_all, list, |entry| place(&entry.key), "by endpoint").await;
+    let page = || Page { from: From::Start, limit: 50 };
+    let purged = ledger.purge_dead_letters(application, filter.clone(), page()).await.unwrap();
+    assert_eq!(purged.entries.len(), 2);
+    let left = ledger.dead_letters(application, DeliveryFilter::default(), page()).await.unwrap();
+    assert_eq!(left.entries.len(), 2);
+    assert!(left.entries.iter().all(|entry| entry.key.endpoint == one.key));
+}
+
 pub async fn attempts_are_filtered_by_success_class_type_and_time(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;

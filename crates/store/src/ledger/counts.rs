@@ -44,9 +44,10 @@ impl Counts {
 }
 
 impl Tally {
-    /// Makes a tally of a count that went one beyond its limit, if there was so much.
-    pub(crate) fn up_to(limit: u32, counted: u32) -> Self {
-        Self { number: counted.min(limit), complete: counted <= limit }
+    /// Makes a tally of what was counted on a walk that went one beyond its limit, if there was so
+    /// much.
+    pub(crate) fn up_to(limit: u32, walked: u32, counted: u32) -> Self {
+        Self { number: counted.min(limit), complete: walked <= limit }
     }
 }
 
@@ -56,7 +57,8 @@ mod tests {
 
     #[test]
     fn a_tally_at_its_limit_is_complete_and_one_beyond_it_is_not() {
-        assert_eq!(Tally::up_to(10, 10), Tally { number: 10, complete: true });
-        assert_eq!(Tally::up_to(10, 11), Tally { number: 10, complete: false });
+        assert_eq!(Tally::up_to(10, 10, 10), Tally { number: 10, complete: true });
+        assert_eq!(Tally::up_to(10, 11, 11), Tally { number: 10, complete: false });
+        assert_eq!(Tally::up_to(10, 11, 3), Tally { number: 3, complete: false });
     }
 }

@@ -5,7 +5,7 @@ use domain::ids::{AttemptId, DeliveryId, MessageId};
 use domain::replay::StatusClass;
 use domain::time::Timestamp;
 
-use crate::keys::DeliveryKey;
+use crate::keys::{DeliveryKey, EndpointKey};
 use crate::queue::AttemptRecord;
 
 /// A delivery.
@@ -36,6 +36,8 @@ pub struct DeliveryEntry {
 /// Which deliveries are wanted. What is missing does not restrict.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeliveryFilter {
+    /// Only to this endpoint.
+    pub endpoint: Option<EndpointKey>,
     /// Only in this state, by its word.
     pub state: Option<&'static str>,
     /// Only dead letters with this cause.
@@ -48,6 +50,21 @@ pub struct DeliveryFilter {
     pub since: Option<Timestamp>,
     /// Only whose message was received before this moment.
     pub until: Option<Timestamp>,
+}
+
+impl DeliveryFilter {
+    /// Tells whether a delivery is wanted.
+    #[must_use]
+    pub fn wants(&self, entry: &DeliveryEntry) -> bool {
+        let class = (entry.recorded > 0).then(|| StatusClass::of(entry.last_status));
+        self.endpoint.is_none_or(|endpoint| entry.key.endpoint == endpoint)
+            && self.state.is_none_or(|word| entry.state.word() == word)
+            && self.cause.is_none_or(|cause| entry.state == Delivery::Dead(cause))
+            && self.status_class.is_none_or(|wanted| class == Some(wanted))
+            && (self.event_types.is_empty() || self.event_types.contains(&entry.event_type))
+            && self.since.is_none_or(|since| entry.received_at >= since)
+            && self.until.is_none_or(|until| entry.received_at < until)
+    }
 }
 
 /// An attempt.

@@ -87,8 +87,13 @@ pub trait Ledger: Send + Sync {
         since: Timestamp,
         until: Timestamp,
     ) -> Answer<'_, Counts>;
-    /// Counts an application's dead letters, up to [`MOST_COUNTED`].
-    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally>;
+    /// Counts an application's dead letters, or those to one endpoint. At most [`MOST_COUNTED`] of
+    /// the application's are looked at.
+    fn dead_letter_count(
+        &self,
+        application: ApplicationKey,
+        endpoint: Option<EndpointKey>,
+    ) -> Answer<'_, Tally>;
     /// Removes dead letters and their attempts for good. It walks like [`Ledger::dead_letters`] and
     /// removes what that would list: whoever wants all of them asks on until it is done.
     fn purge_dead_letters(
@@ -126,6 +131,9 @@ pub trait Ledger: Send + Sync {
     ) -> Answer<'_, StoredAnswer>;
     /// Returns what is remembered under a hash, for [`crate::limits::IDEMPOTENCY`].
     fn answer(&self, hash: [u8; 32], now: Timestamp) -> Answer<'_, Option<StoredAnswer>>;
+    /// Forgets what was remembered under a hash at a moment or before it. What was remembered later
+    /// stays: it is somebody else's.
+    fn forget_answer(&self, hash: [u8; 32], until: Timestamp) -> Answer<'_, ()>;
 
     /// Returns the rows that were passed over since the store was opened because they do not read
     /// as what they should be; each once, the last [`crate::damage::MOST_NOTED`] of them.

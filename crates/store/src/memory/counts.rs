@@ -39,15 +39,24 @@ impl State {
         counts
     }
 
-    /// Counts an application's dead letters.
+    /// Counts an application's dead letters, or those to one endpoint.
     #[must_use]
-    pub fn dead_letter_count(&self, application: ApplicationKey) -> Tally {
+    pub fn dead_letter_count(
+        &self,
+        application: ApplicationKey,
+        endpoint: Option<EndpointKey>,
+    ) -> Tally {
+        let most = usize::try_from(MOST_COUNTED).unwrap_or(usize::MAX) + 1;
         let dead = self
             .deliveries
-            .values()
-            .filter(|row| row.application == application && row.state.word() == "dead");
-        let counted = dead.take(usize::try_from(MOST_COUNTED).unwrap_or(usize::MAX) + 1).count();
-        Tally::up_to(MOST_COUNTED, u32::try_from(counted).unwrap_or(u32::MAX))
+            .iter()
+            .filter(|(_, row)| row.application == application && row.state.word() == "dead");
+        let (mut walked, mut counted) = (0, 0);
+        for ((theirs, _), _) in dead.take(most) {
+            walked += 1;
+            counted += u32::from(endpoint.is_none_or(|endpoint| endpoint == *theirs));
+        }
+        Tally::up_to(MOST_COUNTED, walked, counted)
     }
 
     /// Removes dead letters for good.

@@ -7,7 +7,7 @@ use domain::replay::StatusClass;
 use domain::time::Timestamp;
 
 use super::State;
-use super::rows::{AttemptRow, DeliveryRow};
+use super::rows::AttemptRow;
 use super::settle::status;
 use super::walk::{self, Direction};
 use crate::Error;
@@ -61,9 +61,9 @@ impl State {
     ) -> Listed<DeliveryEntry, MessageKey> {
         let theirs = (endpoint, MessageKey(i64::MIN))..=(endpoint, MessageKey(i64::MAX));
         let rows = self.deliveries.range(theirs).map(|((_, message), row)| (*message, row));
-        walk::page(rows, Direction::Descending, page, |message, row| {
+        walk::page(rows, Direction::Descending, page, |message, _| {
             let entry = self.entry(DeliveryKey { application, endpoint, message: *message })?;
-            wanted(row, &entry, filter).then_some(entry)
+            filter.wants(&entry).then_some(entry)
         })
     }
 
@@ -81,10 +81,10 @@ impl State {
         let mut rows: Vec<_> =
             theirs.map(|((endpoint, message), row)| ((*message, *endpoint), row)).collect();
         rows.sort_by_key(|(key, _)| *key);
-        walk::page(rows.into_iter(), Direction::Descending, page, |key, row| {
+        walk::page(rows.into_iter(), Direction::Descending, page, |key, _| {
             let (message, endpoint) = *key;
             let entry = self.entry(DeliveryKey { application, endpoint, message })?;
-            wanted(row, &entry, filter).then_some(entry)
+            filter.wants(&entry).then_some(entry)
         })
     }
 
@@ -202,16 +202,6 @@ impl State {
             record: row.record.clone(),
         })
     }
-}
-
-fn wanted(row: &DeliveryRow, entry: &DeliveryEntry, filter: &DeliveryFilter) -> bool {
-    let class = (row.recorded > 0).then(|| StatusClass::of(row.last_status));
-    filter.state.is_none_or(|word| row.state.word() == word)
-        && filter.cause.is_none_or(|cause| row.state == Delivery::Dead(cause))
-        && filter.status_class.is_none_or(|wanted| class == Some(wanted))
-        && (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
-        && filter.since.is_none_or(|since| entry.received_at >= since)
-        && filter.until.is_none_or(|until| entry.received_at < until)
 }
 
 fn wanted_attempt(entry: &AttemptEntry, filter: &AttemptFilter) -> bool {

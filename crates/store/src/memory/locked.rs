@@ -318,8 +318,12 @@ impl Ledger for Memory {
         self.answer(move |state| Ok(state.delivery_counts(application, endpoint, &range)))
     }
 
-    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally> {
-        self.answer(move |state| Ok(state.dead_letter_count(application)))
+    fn dead_letter_count(
+        &self,
+        application: ApplicationKey,
+        endpoint: Option<EndpointKey>,
+    ) -> Answer<'_, Tally> {
+        self.answer(move |state| Ok(state.dead_letter_count(application, endpoint)))
     }
 
     fn purge_dead_letters(
@@ -364,6 +368,13 @@ impl Ledger for Memory {
 
     fn answer(&self, hash: [u8; 32], now: Timestamp) -> Answer<'_, Option<StoredAnswer>> {
         Memory::answer(self, move |state| Ok(state.answer(hash, now)))
+    }
+
+    fn forget_answer(&self, hash: [u8; 32], until: Timestamp) -> Answer<'_, ()> {
+        self.answer(move |state| {
+            state.forget_answer(hash, until);
+            Ok(())
+        })
     }
 
     /// Values in memory are what they are.

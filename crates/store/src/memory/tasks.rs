@@ -43,6 +43,13 @@ impl State {
         (now.since(*at) < limits::IDEMPOTENCY).then(|| answer.clone())
     }
 
+    /// Forgets what was remembered under a hash at a moment or before it.
+    pub fn forget_answer(&mut self, hash: [u8; 32], until: Timestamp) {
+        if self.answers.get(&hash).is_some_and(|(_, at)| *at <= until) {
+            self.answers.remove(&hash);
+        }
+    }
+
     /// Starts a replay task, which means everything accepted so far.
     ///
     /// # Errors

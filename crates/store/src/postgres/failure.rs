@@ -7,6 +7,10 @@ use tokio_postgres::error::SqlState;
 
 use crate::Error;
 
+/// What is said of a value that cannot be stored. It is hardly ever another one.
+const UNFIT: &str =
+    "the database cannot hold one of the values; no text may have the character U+0000";
+
 /// Why a statement or a transaction failed.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -101,7 +105,11 @@ impl From<Failure> for Error {
             Failure::Conflict(error) => {
                 Self::unavailable(format!("transactions stood in each other's way: {error}"), error)
             }
-            Failure::Data { source, .. } => Self::Refused(said(&source)),
+            // What the database says about values is not for those who call.
+            Failure::Data { constraint: Some(_), source } => {
+                Self::unavailable(format!("a row stood in the way: {source}"), source)
+            }
+            Failure::Data { constraint: None, .. } => Self::Refused(UNFIT.to_owned()),
             Failure::Final(error) => error,
         }
     }

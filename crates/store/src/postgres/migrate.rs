@@ -68,6 +68,53 @@ async fn steps(transaction: &mut Transaction<'_>, vault: &Vault) -> Result<(), F
     check_key(transaction, vault).await
 }
 
+/// What a look at a database found.
+pub(super) struct Found {
+    /// Whether this server can be used.
+    pub(super) server: Result<(), Error>,
+    /// How many steps its schema is behind, or why this version cannot use it.
+    pub(super) behind: Result<usize, Error>,
+    /// Whether the key fits.
+    pub(super) key: Result<(), Error>,
+}
+
+/// Looks at a database, and changes nothing.
+pub(super) async fn look(
+    transaction: &mut Transaction<'_>,
+    vault: &Vault,
+) -> Result<Found, Failure> {
+    let server = decided(check_server(transaction).await)?;
+    if !has_table(transaction, "schema_versions").await? {
+        return Ok(Found { server, behind: Ok(MIGRATIONS.len()), key: Ok(()) });
+    }
+    let versions = read_versions(transaction).await?;
+    let known = |migration: &&Migration| {
+        versions.iter().any(|applied| applied.version == migration.version)
+    };
+    let mut behind = refuse_strangers(&versions);
+    for migration in MIGRATIONS.iter().filter(known) {
+        let checksum = checksum(transaction, migration).await?;
+        if !versions.iter().any(|it| it.version == migration.version && it.checksum == checksum) {
+            behind = behind.and(Err(changed(migration)));
+        }
+    }
+    let missing = MIGRATIONS.len() - MIGRATIONS.iter().filter(known).count();
+    let key = match canary(transaction).await? {
+        Some(canary) if !vault.knows(&canary) => Err(another_key()),
+        Some(_) | None => Ok(()),
+    };
+    Ok(Found { server, behind: behind.map(|()| missing), key })
+}
+
+/// Takes what was decided about a database out of what may go wrong on the way to it.
+fn decided(result: Result<(), Failure>) -> Result<Result<(), Error>, Failure> {
+    match result {
+        Ok(()) => Ok(Ok(())),
+        Err(Failure::Final(error @ Error::CannotOpen(_))) => Ok(Err(error)),
+        Err(failure) => Err(failure),
+    }
+}
+
 async fn check_server(transaction: &mut Transaction<'_>) -> Result<(), Failure> {
     let statement = "select current_setting('server_version_num')::int as version, \
                      current_setting('server_version') as name, \
@@ -116,10 +163,18 @@ async fn versions(transaction: &mut Transaction<'_>) -> Result<Vec<Applied>, Fai
                       checksum text not null, \
                       applied_at timestamptz not null default clock_timestamp())";
     // Asked first: creating needs a right on the schema that a careful operator takes away.
-    let exists = "select 1 where to_regclass('schema_versions') is not null";
-    if transaction.one(exists, &[]).await?.is_none() {
+    if !has_table(transaction, "schema_versions").await? {
         transaction.run(create).await?;
     }
+    read_versions(transaction).await
+}
+
+async fn has_table(transaction: &mut Transaction<'_>, name: &str) -> Result<bool, Failure> {
+    let statement = "select 1 where to_regclass($1) is not null";
+    Ok(transaction.one(statement, &[(&name, Type::TEXT)]).await?.is_some())
+}
+
+async fn read_versions(transaction: &mut Transaction<'_>) -> Result<Vec<Applied>, Failure> {
     let statement = "select version, name, checksum from schema_versions order by version";
     let rows = transaction.query(statement, &[]).await?;
     let applied = rows.iter().map(|row| {
@@ -175,14 +230,9 @@ async fn run(
 
 /// Compares the key with the one this database was first opened with.
 async fn check_key(transaction: &mut Transaction<'_>, vault: &Vault) -> Result<(), Failure> {
-    let statement = "select value from meta where name = 'canary'";
-    match transaction.one(statement, &[]).await? {
-        Some(row) if vault.knows(field(&row, "value")?) => Ok(()),
-        Some(_) => {
-            let text = "the configured key is not the one this database was encrypted with; \
-                        configure the key it was created with";
-            Err(cannot_open(text).into())
-        }
+    match canary(transaction).await? {
+        Some(canary) if vault.knows(&canary) => Ok(()),
+        Some(_) => Err(another_key().into()),
         None => {
             let canary = vault.canary()?;
             let statement = "insert into meta (name, value) values ('canary', $1)";
@@ -190,6 +240,20 @@ async fn check_key(transaction: &mut Transaction<'_>, vault: &Vault) -> Result<(
             Ok(())
         }
     }
+}
+
+/// Index: the primary key of meta.
+async fn canary(transaction: &mut Transaction<'_>) -> Result<Option<Vec<u8>>, Failure> {
+    let statement = "select value from meta where name = 'canary'";
+    let row = transaction.one(statement, &[]).await?;
+    Ok(row.map(|row| field(&row, "value")).transpose()?)
+}
+
+fn another_key() -> Error {
+    cannot_open(
+        "the configured key is not the one this database was encrypted with; configure the key it \
+         was created with",
+    )
 }
 
 fn changed(migration: &Migration) -> Error {

@@ -8,7 +8,7 @@
 //! - `catalog`, `ledger`: what people set up and look at
 //! - `link`, `tls`, `failure`, `migrate`: connections, and what goes wrong with them
 //! - `codes`, `columns`, `row`, `page`: how values become columns and back
-//! - [`Bare`]: the yardstick for benchmarks
+//! - [`Bare`]: the yardstick for benchmarks; [`inspect`]: a look from outside
 //!
 //! # Poolers
 //! Everything but LISTEN works through a pooler that hands out connections by transaction: no
@@ -26,6 +26,7 @@ mod catalog;
 mod codes;
 mod columns;
 mod failure;
+mod inspect;
 mod lease;
 mod ledger;
 mod link;
@@ -45,6 +46,7 @@ use std::time::Duration;
 
 pub use self::bare::Bare;
 use self::failure::Failure;
+pub use self::inspect::{Inspection, inspect};
 use self::link::{Access, Pool, Transaction};
 use self::tls::Connector;
 use self::wake::Wake;

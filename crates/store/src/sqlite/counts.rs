@@ -55,17 +55,22 @@ pub(super) fn by_state(
     })
 }
 
-/// Counts an application's dead letters. Needs the index `deliveries_dead`.
+/// Counts an application's dead letters, or those to one endpoint. Needs the index
+/// `deliveries_dead`.
 pub(super) fn dead_letters(
     reading: &Reading<'_>,
     application: ApplicationKey,
+    endpoint: Option<EndpointKey>,
 ) -> Result<Tally, Error> {
-    let sql = "SELECT count(*) FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_dead
-        WHERE application = ?1 AND state = 2 LIMIT ?2)";
+    let sql = "SELECT count(*), count(*) FILTER (WHERE ?3 IS NULL OR endpoint = ?3)
+        FROM (SELECT endpoint FROM deliveries INDEXED BY deliveries_dead
+            WHERE application = ?1 AND state = 2 LIMIT ?2)";
     let mut statement = reading.connection.prepare_cached(sql)?;
-    let parameters = params![application.0, i64::from(MOST_COUNTED) + 1];
-    let counted = statement.query_row(parameters, |row| row.get(0))?;
-    Ok(Tally::up_to(MOST_COUNTED, counted))
+    let endpoint = endpoint.map(|endpoint| endpoint.0);
+    let parameters = params![application.0, i64::from(MOST_COUNTED) + 1, endpoint];
+    let (walked, counted) =
+        statement.query_row(parameters, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(Tally::up_to(MOST_COUNTED, walked, counted))
 }
 
 /// Removes the dead letters of a page.

@@ -1,9 +1,7 @@
 //! Deliveries as they are looked at.
 
-use domain::delivery::Delivery;
 use domain::ids::{DeliveryId, MessageId};
 use domain::partition::Partition;
-use domain::replay::StatusClass;
 use domain::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -95,7 +93,7 @@ pub(super) fn of_endpoint(
     walk::page(reading.connection, reading.notes, list, |row| {
         let entry = of(row)?;
         let message = entry.key.message;
-        let wanted = entry.key.application == application && wanted(&entry, filter);
+        let wanted = entry.key.application == application && filter.wants(&entry);
         Ok((message, wanted.then_some(entry)))
     })
 }
@@ -131,7 +129,7 @@ pub(super) fn dead_letters(
     walk::page(connection, notes, list, |row| {
         let entry = of(row)?;
         let place = (entry.key.message, entry.key.endpoint);
-        Ok((place, wanted(&entry, filter).then_some(entry)))
+        Ok((place, filter.wants(&entry).then_some(entry)))
     })
 }
 
@@ -174,16 +172,6 @@ fn partition(connection: &Connection, key: DeliveryKey) -> Result<Partition, Err
 /// A start value at a dead letter.
 fn at_dead_letter((message, endpoint): &(MessageKey, EndpointKey)) -> Vec<Value> {
     vec![Value::Integer(message.0), Value::Integer(endpoint.0)]
-}
-
-fn wanted(entry: &DeliveryEntry, filter: &DeliveryFilter) -> bool {
-    let class = (entry.recorded > 0).then(|| StatusClass::of(entry.last_status));
-    filter.state.is_none_or(|word| entry.state.word() == word)
-        && filter.cause.is_none_or(|cause| entry.state == Delivery::Dead(cause))
-        && filter.status_class.is_none_or(|wanted| class == Some(wanted))
-        && (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
-        && filter.since.is_none_or(|since| entry.received_at >= since)
-        && filter.until.is_none_or(|until| entry.received_at < until)
 }
 
 /// Returns the messages that a delivery of this id could carry. Needs the index `messages_id`.

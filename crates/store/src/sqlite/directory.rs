@@ -96,11 +96,34 @@ impl Lock {
     }
 }
 
-fn taken(directory: &Path, file: &mut File) -> Error {
+/// Names the process that has a directory locked, if one has. The lock is not taken from anybody,
+/// nor kept from anybody for longer than the question takes.
+pub(super) fn holder(directory: &Path) -> Result<Option<String>, Error> {
+    let path = directory.join(LOCK);
+    let failed = |error| refusal("the lock file", &path, &error);
+    let mut file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(None),
+        Err(TryLockError::WouldBlock) => Ok(Some(note(&mut file))),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// Reads who has locked a directory.
+fn note(file: &mut File) -> String {
     let mut note = String::new();
-    // The note is a courtesy; without it the refusal stands all the same.
+    // The note is a courtesy; without it the lock stands all the same.
     let _read = file.take(200).read_to_string(&mut note);
-    let who = if note.trim().is_empty() { "another process" } else { note.trim() };
+    let note = note.trim();
+    if note.is_empty() { "another process".to_owned() } else { note.to_owned() }
+}
+
+fn taken(directory: &Path, file: &mut File) -> Error {
+    let who = note(file);
     Error::CannotOpen(format!(
         "the data directory {} is in use by {who}; stop it first, or use another directory",
         directory.display()
@@ -129,17 +152,41 @@ pub(super) fn vault(
     match canary {
         None => keep_canary(connection, &vault.canary()?)?,
         Some(canary) if vault.knows(&canary) => {}
-        Some(_) => {
-            let which =
-                if given { "the configured key".into() } else { path.display().to_string() };
-            return Err(Error::CannotOpen(format!(
-                "the store in {} was made with another key than {which}; use the key it was made \
-                 with",
-                directory.display()
-            )));
-        }
+        Some(_) => return Err(another_key(directory, given)),
     }
     Ok(vault)
+}
+
+/// Makes sure that the key is there and is the one the store was made with; makes nothing.
+pub(super) fn check_key(
+    directory: &Path,
+    key: Option<[u8; KEY_BYTES]>,
+    connection: &Connection,
+) -> Result<(), Error> {
+    let path = directory.join(KEY);
+    let Some(canary) = canary(connection)? else { return Ok(()) };
+    let given = key.is_some();
+    let mut key = match key {
+        Some(key) => key,
+        None => read_key(&path)?.ok_or_else(|| missing_key(&path))?,
+    };
+    // Nothing is sealed, so that no randomness is needed.
+    if Vault::new(&mut key, |_| ()).knows(&canary) {
+        return Ok(());
+    }
+    Err(another_key(directory, given))
+}
+
+fn another_key(directory: &Path, given: bool) -> Error {
+    let which = if given {
+        "the configured key".to_owned()
+    } else {
+        directory.join(KEY).display().to_string()
+    };
+    Error::CannotOpen(format!(
+        "the store in {} was made with another key than {which}; use the key it was made with",
+        directory.display()
+    ))
 }
 
 fn read_key(path: &Path) -> Result<Option<[u8; KEY_BYTES]>, Error> {

@@ -92,8 +92,12 @@ impl Ledger for Sqlite {
         self.read(move |reading| counts::by_state(reading, whose, &(since..until)))
     }
 
-    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally> {
-        self.read(move |reading| counts::dead_letters(reading, application))
+    fn dead_letter_count(
+        &self,
+        application: ApplicationKey,
+        endpoint: Option<EndpointKey>,
+    ) -> Answer<'_, Tally> {
+        self.read(move |reading| counts::dead_letters(reading, application, endpoint))
     }
 
     fn purge_dead_letters(
@@ -139,6 +143,10 @@ impl Ledger for Sqlite {
 
     fn answer(&self, hash: [u8; 32], now: Timestamp) -> Answer<'_, Option<StoredAnswer>> {
         self.read(move |reading| once::recall(reading, &hash, now))
+    }
+
+    fn forget_answer(&self, hash: [u8; 32], until: Timestamp) -> Answer<'_, ()> {
+        self.write(move |writing| once::forget(writing, &hash, until))
     }
 
     fn damage(&self) -> Vec<Damage> {

@@ -15,7 +15,7 @@
 //! - `messages`, `deliveries`, `counts`, `attempts`, `rollups`, `tasks`: the ledger; `walk`: its
 //!   pages; `once`: what comes again
 //! - `queue`, `catalog`, `ledger`: the three traits
-//! - `bare`: the yardstick for benchmarks
+//! - `bare`: the yardstick for benchmarks; `inspect`: a look from outside
 //! - `codec`, `record`, `running`: values as they are stored; `failure`: errors
 
 mod accept;
@@ -35,6 +35,7 @@ mod event_types;
 mod failure;
 mod fan_out;
 mod hot;
+mod inspect;
 mod lease;
 mod ledger;
 mod load;
@@ -74,6 +75,7 @@ use crate::{Answer, Error, limits};
 pub use bare::Bare;
 use checkpoint::Checkpointer;
 use connection::Place;
+pub use inspect::{Inspection, inspect};
 use reader::{Readers, Reading};
 use writer::{Writer, WriterThread, Writing};
 

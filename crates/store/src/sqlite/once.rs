@@ -40,6 +40,18 @@ pub(super) fn recall(
     sealed.map(|sealed| StoredAnswer::open(reading.vault, hash, &sealed)).transpose()
 }
 
+/// Forgets what was remembered under a hash at a moment or before it. Needs the primary key of
+/// `answers`; writes to `answers_at`.
+pub(super) fn forget(
+    writing: &Writing<'_>,
+    hash: &[u8; 32],
+    until: Timestamp,
+) -> Result<(), Error> {
+    let sql = "DELETE FROM answers WHERE hash = ?1 AND at <= ?2";
+    writing.connection.prepare_cached(sql)?.execute(params![hash, until.as_micros()])?;
+    Ok(())
+}
+
 /// Forgets steps that were remembered for long enough. Needs the primary key of `done_once`.
 pub(super) fn forget_steps(
     connection: &Connection,

@@ -1,6 +1,6 @@
 //! What must be in the file before anything else is asked of it.
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
@@ -25,6 +25,14 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {
     apply(connection, &STEPS)
 }
 
+/// Tells how many steps a file is behind, and changes nothing.
+pub(super) fn behind(connection: &Connection) -> Result<usize, Error> {
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'schema_versions'";
+    let known: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+    let applied = if known == 0 { Vec::new() } else { applied(connection)? };
+    Ok(migrate::missing(&STEPS, &applied)?.len())
+}
+
 fn apply(connection: &mut Connection, steps: &[Step]) -> Result<(), Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute_batch(
@@ -44,8 +52,8 @@ fn apply(connection: &mut Connection, steps: &[Step]) -> Result<(), Error> {
 }
 
 /// Needs the primary key of `schema_versions`.
-fn applied(transaction: &Transaction<'_>) -> Result<Vec<Applied>, Error> {
-    let mut statement = transaction
+fn applied(connection: &Connection) -> Result<Vec<Applied>, Error> {
+    let mut statement = connection
         .prepare("SELECT version, name, checksum FROM schema_versions ORDER BY version")?;
     let rows = statement.query_map([], |row| {
         Ok(Applied { version: row.get(0)?, name: row.get(1)?, checksum: row.get(2)? })

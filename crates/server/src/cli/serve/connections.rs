@@ -24,6 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::activity::{Activity, Counted};
 use super::patient::Patient;
+use super::rest::{self, Patience};
 use crate::api;
 use crate::config::{Limits, Tls};
 
@@ -49,6 +50,14 @@ pub(super) struct Secure {
 impl Secure {
     /// Reads certificate and key, and begins to listen.
     pub(super) async fn listen(tls: &Tls) -> anyhow::Result<Self> {
+        let config = Self::read(tls)?;
+        let listener = TcpListener::bind(tls.listen).await;
+        let listener = listener.with_context(|| format!("cannot listen on {}", tls.listen))?;
+        Ok(Self { listener, acceptor: TlsAcceptor::from(Arc::new(config)) })
+    }
+
+    /// Reads certificate and key.
+    pub(super) fn read(tls: &Tls) -> anyhow::Result<ServerConfig> {
         let place = tls.certificate.display();
         let certificates = CertificateDer::pem_file_iter(&tls.certificate)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
@@ -62,9 +71,7 @@ impl Secure {
                 .with_single_cert(certificates, key)
                 .with_context(|| format!("tls.certificate: {place} does not fit tls.key"))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        let listener = TcpListener::bind(tls.listen).await;
-        let listener = listener.with_context(|| format!("cannot listen on {}", tls.listen))?;
-        Ok(Self { listener, acceptor: TlsAcceptor::from(Arc::new(config)) })
+        Ok(config)
     }
 }
 
@@ -73,6 +80,7 @@ pub(super) struct Door {
     service: api::Service,
     slots: Arc<Semaphore>,
     patience: Duration,
+    rest: Patience,
     /// How long a client may take to read.
     reading: Duration,
     first: auto::Builder<TokioExecutor>,
@@ -81,7 +89,7 @@ pub(super) struct Door {
 }
 
 /// A client that was let in.
-pub(super) struct Guest {
+struct Guest {
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
     slot: OwnedSemaphorePermit,
@@ -104,6 +112,11 @@ impl Door {
             service,
             slots: Arc::new(Semaphore::new(limits.connections)),
             patience: limits.header_timeout,
+            rest: Patience {
+                // As much as the largest batch.
+                bytes: limits.body_bytes.saturating_mul(16),
+                time: limits.header_timeout,
+            },
             reading: limits.request_timeout,
             first,
             second,
@@ -111,8 +124,17 @@ impl Door {
         }
     }
 
+    /// Lets clients in, for as long as it is polled.
+    pub(super) async fn open(&self, plain: &TcpListener, secure: Option<&Secure>) {
+        loop {
+            if let Some(guest) = self.wait(plain, secure).await {
+                self.serve(guest);
+            }
+        }
+    }
+
     /// Waits for a client, once there is room for one.
-    pub(super) async fn wait(&self, plain: &TcpListener, secure: Option<&Secure>) -> Option<Guest> {
+    async fn wait(&self, plain: &TcpListener, secure: Option<&Secure>) -> Option<Guest> {
         let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         let (accepted, tls) = tokio::select! {
             accepted = plain.accept() => (accepted, None),
@@ -133,9 +155,9 @@ impl Door {
     }
 
     /// Serves a client in a task of its own. One that breaks off is its own business.
-    pub(super) fn serve(&self, guest: Guest) {
+    fn serve(&self, guest: Guest) {
         let Guest { stream, tls, slot } = guest;
-        let service = Erased(self.service.clone());
+        let service = Erased { service: self.service.clone(), rest: self.rest };
         let (first, second) = (self.first.clone(), self.second.clone());
         let (patience, reading) = (self.patience, self.reading);
         let watcher = self.graceful.watcher();
@@ -187,7 +209,10 @@ type Response = axum::response::Response;
 
 /// Hands hyper's requests to the API, with the body as axum has it.
 #[derive(Clone)]
-struct Erased(api::Service);
+struct Erased {
+    service: api::Service,
+    rest: Patience,
+}
 
 impl tower::Service<http::Request<Incoming>> for Erased {
     type Response = Response;
@@ -198,10 +223,10 @@ impl tower::Service<http::Request<Incoming>> for Erased {
         &mut self,
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Result<(), Self::Error>> {
-        <api::Service as tower::Service<api::Incoming>>::poll_ready(&mut self.0, context)
+        <api::Service as tower::Service<api::Incoming>>::poll_ready(&mut self.service, context)
     }
 
     fn call(&mut self, request: http::Request<Incoming>) -> Self::Future {
-        tower::Service::call(&mut self.0, request.map(axum::body::Body::new))
+        tower::Service::call(&mut self.service, rest::drained(request, self.rest))
     }
 }

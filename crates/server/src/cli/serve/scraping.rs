@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
+use crate::problem::Problem;
 use crate::telemetry::{Metrics, Waiting};
 
 /// The form that is written.
@@ -50,7 +51,11 @@ pub(super) async fn listen(address: std::net::SocketAddr) -> anyhow::Result<TcpL
 impl Scraping {
     /// Shows the figures to whoever asks, until it is dropped.
     pub(super) async fn serve(self, listener: TcpListener) {
-        let router = Router::new().route("/metrics", get(show)).with_state(self);
+        let router = Router::new()
+            .route("/metrics", get(show))
+            .method_not_allowed_fallback(async || Problem::NoSuchMethod)
+            .fallback(async || Problem::NoMetrics)
+            .with_state(self);
         let slots = Arc::new(Semaphore::new(CONNECTIONS));
         let mut builder = auto::Builder::new(TokioExecutor::new()).http1_only();
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_PATIENCE);

@@ -44,6 +44,35 @@ async fn lines_are_a_batch_and_the_same_key_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_batch_makes_its_application_if_a_message_says_how() {
+    let server = Running::start().await;
+    let made = |number: usize, uid: &str, name: &str| {
+        let mut message = message(number);
+        message["application"] = json!({ "uid": uid, "name": name });
+        message
+    };
+    let path = "/app/acme/msg/batch";
+    // One that makes no sense, one that means another, one that fits, one that says nothing.
+    let body =
+        json!([made(0, "acme", ""), made(1, "other", "x"), made(2, "acme", "x"), message(3)]);
+    let answer = server.post(path, body).await.expect(202);
+    let statuses: Vec<&Value> =
+        answer["results"].as_array().unwrap().iter().map(|it| &it["status"]).collect();
+    // By the time of the first one the application is there.
+    assert_eq!(statuses, [202, 422, 202, 202], "{answer}");
+    let faults = &answer["results"][1]["detail"][0];
+    assert_eq!(faults["type"], "application_uid_mismatch", "{answer}");
+    assert_eq!(server.get("/app/acme").await.expect(200)["name"], "x");
+    let nobody = json!([made(0, "nobody", "")]);
+    let answer = server.post("/app/nobody/msg/batch", nobody).await.expect(202);
+    assert_eq!(answer["results"][0]["status"], 422, "{answer}");
+    let own = server.token("acme", false).await;
+    let body = json!([made(0, "third", "x")]);
+    let foreign = server.ask(&own, Method::POST, "/app/third/msg/batch", &body).await;
+    foreign.refused(404, "not_found");
+}
+
+#[tokio::test]
 async fn a_batch_is_limited() {
     let server = Running::with(&[("limits.batch_messages", "10")]).await;
     let app = server.application().await;

@@ -1,4 +1,4 @@
-//! The commands around the server: `serve`, `token`, `migrate`, `doctor`.
+//! The commands around the server: `serve`, `token`.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use super::{ADMIN, Running};
 use crate::binary::Finished;
 
 /// Runs the binary in an empty directory, without blocking the server in the same process.
-async fn redial(arguments: &[&str]) -> Finished {
+pub(super) async fn redial(arguments: &[&str]) -> Finished {
     let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
     let run = move || {
         let directory = TempDir::new().unwrap();
@@ -96,28 +96,4 @@ async fn a_server_that_logs_goes_on_answering() {
     let output = child.wait_with_output().unwrap();
     let log = String::from_utf8(output.stderr).unwrap();
     assert!(log.contains("10.0.0.1 is in 10.0.0.0/8") && !log.contains(ADMIN), "{log}");
-}
-
-#[tokio::test]
-async fn a_doctor_finds_what_is_there_and_makes_nothing() {
-    let directory = TempDir::new().unwrap();
-    let data = directory.path().join("data").display().to_string();
-    let file = directory.path().join("redial.toml");
-    let text = format!("data = \"{data}\"\nlisten = \"127.0.0.1:1\"\n");
-    std::fs::write(&file, text).unwrap();
-    let config = ["--config", file.to_str().unwrap()];
-    let seen = redial(&[&["doctor", "--json"], &config[..]].concat()).await;
-    let findings: Value = serde_json::from_str(&seen.out).unwrap();
-    let state = |subject: &str| {
-        let all = findings.as_array().unwrap();
-        all.iter().find(|it| it["subject"] == subject).unwrap()["state"].clone()
-    };
-    assert_eq!((state("store"), state("server")), ("ok".into(), "warning".into()));
-    assert!(!std::path::Path::new(&data).exists());
-    let migrated = redial(&[&["migrate"], &config[..]].concat()).await;
-    assert_eq!((migrated.code, migrated.err.as_str()), (Some(0), "the schema is up to date\n"));
-    assert!(std::path::Path::new(&data).join("redial.db").exists());
-    std::fs::write(&file, "lissen = 1\n").unwrap();
-    let refused = redial(&[&["doctor"], &config[..]].concat()).await;
-    assert_eq!(refused.code, Some(2), "{}", refused.err);
 }

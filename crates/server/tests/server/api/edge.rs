@@ -9,6 +9,9 @@ use tokio::net::TcpStream;
 
 use super::{ADMIN, Running};
 
+/// How long a test waits for what must happen soon.
+const SOON: std::time::Duration = std::time::Duration::from_secs(20);
+
 #[tokio::test]
 async fn every_refusal_is_json_and_every_answer_has_an_id() {
     let server = Running::start().await;
@@ -145,6 +148,59 @@ async fn whoever_does_not_send_its_request_is_not_waited_for() {
     assert!(answer.starts_with("HTTP/1.1 504") && answer.contains("\"timeout\""), "{answer}");
     let answer = exchange(&server, &head).await;
     assert!(!answer.contains("HTTP/1.1 2"), "{answer}");
+}
+
+/// Sends a whole request with a large body before it reads anything, as simple clients do; returns
+/// what comes back until the server closes the connection.
+async fn send_much(server: &Running, token: &str, size: usize) -> std::io::Result<String> {
+    let place = server.address().strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(place).await?;
+    let head = format!(
+        "POST /api/v1/app HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\
+         content-length: {size}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(&vec![b' '; size]).await?;
+    let next = "GET /api/v1/health/ping HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    stream.write_all(next.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
+}
+
+#[tokio::test]
+async fn whoever_sends_too_much_or_without_a_token_hears_why() {
+    let server = Running::with(&[("limits.body_bytes", "256KiB")]).await;
+    for (token, status) in [(ADMIN, "413"), ("nobody", "401")] {
+        let answer = send_much(&server, token, 4_000_000).await.unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        // The rest was read, so that the connection can go on being used.
+        assert!(answer.contains("HTTP/1.1 204"), "{answer}");
+    }
+    // There is an end to it.
+    let ended = tokio::time::timeout(SOON, send_much(&server, "nobody", 100_000_000)).await;
+    assert!(!ended.unwrap().is_ok_and(|answer| answer.contains("HTTP/1.1 204")));
+}
+
+#[tokio::test]
+async fn a_stopping_server_says_so_and_answers_for_a_while() {
+    let mut server = Running::with(&[("limits.notice", "2s")]).await;
+    let app = server.application().await;
+    server.begin_to_stop();
+    let mut health = server.get("/health").await;
+    for _ in 0..100 {
+        if health.status != 200 {
+            break;
+        }
+        health = server.get("/health").await;
+    }
+    assert_eq!(health.status, 503, "{}", health.text);
+    server.message(&app).await;
+    // On a connection of its own, too.
+    let ask = "GET /api/v1/health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let answer = exchange(&server, ask).await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    server.stop().await;
 }
 
 #[tokio::test]

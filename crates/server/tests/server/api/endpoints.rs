@@ -72,6 +72,10 @@ async fn an_operator_may_open_a_range() {
 async fn what_makes_no_sense_is_refused_with_its_field() {
     let server = Running::start().await;
     let app = server.application().await;
+    let many_headers = |count: usize| -> serde_json::Map<_, _> {
+        (0..count).map(|number| (format!("x-{number}"), json!("1"))).collect()
+    };
+    let bearer = json!({ "kind": "bearer", "token": "x" });
     let table = [
         (json!({ "eventTypes": [] }), "body.eventTypes"),
         (json!({ "channels": [] }), "body.channels"),
@@ -82,6 +86,13 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
         (json!({ "secret": "whsec_short" }), "body.secret"),
         (json!({ "headers": { "host": "x" } }), "body.headers.host"),
         (json!({ "headers": { "webhook-id": "x" } }), "body.headers.webhook-id"),
+        (json!({ "headers": { "Cookie": "x" } }), "body.headers.Cookie"),
+        (json!({ "headers": { "Metadata-Flavor": "x" } }), "body.headers.Metadata-Flavor"),
+        (json!({ "headers": { "x-real-ip": "1" } }), "body.headers.x-real-ip"),
+        (json!({ "headers": { "User-Agent": "x" } }), "body.headers.User-Agent"),
+        (json!({ "headers": { "x-a": "1", "X-A": "2" } }), "body.headers"),
+        (json!({ "headers": many_headers(33) }), "body.headers"),
+        (json!({ "headers": { "Authorization": "x" }, "credentials": bearer }), "body.credentials"),
         (json!({ "headers": { "a": "b\r\nc: d" } }), "body.headers.a"),
         (json!({ "signatures": ["rot13"] }), "body.signatures"),
         (json!({ "signatures": ["event-id"] }), "body.signatures"),

@@ -144,6 +144,35 @@ async fn a_list_is_not_taken_for_an_object() {
         let answer = post_text(&server, &path, body).await.expect(422);
         assert_eq!(answer["detail"][0]["msg"], "must be a JSON object", "{answer}");
     }
+    let within = [
+        (
+            format!("/app/{app}/msg"),
+            r#"{"eventType":"a","payload":{},"transformationsParams":["x",null]}"#,
+            "transformationsParams",
+        ),
+        (
+            "/app/acme/msg".to_owned(),
+            r#"{"eventType":"a","payload":{},"application":["x","acme",null,null,null]}"#,
+            "application",
+        ),
+        (
+            "/auth/app-portal-access/acme".to_owned(),
+            r#"{"application":["x","acme",null,null,null]}"#,
+            "application",
+        ),
+        (
+            format!("/app/{app}/endpoint"),
+            r#"{"url":"https://receiver.example/","credentials":["bearer","x"]}"#,
+            "credentials",
+        ),
+    ];
+    for (path, body, field) in within {
+        let text = post_text(&server, &path, body).await.invalid(&format!("body.{field}"));
+        assert!(text.contains("expected an object"), "{text}");
+    }
+    // What is wrong inside of an object is still said with the whole way to it.
+    let body = json!({ "eventType": "a", "payload": {}, "application": { "name": 5 } });
+    server.post(&format!("/app/{app}/msg"), body).await.invalid("body.application.name");
     let batch = post_text(&server, &format!("/app/{app}/msg/batch"), r#"[["a",{}]]"#).await;
     assert_eq!(batch.expect(202)["results"][0]["status"], 422);
     let body = json!({ "eventType": "a", "payload": {}, "application": 5 });
@@ -156,7 +185,7 @@ async fn a_purge_with_a_filter_that_is_none_removes_nothing() {
     let server = Running::start().await;
     let app = server.application().await;
     let path = format!("/app/{app}/dead-letter");
-    for query in ["endpoint_id=ep_1", "statusCodeClass=500", "cause=", "event_types[]="] {
+    for query in ["endpointId=ep_1", "statusCodeClass=500", "cause=", "event_types[]="] {
         let name = query.split(['=', '[']).next().unwrap();
         let text =
             server.delete(&format!("{path}?{query}")).await.invalid(&format!("query.{name}"));
@@ -164,6 +193,31 @@ async fn a_purge_with_a_filter_that_is_none_removes_nothing() {
     }
     server.delete(&format!("{path}?event_types[]=a&status_code_class=500")).await.expect(200);
     server.delete(&path).await.expect(200);
+}
+
+#[tokio::test]
+async fn whoever_sends_faster_than_can_be_stored_is_asked_to_wait() {
+    let server = std::sync::Arc::new(Running::with(&[("limits.lane_rows", "4")]).await);
+    let app = server.application().await;
+    let mut asked = tokio::task::JoinSet::new();
+    for _ in 0..200 {
+        let (server, path) = (std::sync::Arc::clone(&server), format!("/app/{app}/msg"));
+        let body = json!({ "eventType": "a", "payload": {} });
+        asked.spawn(async move { server.post(&path, body).await });
+    }
+    let answers = asked.join_all().await;
+    let refused: Vec<_> = answers.iter().filter(|answer| answer.status != 202).collect();
+    assert!(!refused.is_empty() && refused.len() < answers.len(), "{}", refused.len());
+    for answer in refused {
+        let code = answer.json()["code"].as_str().unwrap().to_owned();
+        let known = [(429, "too_many_requests"), (503, "unavailable")];
+        assert!(known.contains(&(answer.status.as_u16(), code.as_str())), "{answer:?}");
+        assert_eq!(answer.headers["retry-after"], "1", "{answer:?}");
+    }
+    // What was refused left nothing behind.
+    let page = server.get(&format!("/app/{app}/msg?limit=250&with_content=false")).await;
+    let stored = page.expect(200)["data"].as_array().unwrap().len();
+    assert_eq!(stored, answers.iter().filter(|answer| answer.status == 202).count());
 }
 
 #[tokio::test]

@@ -220,13 +220,41 @@ fn frames(mut bytes: &[u8], kind: u8) -> Option<Vec<u8>> {
     None
 }
 
-async fn metrics(server: &Running) -> String {
+/// Asks the listener of the figures.
+async fn ask_for_figures(
+    server: &Running,
+    method: http::Method,
+    path: &str,
+) -> http::Response<hyper::body::Incoming> {
     let address = server.others().1.unwrap();
     let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
     let (mut sender, connection) = http1::handshake(stream).await.unwrap();
     tokio::spawn(connection);
-    let request = Request::get("/metrics").header("host", "x").body(Full::<Bytes>::default());
-    let answer = sender.send_request(request.unwrap()).await.unwrap();
+    let request = Request::builder().method(method).uri(path).header("host", "x");
+    sender.send_request(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_else_is_asked_of_the_listener_of_figures_is_refused_in_json() {
+    let server = Running::with(&[("metrics.listen", "127.0.0.1:0")]).await;
+    let table = [
+        (http::Method::GET, "/", 404, "not_found"),
+        (http::Method::GET, "/api/v1/app", 404, "not_found"),
+        (http::Method::POST, "/metrics", 405, "method_not_allowed"),
+    ];
+    for (method, path, status, code) in table {
+        let answer = ask_for_figures(&server, method, path).await;
+        assert_eq!(answer.status(), status, "{path}");
+        assert_eq!(answer.headers()["content-type"], "application/json");
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["code"], code, "{path}");
+        assert!(body["detail"].is_string(), "{body}");
+    }
+}
+
+async fn metrics(server: &Running) -> String {
+    let answer = ask_for_figures(server, http::Method::GET, "/metrics").await;
     assert_eq!(answer.status(), 200);
     assert!(answer.headers()["content-type"].to_str().unwrap().contains("openmetrics-text"));
     let body = answer.into_body().collect().await.unwrap().to_bytes();

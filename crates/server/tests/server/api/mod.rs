@@ -7,14 +7,18 @@ mod access;
 mod applications;
 mod batch;
 mod commands;
+mod doctor;
 mod edge;
 mod endpoints;
+mod errors;
 mod event_types;
+mod fleet;
 mod limits;
 mod listeners;
 mod messages;
 mod own;
 mod promises;
+mod races;
 mod replays;
 mod sending;
 mod specification;
@@ -141,7 +145,8 @@ impl Running {
         change: impl FnOnce(&mut Configuration),
     ) -> Self {
         let data = directory.path().join("data").display().to_string();
-        let given = [("data", data.as_str()), ("admin_token", ADMIN)];
+        // Nobody spreads requests over the servers of most tests.
+        let given = [("data", data.as_str()), ("admin_token", ADMIN), ("limits.notice", "1ms")];
         let options = given.iter().chain(options);
         let options = options.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let sources = Sources { options: options.collect(), ..Sources::default() };
@@ -170,14 +175,24 @@ impl Running {
         &self.address
     }
 
+    /// Returns where its data is.
+    pub(crate) fn data(&self) -> std::path::PathBuf {
+        self.directory.path().join("data")
+    }
+
     /// Returns where it listens for TLS, and where its metrics are.
     pub(crate) fn others(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
         self.others
     }
 
+    /// Tells the server to stop, and does not wait.
+    pub(crate) fn begin_to_stop(&mut self) {
+        drop(self.stop.take());
+    }
+
     /// Stops the server and waits until it has.
     pub(crate) async fn stop(&mut self) {
-        drop(self.stop.take());
+        self.begin_to_stop();
         if let Some(served) = self.served.take() {
             served.await.unwrap();
         }

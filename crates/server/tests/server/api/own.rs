@@ -62,6 +62,108 @@ async fn what_goes_to_a_disabled_endpoint_is_a_dead_letter() {
 }
 
 #[tokio::test]
+async fn dead_letters_are_chosen_by_their_endpoint() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let mut endpoints = Vec::new();
+    for uid in ["one", "two"] {
+        let body = json!({ "url": "https://receiver.example/", "uid": uid, "disabled": true });
+        let made = server.post(&format!("/app/{app}/endpoint"), body).await.expect(201);
+        endpoints.push(made["id"].as_str().unwrap().to_owned());
+    }
+    for _ in 0..3 {
+        server.message(&app).await;
+    }
+    let list = format!("/app/{app}/dead-letter");
+    let to = &endpoints[1];
+    let page = server.get(&format!("{list}?endpoint_id={to}")).await.expect(200);
+    let page = page["data"].as_array().unwrap();
+    assert_eq!(page.len(), 3);
+    assert!(page.iter().all(|entry| entry["endpointId"] == json!(to)), "{page:?}");
+    let count = async |query: &str| {
+        let count = server.get(&format!("{list}/count{query}")).await.expect(200);
+        assert_eq!(count["complete"], true);
+        count["count"].as_u64().unwrap()
+    };
+    assert_eq!((count("").await, count("?endpoint_id=two").await), (6, 3));
+    let purged = server.delete(&format!("{list}?endpoint_id=two")).await.expect(200);
+    assert_eq!(purged, json!({ "removed": 3, "done": true }));
+    assert_eq!((count("").await, count(&format!("?endpoint_id={to}")).await), (3, 0));
+    let nobody = format!("{list}?endpoint_id=nobody");
+    server.get(&nobody).await.refused(404, "not_found");
+    server.delete(&nobody).await.refused(404, "not_found");
+    server.get(&format!("{list}/count?endpoint_id=nobody")).await.refused(404, "not_found");
+}
+
+/// Walks through a list page by page, and returns what identifies each delivery.
+async fn walked(server: &Running, path: &str, limit: u32, from: &str) -> Vec<String> {
+    let mut seen = Vec::new();
+    let mut iterator = from.to_owned();
+    let back = from.starts_with('-');
+    for _ in 0..50 {
+        let page = server.get(&format!("{path}&limit={limit}&iterator={iterator}")).await;
+        let page = page.expect(200);
+        let ids = page["data"].as_array().unwrap().iter();
+        let ids: Vec<String> = ids.map(|it| it["id"].as_str().unwrap().to_owned()).collect();
+        let at = if back { 0 } else { seen.len() };
+        seen.splice(at..at, ids);
+        if page["done"] == true {
+            return seen;
+        }
+        let next = if back { "prevIterator" } else { "iterator" };
+        iterator = page[next].as_str().unwrap().to_owned();
+    }
+    panic!("{path} does not end");
+}
+
+#[tokio::test]
+async fn an_applications_deliveries_are_listed_by_state_cause_endpoint_and_time() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    for (uid, disabled) in [("one", false), ("two", true), ("three", false)] {
+        let body = json!({ "url": "https://receiver.example/", "uid": uid, "disabled": disabled });
+        server.post(&format!("/app/{app}/endpoint"), body).await.expect(201);
+    }
+    let mut received = Vec::new();
+    for _ in 0..4 {
+        let id = server.message(&app).await;
+        let message = server.get(&format!("/app/{app}/msg/{id}")).await.expect(200);
+        received.push(message["timestamp"].as_str().unwrap().to_owned());
+    }
+    let other = server.application().await;
+    let path = format!("/app/{app}/delivery");
+    let all = walked(&server, &format!("{path}?"), 250, "").await;
+    assert_eq!(all.len(), 12);
+    for limit in 1..=5 {
+        assert_eq!(walked(&server, &format!("{path}?"), limit, "").await, all, "{limit}");
+    }
+    // Newest message first.
+    let page = server.get(&path).await.expect(200);
+    let entries = page["data"].as_array().unwrap();
+    assert_eq!(entries[0]["receivedAt"], json!(received[3]));
+    assert_eq!(entries[11]["receivedAt"], json!(received[0]));
+    // Backwards from the end: all but the entry at which it begins.
+    let last = server.get(&format!("{path}?limit=250")).await.expect(200);
+    let end = last["iterator"].as_str().unwrap();
+    let back = walked(&server, &format!("{path}?"), 5, &format!("-{end}")).await;
+    assert_eq!(back, all[..11]);
+    let count = async |query: &str| walked(&server, &format!("{path}?{query}"), 3, "").await.len();
+    assert_eq!(count("state=pending").await, 8);
+    assert_eq!(count("state=dead").await, 4);
+    assert_eq!(count("cause=endpoint_disabled").await, 4);
+    assert_eq!(count("cause=exhausted").await, 0);
+    assert_eq!(count("endpoint_id=one").await, 4);
+    assert_eq!(count("endpoint_id=one&state=dead").await, 0);
+    assert_eq!(count(&format!("after={}", received[2])).await, 6);
+    assert_eq!(count(&format!("before={}&state=pending", received[1])).await, 2);
+    assert_eq!(count("event_types=other").await, 0);
+    server.get(&format!("{path}?endpoint_id=nobody")).await.refused(404, "not_found");
+    server.get(&format!("{path}?iterator=nonsense")).await.invalid("query.iterator");
+    let nothing = server.get(&format!("/app/{other}/delivery")).await.expect(200);
+    assert_eq!((&nothing["data"], &nothing["done"]), (&json!([]), &json!(true)));
+}
+
+#[tokio::test]
 async fn a_policy_is_shown_with_its_schedule_and_what_is_unwise() {
     let server = Running::start().await;
     let all = server.get("/policy").await.expect(200);

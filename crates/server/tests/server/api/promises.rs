@@ -8,6 +8,7 @@ use std::time::Duration;
 use domain::address::Guard;
 use domain::policy;
 use redial::app::messages::{NewMessage, Taken};
+use redial::app::tokens::{Reach, Wish};
 use redial::app::{Accepting, Answer, App, Ask, Caller, Error, Nudge, Parts, Settings};
 use redial::clock::{Clock, SystemClock};
 use redial::config::{Configuration, Sources};
@@ -45,7 +46,14 @@ async fn open(data: &Path) -> App {
     let random = |bytes: &mut [u8]| bytes.fill(3);
     let settings = sqlite::Settings::new(data, random, Arc::new(move || rows.now()));
     let opened = tokio::task::spawn_blocking(move || Sqlite::open(settings)).await.unwrap();
-    let store = Arc::new(opened.unwrap());
+    app_on(Arc::new(opened.unwrap()), clock)
+}
+
+/// Puts an app together on a store, with nobody who sends.
+pub(super) fn app_on<Store>(store: Arc<Store>, clock: Arc<dyn Clock>) -> App
+where
+    Store: store::Catalog + store::Ledger + 'static,
+{
     let egress = Configuration::read(Sources::default()).unwrap().egress;
     App::new(Parts {
         catalog: Arc::clone(&store) as _,
@@ -60,6 +68,7 @@ async fn open(data: &Path) -> App {
             public_url: String::new(),
             batch_messages: 1,
             batch_concurrency: 1,
+            shared: false,
             token_age: Duration::from_secs(1),
             cached_tokens: 1,
             cached_applications: 1,
@@ -88,7 +97,14 @@ async fn what_was_made_before_a_crash_is_found_by_the_request_that_is_repeated()
         let endpoint = app.create_endpoint(&scope, draft, None).await.unwrap();
         let settings = EventTypeSettings::default();
         let event_type = app.create_event_type(&caller, "a.b".to_owned(), settings).await.unwrap();
-        seen.push((application.id, endpoint.id, event_type.created_at));
+        let name = endpoint.id.to_string();
+        let secret = app.rotate_secret(&scope, &name, None, None).await.unwrap();
+        assert_eq!(app.secret(&scope, &name).await.unwrap(), secret);
+        let (reach, lasts) = (Reach::Everything, None);
+        let wish = Wish { name: "robot".to_owned(), reach, read_only: false, lasts };
+        let token = app.create_token(caller.promise.as_ref(), wish).await.unwrap().0;
+        app.authenticate(&token).await.unwrap();
+        seen.push((application.id, endpoint.id, event_type.created_at, secret, token));
         // The process ends here, and no answer was remembered.
         assert!(app.remembered_answer(KEY).await.unwrap().is_none());
     }
@@ -96,4 +112,12 @@ async fn what_was_made_before_a_crash_is_found_by_the_request_that_is_repeated()
     let app = open(directory.path()).await;
     let page = redial::app::pages::Wanted::read(None, None).unwrap();
     assert_eq!(app.applications(&page).await.unwrap().entries.len(), 1);
+    assert_eq!(app.tokens(&page).await.unwrap().entries.len(), 1);
+    let (application, endpoint, ..) = &seen[0];
+    let caller = app.authenticate(ADMIN).await.unwrap();
+    let scope = app.enter(&caller, &application.to_string()).await.unwrap();
+    let endpoint = app.endpoint(&scope, &endpoint.to_string()).await.unwrap();
+    let now = app.clock.now();
+    let secrets = app.catalog.secrets(endpoint.application, endpoint.key, now).await.unwrap();
+    assert_eq!(secrets.len(), 2, "the first one, and the one it was rotated to");
 }

@@ -8,6 +8,9 @@ use super::Running;
 
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
 
+/// How many of the SDKs' calls are offered.
+const OFFERED: usize = 51;
+
 /// An operation of the document.
 struct Operation {
     method: Method,
@@ -68,6 +71,29 @@ async fn the_document_has_the_operations_of_the_sdks() {
         let name = reference.strip_prefix("#/components/schemas/").unwrap();
         assert!(document["components"]["schemas"].get(name).is_some(), "{name} is not described");
     }
+}
+
+#[tokio::test]
+async fn whatever_the_sdks_call_is_answered_or_said_not_to_be_offered() {
+    let server = Running::start().await;
+    let calls = include_str!("../../sdk/operations.txt");
+    let mut offered = 0;
+    for call in calls.lines().filter(|line| !line.starts_with('#')) {
+        let (method, path) = call.split_once(' ').unwrap();
+        let request =
+            server.request(method.parse().unwrap(), path.replace(['{', '}'], "").as_str());
+        let answered = server.send(request.body(http_body_util::Full::default()).unwrap()).await;
+        let nowhere = answered.text.contains("no such path") || answered.status == 405;
+        assert!(!nowhere, "{call}: {answered:?}");
+        if answered.status == 501 {
+            answered.refused(501, "not_implemented");
+        } else {
+            assert!(answered.status.as_u16() < 500, "{call}: {answered:?}");
+            offered += 1;
+        }
+    }
+    // The 41 of the open server, and those of the others that are here.
+    assert_eq!(offered, OFFERED);
 }
 
 fn references(value: &Value) -> Vec<String> {

@@ -2,14 +2,17 @@
 
 use tokio_postgres::NoTls;
 
+const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+
 /// A database that is there for one test. The server goes away with all of them.
-pub(super) struct Database {
+pub(crate) struct Database {
+    url: String,
     options: [String; 2],
 }
 
 impl Database {
     #[expect(clippy::disallowed_methods, reason = "the script has no other way to say it")]
-    pub(super) async fn create(name: &str) -> Self {
+    pub(crate) async fn create(name: &str) -> Self {
         let url = std::env::var("REDIAL_TEST_POSTGRES")
             .expect("run the tests with scripts/with-postgres, which starts a PostgreSQL server");
         let name = format!("redial_{name}_{}", std::process::id());
@@ -20,12 +23,17 @@ impl Database {
         driven.await.unwrap().unwrap();
         let mut own: url::Url = url.parse().unwrap();
         own.set_path(&name);
-        let key = "encryption_key=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
-        Self { options: [format!("--database={own}"), format!("--set={key}")] }
+        let options = [format!("--database={own}"), format!("--set=encryption_key={KEY}")];
+        Self { url: own.into(), options }
     }
 
     /// Returns what `redial serve` is told.
-    pub(super) fn options(&self) -> [&str; 2] {
+    pub(crate) fn options(&self) -> [&str; 2] {
         self.options.each_ref().map(String::as_str)
+    }
+
+    /// Returns the same as settings.
+    pub(crate) fn settings(&self) -> [(&str, &str); 2] {
+        [("database", self.url.as_str()), ("encryption_key", KEY)]
     }
 }

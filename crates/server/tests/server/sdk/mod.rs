@@ -4,7 +4,7 @@
 //! here they are only started, waited for, and quoted if they fail. `scripts/install-oracles` fetches
 //! what they import. If that is missing the tests fail: a test that skips itself proves nothing.
 
-mod database;
+pub(crate) mod database;
 mod process;
 mod readme;
 pub(crate) mod receiver;

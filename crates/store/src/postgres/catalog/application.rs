@@ -169,19 +169,5 @@ fn taken(failure: Failure, uid: Option<&str>) -> Failure {
         let name = uid.unwrap_or_default().to_owned();
         return Error::Taken { what: "uid", name }.into();
     }
-    unsaid(failure)
-}
-
-/// Keeps what the database says about values to ourselves: its words are not for those who call.
-pub(super) fn unsaid(failure: Failure) -> Failure {
-    match failure {
-        Failure::Data { constraint: Some(_), source } => {
-            let text = format!("a row stood in the way: {source}");
-            Error::unavailable(text, source).into()
-        }
-        Failure::Data { constraint: None, .. } => {
-            Error::Refused("the database cannot hold one of the values".to_owned()).into()
-        }
-        Failure::Lost(_) | Failure::Conflict(_) | Failure::Final(_) => failure,
-    }
+    failure
 }

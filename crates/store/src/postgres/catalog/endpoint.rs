@@ -14,7 +14,7 @@ use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
 use super::super::queue::number;
 use super::super::row::{self, document, field, id, moment, write};
-use super::application::{raise_revision, unsaid};
+use super::application::raise_revision;
 use super::secret;
 use crate::catalog::{Confidential, Endpoint, Name, NewEndpoint};
 use crate::keys::{ApplicationKey, EndpointKey};
@@ -330,5 +330,5 @@ fn taken(failure: Failure, uid: Option<&str>) -> Failure {
         let name = uid.unwrap_or_default().to_owned();
         return Error::Taken { what: "uid", name }.into();
     }
-    unsaid(failure)
+    failure
 }

@@ -56,6 +56,21 @@ pub(super) async fn recall(
     Ok(opened.transpose()?)
 }
 
+/// Forgets what was remembered under a hash at a moment or before it.
+///
+/// Indexes: the primary key of answers, answers_at.
+pub(super) async fn forget(
+    store: &Postgres,
+    hash: [u8; 32],
+    until: Timestamp,
+) -> Result<(), Failure> {
+    let statement = "delete from answers where hash = $1 and at <= $2";
+    let columns = [single(hash.as_slice(), Type::BYTEA), single(until.as_micros(), Type::INT8)];
+    let mut transaction = store.write().await?;
+    let result = transaction.execute(statement, &parameters(&columns)).await;
+    transaction.end(result).await.map(|_| ())
+}
+
 /// Writes an answer, also over one that no longer counts; answers whether it did.
 ///
 /// Indexes: the primary key of answers, answers_at.

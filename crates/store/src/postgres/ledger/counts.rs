@@ -71,21 +71,27 @@ pub(super) async fn by_state(
     Ok(counts)
 }
 
-/// Counts an application's dead letters.
+/// Counts an application's dead letters, or those to one endpoint.
 ///
 /// Index: deliveries_dead.
 pub(super) async fn dead_letters(
     store: &Postgres,
     application: ApplicationKey,
+    endpoint: Option<EndpointKey>,
 ) -> Result<Tally, Failure> {
     let statement = "\
-        select count(*) as dead from ( \
-            select 1 from deliveries where application = $1 and state = 2 limit $2) d";
-    let columns =
-        [single(application.0, Type::INT8), single(i64::from(MOST_COUNTED) + 1, Type::INT8)];
+        select count(*) as walked, \
+            count(*) filter (where $3::bigint is null or endpoint = $3) as dead \
+        from ( \
+            select endpoint from deliveries where application = $1 and state = 2 limit $2) d";
+    let columns = [
+        single(application.0, Type::INT8),
+        single(i64::from(MOST_COUNTED) + 1, Type::INT8),
+        single(endpoint.map(|endpoint| endpoint.0), Type::INT8),
+    ];
     let mut transaction = store.read().await?;
     let result = transaction.one(statement, &parameters(&columns)).await;
     let row = transaction.end(result).await?;
-    let counted = row.map_or(Ok(0), |row| count(&row, "dead"))?;
-    Ok(Tally::up_to(MOST_COUNTED, counted))
+    let row = row.ok_or_else(|| codes::unknown("a count", "none"))?;
+    Ok(Tally::up_to(MOST_COUNTED, count(&row, "walked")?, count(&row, "dead")?))
 }

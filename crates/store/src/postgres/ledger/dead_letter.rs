@@ -11,7 +11,7 @@ use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
 use super::super::row::field;
-use super::delivery::{entry, is_wanted};
+use super::delivery::entry;
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter};
@@ -61,7 +61,7 @@ async fn walk_list(
         walk.take(&rows, |row| {
             let entry = entry(row)?;
             let place = (entry.key.message, entry.key.endpoint);
-            Ok((place, Some(entry).filter(|entry| is_wanted(entry, filter))))
+            Ok((place, Some(entry).filter(|entry| filter.wants(entry))))
         })?;
     }
     Ok(())

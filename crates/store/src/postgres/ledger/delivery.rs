@@ -1,9 +1,7 @@
 //! Deliveries.
 
-use domain::delivery::Delivery;
 use domain::ids::{DeliveryId, MessageId};
 use domain::partition::Partition;
-use domain::replay::StatusClass;
 use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -149,7 +147,7 @@ async fn walk_list(
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
             let entry = entry(row)?;
-            Ok((entry.key.message, Some(entry).filter(|entry| is_wanted(entry, filter))))
+            Ok((entry.key.message, Some(entry).filter(|entry| filter.wants(entry))))
         })?;
     }
     Ok(())
@@ -256,17 +254,6 @@ async fn call_off(
     ];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(row.map(|row| row::partition(&row, "partition")).transpose()?)
-}
-
-/// Tells whether a delivery passes a filter.
-pub(super) fn is_wanted(entry: &DeliveryEntry, filter: &DeliveryFilter) -> bool {
-    let class = (entry.recorded > 0).then(|| StatusClass::of(entry.last_status));
-    filter.state.is_none_or(|word| entry.state.word() == word)
-        && filter.cause.is_none_or(|cause| entry.state == Delivery::Dead(cause))
-        && filter.status_class.is_none_or(|wanted| class == Some(wanted))
-        && (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
-        && filter.since.is_none_or(|since| entry.received_at >= since)
-        && filter.until.is_none_or(|until| entry.received_at < until)
 }
 
 /// Reads a delivery's row, joined to its message's id, event type and time.

@@ -95,8 +95,12 @@ impl Ledger for Postgres {
         self.answer(counts::by_state(self, (application, endpoint), since..until))
     }
 
-    fn dead_letter_count(&self, application: ApplicationKey) -> Answer<'_, Tally> {
-        self.answer(counts::dead_letters(self, application))
+    fn dead_letter_count(
+        &self,
+        application: ApplicationKey,
+        endpoint: Option<EndpointKey>,
+    ) -> Answer<'_, Tally> {
+        self.answer(counts::dead_letters(self, application, endpoint))
     }
 
     fn purge_dead_letters(
@@ -141,6 +145,10 @@ impl Ledger for Postgres {
 
     fn answer(&self, hash: [u8; 32], now: Timestamp) -> Answer<'_, Option<StoredAnswer>> {
         Postgres::answer(self, answer::recall(self, hash, now))
+    }
+
+    fn forget_answer(&self, hash: [u8; 32], until: Timestamp) -> Answer<'_, ()> {
+        self.answer(answer::forget(self, hash, until))
     }
 
     fn damage(&self) -> Vec<Damage> {

@@ -261,8 +261,9 @@ impl World {
                 self.living().await.iter().find(|one| one.key == application)?;
                 let since = at.before(Duration::from_secs(u64::from(*hours) * 3_600));
                 let counts = ledger.delivery_counts(application, key, since, at).await;
-                let dead = ledger.dead_letter_count(application).await;
-                Some(format!("{} {}", word(counts), word(dead)))
+                let dead = ledger.dead_letter_count(application, None).await;
+                let own = ledger.dead_letter_count(application, Some(key)).await;
+                Some(format!("{} {} {}", word(counts), word(dead), word(own)))
             }
             Touch::Remember { hash, answer } => {
                 let given =
