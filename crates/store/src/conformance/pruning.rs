@@ -107,7 +107,7 @@ pub async fn a_dead_letter_goes_in_its_own_time_and_its_message_stays(harness: H
     let left = ledger.attempts(dead.application, one.key, Default::default(), page).await;
     assert_eq!(left.unwrap().entries, []);
     assert_eq!(ledger.attempts_of(delivered).await.unwrap().len(), 1);
-    assert_eq!(ledger.dead_letter_count(dead.application).await.unwrap().number, 0);
+    assert_eq!(ledger.dead_letter_count(dead.application, None).await.unwrap().number, 0);
     assert_eq!(messages(&scene).await, [message]);
     prune(&scene, NOW.after(DAY * 91)).await;
     assert_eq!(messages(&scene).await, []);
@@ -151,7 +151,7 @@ pub async fn dead_letters_go_in_steps_however_many_stay(harness: Harness) {
     // A step that changed nothing does not come before everything was looked at.
     while scene.keep_up(Upkeep::Prune { now, most: 100 }).await != Done::Changed(0) {}
     let (application, ledger) = (scene.application.key, &scene.store().ledger);
-    assert_eq!(ledger.dead_letter_count(application).await.unwrap().number, 1_200);
+    assert_eq!(ledger.dead_letter_count(application, None).await.unwrap().number, 1_200);
     for message in [old, last] {
         assert_eq!(ledger.deliveries_of(application, message).await.unwrap(), []);
     }

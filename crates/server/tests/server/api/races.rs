@@ -67,6 +67,8 @@ async fn accept(memory: &Memory, scope: &Scope, endpoint: &Endpoint, now: Timest
             payload: Bytes::from_static(b"{}"),
             content_type: None,
             policy: None,
+            deliver_at: None,
+            only: None,
             received_at: now,
             retained_until: Timestamp::FAR_FUTURE,
         },
