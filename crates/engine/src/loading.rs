@@ -54,6 +54,7 @@ impl Engine {
         let number = self.number();
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         endpoint.window.begin_load(number);
+        endpoint.doubt = false;
         self.loads.insert(number, Running { at, wanted });
         let what = Load { application: at.0, endpoint: at.1, most, most_bytes };
         act.effects.push(Effect::Load { load: number, what });

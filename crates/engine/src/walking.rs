@@ -40,6 +40,8 @@ pub(crate) struct Walks {
 struct Walk {
     asked_at: Duration,
     partitions: Vec<Partition>,
+    /// Those in which somebody wrote something that memory was not told of.
+    woken: BTreeSet<Partition>,
     left: BTreeSet<(EndpointKey, i64)>,
 }
 
@@ -83,7 +85,7 @@ impl Engine {
             return;
         }
         act.effects.push(Effect::Walk(partitions.clone()));
-        self.walks.running = Some(Walk { asked_at: now, partitions, left: BTreeSet::new() });
+        self.walks.running = Some(Walk { asked_at: now, partitions, woken, left: BTreeSet::new() });
     }
 
     pub(crate) fn walked(&mut self, answer: Result<Vec<Waiting>, Unanswered>, act: &mut Act<'_>) {
@@ -111,10 +113,14 @@ impl Engine {
         let turn = waiting.due.as_micros();
         if let Some(endpoint) = self.endpoints.get_mut(&at) {
             let has_left = |turn| walk.left.contains(&(waiting.endpoint, turn));
-            if endpoint.window.explains(waiting.due) || has_left(turn) || has_left(i64::MIN) {
+            if !endpoint.window.explains(waiting.due) && !has_left(turn) && !has_left(i64::MIN) {
+                endpoint.window.lower(Horizon::unknown(waiting.due));
+            } else if waiting.due <= act.now.rows && walk.woken.contains(&waiting.partition) {
+                // Only the first row is explained; another may be due behind it.
+                endpoint.doubt = true;
+            } else {
                 return;
             }
-            endpoint.window.lower(Horizon::unknown(waiting.due));
         } else {
             self.remember(at, waiting.partition, Some(Horizon::unknown(waiting.due)), act);
         }
