@@ -21,6 +21,7 @@ use crate::event::Number;
 use crate::horizon::{Horizon, is_fifo};
 use crate::moment::Moment;
 use crate::planted::{self, Bug};
+use crate::sharing::Share;
 
 /// Where a known delivery is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,13 +41,15 @@ struct Known {
     place: Place,
     /// Whether the store was seen to hold it anew while it was out.
     again: bool,
+    /// Its share in a payload that it has in common with others.
+    share: Option<Share>,
 }
 
 impl Known {
     /// Describes a row that is in memory without any payload.
     fn of(row: &PendingDelivery, place: Place) -> Self {
         let (turn, recorded) = (row.turn, row.recorded);
-        Self { turn, bytes: 0, recorded, place, again: false }
+        Self { turn, bytes: 0, recorded, place, again: false, share: None }
     }
 
     /// Tells whether a row of the store is what became of this one since memory got it.
@@ -178,7 +181,12 @@ impl Window {
     }
 
     /// Lets a delivery in that this node has just accepted, or leaves it to a load.
-    pub(crate) fn offer(&mut self, row: PendingDelivery, issued_at: Duration, room: Room) {
+    pub(crate) fn offer(
+        &mut self,
+        (row, share): (PendingDelivery, Option<Share>),
+        issued_at: Duration,
+        room: Room,
+    ) {
         if self.known.contains_key(&row.key.message) {
             return;
         }
@@ -197,7 +205,7 @@ impl Window {
             self.lower(Horizon::of(&row));
             return;
         }
-        self.insert(row);
+        self.insert(row, share);
     }
 
     /// Puts back a delivery that was out, unchanged.
@@ -235,7 +243,7 @@ impl Window {
     pub(crate) fn settled(&mut self, message: MessageKey) {
         let Some(known) = self.known.get_mut(&message) else { return };
         self.bytes = self.bytes.saturating_sub(u64::from(known.bytes));
-        known.bytes = 0;
+        (known.bytes, known.share) = (0, None);
         let (turn, again) = (known.turn, std::mem::take(&mut known.again));
         match &mut self.loading {
             Some(loading) if !planted::has(Bug::ForgetKnownDuringLoad) => {
@@ -258,7 +266,8 @@ impl Window {
             (Some(Place::Waiting), _) => self.settled(message),
             (None, Some(loading)) => {
                 let (turn, place) = (i64::MAX, Place::Gone);
-                let gone = Known { turn, bytes: 0, recorded: 0, place, again: false };
+                let (again, share) = (false, None);
+                let gone = Known { turn, bytes: 0, recorded: 0, place, again, share };
                 self.known.insert(message, gone);
                 loading.gone.push(message);
             }
@@ -373,7 +382,7 @@ impl Window {
             }
             room.bytes = room.bytes.saturating_sub(length(&row).into());
             came.push(row.key.message);
-            self.insert(row);
+            self.insert(row, None);
         }
         let rows = came.len();
         let due = horizon.is_some_and(|horizon| horizon.at <= now.rows);
@@ -405,7 +414,8 @@ impl Window {
                     taken.push(message);
                     if let Some(known) = known {
                         self.rows.remove(&(known.turn, message));
-                        *known = Known { bytes: known.bytes, ..Known::of(row, Place::Out) };
+                        let (bytes, share) = (known.bytes, known.share.take());
+                        *known = Known { bytes, share, ..Known::of(row, Place::Out) };
                     } else {
                         self.known.insert(message, Known::of(row, Place::Out));
                     }
@@ -438,10 +448,10 @@ impl Window {
             && self.horizon.is_none_or(|horizon| row.turn < horizon.turn)
     }
 
-    fn insert(&mut self, row: PendingDelivery) {
+    fn insert(&mut self, row: PendingDelivery, share: Option<Share>) {
         let (message, turn, bytes) = (row.key.message, row.turn, length(&row));
         self.bytes += u64::from(bytes);
-        self.known.insert(message, Known { bytes, ..Known::of(&row, Place::Waiting) });
+        self.known.insert(message, Known { bytes, share, ..Known::of(&row, Place::Waiting) });
         self.rows.insert((turn, message), Box::new(row));
     }
 

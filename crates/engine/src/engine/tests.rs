@@ -7,5 +7,5 @@ mod leases;
 mod limits;
 mod replays;
 mod requests;
-mod scene;
+pub(crate) mod scene;
 mod windows;
