@@ -7,7 +7,7 @@ use domain::breaker::{Admission, Breaker};
 use domain::concurrency::Concurrency;
 use domain::delivery::{SinceDue, expires};
 use domain::partition::Partition;
-use domain::rate::Limiter;
+use domain::rate::{Limiter, Rate};
 use domain::time::Timestamp;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{PendingDelivery, Running};
@@ -124,6 +124,8 @@ pub(crate) struct Allowance {
     pub(crate) has_breaker: bool,
     /// Attempts that still run from before the partition was lost and taken again.
     pub(crate) strays: u32,
+    /// The most attempts per second.
+    pub(crate) rate: Rate,
 }
 
 impl Endpoint {
@@ -237,7 +239,8 @@ impl Endpoint {
             return Readiness::Later;
         }
         // The rate is counted on the clock that never jumps; timers are set on the other one.
-        let next = now.after(self.limiter.next().since(moment.steady())).max(self.rest_until);
+        let next = self.limiter.next(allowance.rate).since(moment.steady());
+        let next = now.after(next).max(self.rest_until);
         if next > now { Readiness::Until(next) } else { Readiness::Ready }
     }
 

@@ -155,6 +155,7 @@ impl Engine {
             cap: member.in_flight(),
             has_breaker: member.defaults.breaker.is_some(),
             strays: if self.strays.is_empty() { 0 } else { *self.strays.get(&at).unwrap_or(&0) },
+            rate: member.rate(),
         }
     }
 

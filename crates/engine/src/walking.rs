@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::partition::Partition;
+use domain::rate::Limiter;
+use domain::time::Timestamp;
 use store::keys::EndpointKey;
 use store::queue::{PendingDelivery, Waiting};
 
@@ -135,9 +137,12 @@ impl Engine {
         horizon: Option<Horizon>,
         act: &mut Act<'_>,
     ) {
-        let answered = self.leases.get(partition).map_or(act.now.elapsed, |held| held.answered);
+        let held = self.leases.get(partition).map(|held| (held.answered, held.since));
+        let (answered, since) = held.unwrap_or((act.now.elapsed, act.now.elapsed));
         let window = Window::new(horizon, answered);
-        self.endpoints.insert(at, Endpoint::new(partition, window, act.now));
+        let mut endpoint = Endpoint::new(partition, window, act.now);
+        endpoint.limiter = Limiter::taken_over(Timestamp::EPOCH.after(since));
+        self.endpoints.insert(at, endpoint);
     }
 
     /// Forgets endpoints that have had nothing to do for a while, and rosters nobody needs.
