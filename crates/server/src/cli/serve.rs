@@ -39,6 +39,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::committer::Transactions;
 use crate::config::{Configuration, Database, Hidden, Role, Sources};
 use crate::node::{self, Node, Outward};
+use crate::process::raise_file_limit;
 use crate::telemetry::{Measured, Metrics};
 use crate::transport::{Resolver, Transport, TransportSettings};
 use crate::{dice, telemetry};
@@ -108,6 +109,7 @@ impl Arguments {
 pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
     let configuration = arguments.configuration()?;
     telemetry::begin(&configuration.log).map_err(Failure::Usage)?;
+    raise_file_limit();
     let threads = threads();
     let sending = runtime("sending", threads)?;
     let (answering, handle) = (runtime("api", threads)?, sending.handle().clone());

@@ -7,7 +7,7 @@ use super::Scenario;
 use crate::bench::Bench;
 use crate::bench::figure::{Bound, Figure, Unit};
 use crate::bench::pairs::Pair;
-use crate::bench::process::{Launch, Server};
+use crate::bench::process::{Server, launch};
 use crate::bench::site::Site;
 use crate::bench::usage::Processes;
 
@@ -24,10 +24,8 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let mut site = Site::open(bench, "fleet").await?;
     let flow = site.turns(bench, ENDPOINTS).await?;
     let messages = flow.size(bench, &site).await?;
-    let launch = Launch {
-        executable: bench.launch.executable.clone(),
-        database: site.database_url().map(str::to_owned),
-    };
+    let database = site.database_url().map(str::to_owned);
+    let launch = launch(bench.launch.executable.clone(), database);
     let (mut pairs, mut shares) = (Vec::new(), Vec::new());
     for number in 1..=bench.plan.pairs {
         let compared = flow.run(bench, &site, messages).await?.per_second;
