@@ -118,6 +118,17 @@ impl Node {
         anyhow::bail!("the server does not stop:\n{}", self.last_words())
     }
 
+    /// Returns how many files the process may open, and how many it could allow itself.
+    pub(crate) fn file_limits(&self) -> anyhow::Result<(u64, u64)> {
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", self.child.id()))?;
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+        let mut numbers = line.context("the kernel tells no limit")?.split_whitespace();
+        let mut next = || -> anyhow::Result<u64> {
+            Ok(numbers.next().context("the kernel tells no number")?.parse()?)
+        };
+        Ok((next()?, next()?))
+    }
+
     /// Returns the port that it listens on.
     pub(crate) fn port(&self) -> u16 {
         self.port
@@ -130,6 +141,11 @@ impl Node {
         let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB"));
         let kibibytes: u64 = kibibytes.context("the kernel tells no memory")?.trim().parse()?;
         Ok(kibibytes * 1_024)
+    }
+
+    /// Tells whether it said something.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        self.said().contains(text)
     }
 
     /// Returns the lines of its log that tell of a panic.
