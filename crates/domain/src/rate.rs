@@ -2,8 +2,10 @@
 //!
 //! A generic cell rate: each attempt pushes the moment of the next one by the spacing. Timers wake
 //! late, so a fast limiter may catch up on what it missed within [`CATCH_UP`]; beyond that, time in
-//! which nothing was sent is lost, and a new owner begins without any credit. What it may catch up
-//! on is taken out of the rate: no second ever holds more attempts than the limit says.
+//! which nothing was sent is lost. What it may catch up on is taken out of the rate, and so is the
+//! time that attempts are [`ON_THE_WAY`]: no second ever holds more than the limit says, neither
+//! where they begin nor where they arrive. A new owner goes on as if the one before had used what it
+//! may until the last moment.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -15,10 +17,16 @@ use crate::time::Timestamp;
 /// second that is at most ten at once; below 100 a second it is none.
 pub const CATCH_UP: Duration = Duration::from_millis(10);
 
+/// How much later one attempt may arrive than another that began with it, and its receiver still
+/// sees no second with more of them than the limit says.
+pub const ON_THE_WAY: Duration = Duration::from_millis(10);
+
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 /// The fastest rate that can be set; the timeline has microseconds.
 const FASTEST: u32 = 1_000_000;
+/// One spacing after the beginning, however long that is.
+const ONE_SPACING: u64 = u64::MAX;
 
 /// So many attempts per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +56,13 @@ impl Rate {
         let catch_up = u64::try_from(CATCH_UP.as_nanos()).unwrap_or(u64::MAX);
         if SECOND / u64::from(self.get()) > catch_up { 0 } else { catch_up }
     }
+
+    /// The attempts of any second fit into that second, what was caught up on before it, and the
+    /// time that the first of them was on its way.
+    fn spacing(self) -> u64 {
+        let on_the_way = u64::try_from(ON_THE_WAY.as_nanos()).unwrap_or(u64::MAX);
+        (SECOND + self.catch_up() + on_the_way).div_ceil(u64::from(self.get()))
+    }
 }
 
 /// When an endpoint's next attempt may begin.
@@ -67,10 +82,22 @@ impl Limiter {
         Self { began: now, next: 0 }
     }
 
+    /// Begins for a new owner. The one before may have begun an attempt at the moment of the
+    /// take-over, so the first one goes a spacing later.
+    #[must_use]
+    pub const fn taken_over(at: Timestamp) -> Self {
+        Self { began: at, next: ONE_SPACING }
+    }
+
     /// Returns when the next attempt may begin; that may lie in the past.
     #[must_use]
-    pub fn next(self) -> Timestamp {
-        self.began.after(Duration::from_nanos(self.next).saturating_add(Duration::from_nanos(999)))
+    pub fn next(self, rate: Rate) -> Timestamp {
+        let next = Duration::from_nanos(self.nanos(rate));
+        self.began.after(next.saturating_add(Duration::from_nanos(999)))
+    }
+
+    fn nanos(self, rate: Rate) -> u64 {
+        if self.next == ONE_SPACING { rate.spacing() } else { self.next }
     }
 
     /// Takes one attempt, or returns when it may be asked again.
@@ -78,15 +105,13 @@ impl Limiter {
     /// # Errors
     /// The moment from which on the next attempt may begin.
     pub fn take(self, rate: Rate, now: Timestamp) -> Result<Self, Timestamp> {
-        if self.next() > now {
-            return Err(self.next());
+        let next = self.next(rate);
+        if next > now {
+            return Err(next);
         }
         let elapsed = u64::try_from(now.since(self.began).as_nanos()).unwrap_or(u64::MAX);
-        let catch_up = rate.catch_up();
-        let from = self.next.max(elapsed.saturating_sub(catch_up));
-        // The attempts of any second fit into that second and what was caught up on before it.
-        let spacing = (SECOND + catch_up).div_ceil(u64::from(rate.get()));
-        Ok(Self { next: from.saturating_add(spacing), ..self })
+        let from = self.nanos(rate).max(elapsed.saturating_sub(rate.catch_up()));
+        Ok(Self { next: from.saturating_add(rate.spacing()), ..self })
     }
 }
 

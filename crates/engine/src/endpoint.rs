@@ -7,12 +7,12 @@ use domain::breaker::{Admission, Breaker};
 use domain::concurrency::Concurrency;
 use domain::delivery::{SinceDue, expires};
 use domain::partition::Partition;
-use domain::rate::Limiter;
+use domain::rate::{Limiter, Rate};
 use domain::time::Timestamp;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{PendingDelivery, Running};
 
-use crate::horizon::is_fifo;
+use crate::horizon::{Horizon, is_fifo};
 use crate::moment::Moment;
 use crate::planted::{self, Bug};
 use crate::window::Window;
@@ -81,6 +81,9 @@ pub(crate) struct Endpoint {
     pub(crate) fruitless: u8,
     /// Whether the last load brought nothing although something is due.
     pub(crate) stuck: bool,
+    /// Whether others may have written rows behind those that memory knows. A load tells, as soon as
+    /// there is nothing else to send.
+    pub(crate) doubt: bool,
     /// When memory began to know it, or to doubt what the roster says.
     pub(crate) created: Duration,
     /// When its last attempt ended, or the beginning of time.
@@ -121,6 +124,8 @@ pub(crate) struct Allowance {
     pub(crate) has_breaker: bool,
     /// Attempts that still run from before the partition was lost and taken again.
     pub(crate) strays: u32,
+    /// The most attempts per second.
+    pub(crate) rate: Rate,
 }
 
 impl Endpoint {
@@ -143,6 +148,7 @@ impl Endpoint {
             wanted: Wanted::Nothing,
             fruitless: 0,
             stuck: false,
+            doubt: false,
             created: now.elapsed,
             ended: None,
             held_until: Timestamp::from_micros(i64::MIN),
@@ -161,7 +167,8 @@ impl Endpoint {
 
     /// Tells whether there is nothing to do and nothing on its way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.window.is_idle() && self.in_flight == 0 && self.settling == 0 && self.burying == 0
+        let quiet = self.in_flight == 0 && self.settling == 0 && self.burying == 0;
+        quiet && !self.doubt && self.window.is_idle()
     }
 
     /// Tells whether something would be lost if it were forgotten now.
@@ -193,6 +200,23 @@ impl Endpoint {
         has_breaker && !matches!(self.running.breaker, Breaker::Closed { .. })
     }
 
+    /// Has the store looked at if memory is in doubt and nothing else is to be sent now.
+    pub(crate) fn settle_doubt(&mut self, now: Timestamp) {
+        let due = self.window.head().is_some_and(|head| head.pending.due <= now);
+        if self.doubt && !due && !self.window.is_loading() {
+            self.doubt = false;
+            self.window.lower(Horizon::unknown(now));
+        }
+    }
+
+    /// Tells whether its limit of attempts in flight allows one more.
+    pub(crate) fn has_room(&self, allowance: Allowance) -> bool {
+        let wide = planted::has(Bug::StartWide);
+        let concurrency = self.concurrency.allowed(allowance.cap);
+        let in_flight = self.in_flight.saturating_add(allowance.strays);
+        in_flight < if wide { allowance.cap } else { concurrency }.get()
+    }
+
     /// Tells whether the head may be sent; the caller has made sure that nothing holds it.
     pub(crate) fn readiness(&self, allowance: Allowance, moment: Moment) -> Readiness {
         let now = moment.rows;
@@ -206,9 +230,7 @@ impl Endpoint {
         if is_fifo(head) && (in_flight > 0 || settling || self.burying > 0) {
             return Readiness::Later;
         }
-        let wide = planted::has(Bug::StartWide);
-        let concurrency = self.concurrency.allowed(allowance.cap);
-        if in_flight >= if wide { allowance.cap } else { concurrency }.get() {
+        if !self.has_room(allowance) {
             return Readiness::Later;
         }
         let admission = self.running.breaker.admission(now);
@@ -217,7 +239,8 @@ impl Endpoint {
             return Readiness::Later;
         }
         // The rate is counted on the clock that never jumps; timers are set on the other one.
-        let next = now.after(self.limiter.next().since(moment.steady())).max(self.rest_until);
+        let next = self.limiter.next(allowance.rate).since(moment.steady());
+        let next = now.after(next).max(self.rest_until);
         if next > now { Readiness::Until(next) } else { Readiness::Ready }
     }
 

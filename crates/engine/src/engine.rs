@@ -27,6 +27,7 @@ use crate::requests::Requests;
 use crate::roster::Policies;
 use crate::rosters::Rosters;
 use crate::settings::Settings;
+use crate::sharing::Sharing;
 use crate::stopping::Stopping;
 use crate::timers::Timers;
 use crate::turns::Turns;
@@ -59,8 +60,10 @@ pub struct Engine {
     pub(crate) panics: BTreeMap<DeliveryKey, u32>,
     /// Deliveries in memory.
     pub(crate) rows: u32,
-    /// Payload bytes in memory.
+    /// Payload bytes in all windows.
     pub(crate) payload_bytes: u64,
+    /// What several of them count.
+    pub(crate) sharing: Sharing,
     last_number: u64,
 }
 
@@ -102,6 +105,7 @@ impl Engine {
             panics: BTreeMap::new(),
             rows: 0,
             payload_bytes: 0,
+            sharing: Sharing::default(),
             last_number: 0,
         }
     }
@@ -223,4 +227,4 @@ impl Engine {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,9 +10,9 @@
 //! - [`roster`]: an application's endpoints, read once and shared; fanning a message out
 //! - [`lanes`]: group commit, what goes into the next batch
 //! - [`Engine`]: the machine. What it keeps: `leases`, `endpoint`, `endpoints`, `window`, `horizon`,
-//!   `attempts`, `turns`, `rosters`, `documents`, `timers`. What it does, a verb each: `owning`,
-//!   `walking`, `looking`, `loading`, `starting`, `ending`, `settling`, `burying`, `requests`,
-//!   `stopping`
+//!   `sharing`, `attempts`, `turns`, `rosters`, `documents`, `timers`. What it does, a verb each:
+//!   `owning`, `walking`, `looking`, `loading`, `starting`, `ending`, `settling`, `burying`,
+//!   `requests`, `stopping`
 //! - [`planted`]: mistakes for the simulator to find
 
 pub mod announcement;
@@ -38,6 +38,7 @@ pub mod roster;
 mod rosters;
 pub mod settings;
 mod settling;
+mod sharing;
 mod starting;
 mod stopping;
 mod timers;

@@ -54,6 +54,7 @@ impl Engine {
         let number = self.number();
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         endpoint.window.begin_load(number);
+        endpoint.doubt = false;
         self.loads.insert(number, Running { at, wanted });
         let what = Load { application: at.0, endpoint: at.1, most, most_bytes };
         act.effects.push(Effect::Load { load: number, what });
@@ -64,7 +65,7 @@ impl Engine {
     fn measure(&mut self, at: At, wanted: Wanted, now: Duration) -> (u32, u64) {
         let over = self.is_full();
         let reserve = u32::try_from(self.reserve(at, now)).unwrap_or(u32::MAX);
-        let left = self.settings.payload_bytes.saturating_sub(self.payload_bytes);
+        let left = self.settings.payload_bytes.saturating_sub(self.held_bytes());
         let has_breaker = self.rosters.get(at.0).and_then(|roster| roster.member(at.1));
         let has_breaker = has_breaker.is_some_and(|member| member.defaults.breaker.is_some());
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return (0, 0) };
@@ -129,16 +130,21 @@ impl Engine {
     /// Tells whether memory holds as much as it may.
     pub(crate) fn is_full(&self) -> bool {
         let settings = &self.settings;
-        self.payload_bytes >= settings.payload_bytes || self.rows >= settings.rows
+        self.held_bytes() >= settings.payload_bytes || self.rows >= settings.rows
+    }
+
+    /// Returns the payload bytes in memory.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.payload_bytes.saturating_sub(self.sharing.excess())
     }
 
     /// Returns what may enter a window now.
     pub(crate) fn room(&self, now: Timestamp) -> Room {
         let settings = &self.settings;
-        let ample =
-            self.payload_bytes < settings.payload_bytes / 2 && self.rows < settings.rows / 2;
+        let held = self.held_bytes();
+        let ample = held < settings.payload_bytes / 2 && self.rows < settings.rows / 2;
         let rows = if ample { settings.window } else { settings.window.min(settings.load_rows) };
-        let left = settings.payload_bytes.saturating_sub(self.payload_bytes);
+        let left = settings.payload_bytes.saturating_sub(held);
         Room {
             rows: usize::try_from(rows).unwrap_or(usize::MAX),
             bytes: if self.rows < settings.rows { left } else { 0 },
@@ -178,7 +184,8 @@ impl Engine {
         deliveries: Vec<PendingDelivery>,
         act: &mut Act<'_>,
     ) {
-        for delivery in deliveries {
+        let sharing = self.sharing.clone();
+        for (delivery, share) in sharing.among(deliveries) {
             let Some(held) = self.leases.get(delivery.partition) else { continue };
             if self.requests.was_cancelled(&delivery.key) {
                 continue;
@@ -192,7 +199,7 @@ impl Engine {
             }
             let room = self.room_for(at, act.now);
             if let Some(endpoint) = self.endpoints.get_mut(&at) {
-                endpoint.window.offer(delivery, issued_at, room);
+                endpoint.window.offer((delivery, share), issued_at, room);
             }
             self.look(at, act);
         }

@@ -155,6 +155,7 @@ impl Engine {
             cap: member.in_flight(),
             has_breaker: member.defaults.breaker.is_some(),
             strays: if self.strays.is_empty() { 0 } else { *self.strays.get(&at).unwrap_or(&0) },
+            rate: member.rate(),
         }
     }
 
@@ -187,6 +188,10 @@ impl Engine {
             endpoint.held = false;
             endpoint.held_until = endpoint.held_until.min(now);
             endpoint.check_at = Timestamp::FAR_FUTURE;
+        }
+        // What could not be sent now need not be known now.
+        if endpoint.has_room(allowance) {
+            endpoint.settle_doubt(now);
         }
         let expired = endpoint.window.head().is_some_and(|head| endpoint.has_expired(head, now));
         if expired && endpoint.burying == 0 {
@@ -311,6 +316,7 @@ impl Engine {
         if endpoint.burying > 0 || endpoint.window.is_loading() {
             return Timestamp::FAR_FUTURE;
         }
+        endpoint.settle_doubt(now);
         if endpoint.window.waiting() > 0 {
             self.bury_waiting(at, Cause::EndpointDisabled, act, |_| true);
         } else if endpoint.window.horizon().is_some() {

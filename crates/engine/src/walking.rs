@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::partition::Partition;
+use domain::rate::Limiter;
+use domain::time::Timestamp;
 use store::keys::EndpointKey;
 use store::queue::{PendingDelivery, Waiting};
 
@@ -40,6 +42,8 @@ pub(crate) struct Walks {
 struct Walk {
     asked_at: Duration,
     partitions: Vec<Partition>,
+    /// Those in which somebody wrote something that memory was not told of.
+    woken: BTreeSet<Partition>,
     left: BTreeSet<(EndpointKey, i64)>,
 }
 
@@ -83,7 +87,7 @@ impl Engine {
             return;
         }
         act.effects.push(Effect::Walk(partitions.clone()));
-        self.walks.running = Some(Walk { asked_at: now, partitions, left: BTreeSet::new() });
+        self.walks.running = Some(Walk { asked_at: now, partitions, woken, left: BTreeSet::new() });
     }
 
     pub(crate) fn walked(&mut self, answer: Result<Vec<Waiting>, Unanswered>, act: &mut Act<'_>) {
@@ -111,10 +115,14 @@ impl Engine {
         let turn = waiting.due.as_micros();
         if let Some(endpoint) = self.endpoints.get_mut(&at) {
             let has_left = |turn| walk.left.contains(&(waiting.endpoint, turn));
-            if endpoint.window.explains(waiting.due) || has_left(turn) || has_left(i64::MIN) {
+            if !endpoint.window.explains(waiting.due) && !has_left(turn) && !has_left(i64::MIN) {
+                endpoint.window.lower(Horizon::unknown(waiting.due));
+            } else if waiting.due <= act.now.rows && walk.woken.contains(&waiting.partition) {
+                // Only the first row is explained; another may be due behind it.
+                endpoint.doubt = true;
+            } else {
                 return;
             }
-            endpoint.window.lower(Horizon::unknown(waiting.due));
         } else {
             self.remember(at, waiting.partition, Some(Horizon::unknown(waiting.due)), act);
         }
@@ -129,9 +137,12 @@ impl Engine {
         horizon: Option<Horizon>,
         act: &mut Act<'_>,
     ) {
-        let answered = self.leases.get(partition).map_or(act.now.elapsed, |held| held.answered);
+        let held = self.leases.get(partition).map(|held| (held.answered, held.since));
+        let (answered, since) = held.unwrap_or((act.now.elapsed, act.now.elapsed));
         let window = Window::new(horizon, answered);
-        self.endpoints.insert(at, Endpoint::new(partition, window, act.now));
+        let mut endpoint = Endpoint::new(partition, window, act.now);
+        endpoint.limiter = Limiter::taken_over(Timestamp::EPOCH.after(since));
+        self.endpoints.insert(at, endpoint);
     }
 
     /// Forgets endpoints that have had nothing to do for a while, and rosters nobody needs.

@@ -3,7 +3,9 @@
 //! Below the *horizon* every pending row is known; at or above it the store may hold more. A known
 //! delivery waits in the window or is out: in flight, settling or being buried. It stays known
 //! until the store has answered, and while a load runs even beyond that, because the load may have
-//! read it before. So nothing is sent twice, and nothing that was left out is forgotten.
+//! read it before. So nothing is sent twice, and nothing that was left out is forgotten. A delivery
+//! may be replayed before the store's answer to its last settle has come: then it is out and, anew,
+//! in the store.
 //!
 //! A row whose turn is not its due time belongs to a FIFO endpoint. Of these only the head matters,
 //! and a hand-over is never trusted with the order: another one may have been lost before it.
@@ -19,6 +21,7 @@ use crate::event::Number;
 use crate::horizon::{Horizon, is_fifo};
 use crate::moment::Moment;
 use crate::planted::{self, Bug};
+use crate::sharing::Share;
 
 /// Where a known delivery is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +32,30 @@ enum Place {
     Gone,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Known {
     turn: i64,
     bytes: u32,
+    /// The attempts recorded when memory got it.
+    recorded: u32,
     place: Place,
+    /// Whether the store was seen to hold it anew while it was out.
+    again: bool,
+    /// Its share in a payload that it has in common with others.
+    share: Option<Share>,
+}
+
+impl Known {
+    /// Describes a row that is in memory without any payload.
+    fn of(row: &PendingDelivery, place: Place) -> Self {
+        let (turn, recorded) = (row.turn, row.recorded);
+        Self { turn, bytes: 0, recorded, place, again: false, share: None }
+    }
+
+    /// Tells whether a row of the store is what became of this one since memory got it.
+    fn became(&self, row: &PendingDelivery) -> bool {
+        row.turn != self.turn && row.recorded >= self.recorded
+    }
 }
 
 #[derive(Debug)]
@@ -159,7 +181,12 @@ impl Window {
     }
 
     /// Lets a delivery in that this node has just accepted, or leaves it to a load.
-    pub(crate) fn offer(&mut self, row: PendingDelivery, issued_at: Duration, room: Room) {
+    pub(crate) fn offer(
+        &mut self,
+        (row, share): (PendingDelivery, Option<Share>),
+        issued_at: Duration,
+        room: Room,
+    ) {
         if self.known.contains_key(&row.key.message) {
             return;
         }
@@ -178,7 +205,7 @@ impl Window {
             self.lower(Horizon::of(&row));
             return;
         }
-        self.insert(row);
+        self.insert(row, share);
     }
 
     /// Puts back a delivery that was out, unchanged.
@@ -206,7 +233,8 @@ impl Window {
             return;
         }
         if let Some(known) = self.known.get_mut(&message) {
-            *known = Known { turn: row.turn, place: Place::Waiting, ..*known };
+            (known.turn, known.recorded) = (row.turn, row.recorded);
+            (known.place, known.again) = (Place::Waiting, false);
         }
         self.rows.insert((row.turn, message), row);
     }
@@ -215,8 +243,8 @@ impl Window {
     pub(crate) fn settled(&mut self, message: MessageKey) {
         let Some(known) = self.known.get_mut(&message) else { return };
         self.bytes = self.bytes.saturating_sub(u64::from(known.bytes));
-        known.bytes = 0;
-        let turn = known.turn;
+        (known.bytes, known.share) = (0, None);
+        let (turn, again) = (known.turn, std::mem::take(&mut known.again));
         match &mut self.loading {
             Some(loading) if !planted::has(Bug::ForgetKnownDuringLoad) => {
                 known.place = Place::Gone;
@@ -227,6 +255,9 @@ impl Window {
             }
         }
         self.rows.remove(&(turn, message));
+        if again {
+            self.lower(Horizon::unknown(Timestamp::EPOCH));
+        }
     }
 
     /// Forgets a waiting delivery that was cancelled. A load that runs may have read it before.
@@ -234,7 +265,9 @@ impl Window {
         match (self.known.get(&message).map(|known| known.place), &mut self.loading) {
             (Some(Place::Waiting), _) => self.settled(message),
             (None, Some(loading)) => {
-                let gone = Known { turn: i64::MAX, bytes: 0, place: Place::Gone };
+                let (turn, place) = (i64::MAX, Place::Gone);
+                let (again, share) = (false, None);
+                let gone = Known { turn, bytes: 0, recorded: 0, place, again, share };
                 self.known.insert(message, gone);
                 loading.gone.push(message);
             }
@@ -274,11 +307,17 @@ impl Window {
         }
     }
 
-    /// Tells whether what is known explains that the first row in the store is due then.
+    /// Tells whether what is known explains that the first row in the store is due then. What is out
+    /// and would come before it is settled there, so it explains nothing but itself.
     pub(crate) fn explains(&self, due: Timestamp) -> bool {
+        let turn = due.as_micros();
+        let explains = |known: &Known| match known.place {
+            Place::Waiting => known.turn <= turn,
+            Place::Out | Place::Gone => known.turn == turn,
+        };
         self.horizon.is_some_and(|horizon| horizon.at <= due)
             || self.loading.is_some()
-            || self.known.values().any(|known| known.turn <= due.as_micros())
+            || self.known.values().any(explains)
     }
 
     /// Forgets what waits: the store still has it. A load that runs may have read it before its
@@ -319,13 +358,19 @@ impl Window {
         let (mut room, mut came, mut gone) = (room, Vec::new(), Vec::new());
         self.horizon = None;
         for row in answer.deliveries {
-            if self.known.contains_key(&row.key.message) {
-                self.refresh(&row);
+            if let Some(known) = self.known.get_mut(&row.key.message) {
+                match known.place {
+                    Place::Waiting => self.refresh(&row),
+                    Place::Out => known.again |= known.became(&row),
+                    Place::Gone if known.became(&row) => {
+                        horizon = Some(least(horizon, Horizon::of(&row)));
+                    }
+                    Place::Gone => {}
+                }
                 continue;
             }
             if row.expunged {
-                let out = Known { turn: row.turn, bytes: 0, place: Place::Out };
-                self.known.insert(row.key.message, out);
+                self.known.insert(row.key.message, Known::of(&row, Place::Out));
                 gone.push(row.key.message);
                 continue;
             }
@@ -337,7 +382,7 @@ impl Window {
             }
             room.bytes = room.bytes.saturating_sub(length(&row).into());
             came.push(row.key.message);
-            self.insert(row);
+            self.insert(row, None);
         }
         let rows = came.len();
         let due = horizon.is_some_and(|horizon| horizon.at <= now.rows);
@@ -360,19 +405,23 @@ impl Window {
         let mut taken = Vec::new();
         for row in &answer.deliveries {
             let message = row.key.message;
-            let known = self.known.get(&message).copied();
-            if known.is_some_and(|known| known.place != Place::Waiting) {
+            let known = self.known.get_mut(&message);
+            if known.as_ref().is_some_and(|known| known.place != Place::Waiting) {
                 continue;
             }
-            if wanted(row) && taken.len() < most {
-                let bytes = known.map_or(0, |known| known.bytes);
-                if let Some(known) = known {
-                    self.rows.remove(&(known.turn, message));
+            match known {
+                known if wanted(row) && taken.len() < most => {
+                    taken.push(message);
+                    if let Some(known) = known {
+                        self.rows.remove(&(known.turn, message));
+                        let (bytes, share) = (known.bytes, known.share.take());
+                        *known = Known { bytes, share, ..Known::of(row, Place::Out) };
+                    } else {
+                        self.known.insert(message, Known::of(row, Place::Out));
+                    }
                 }
-                self.known.insert(message, Known { turn: row.turn, bytes, place: Place::Out });
-                taken.push(message);
-            } else if known.is_none() {
-                horizon = Some(least(horizon, Horizon::of(row)));
+                Some(_) => {}
+                None => horizon = Some(least(horizon, Horizon::of(row))),
             }
         }
         self.end_load(horizon, now, taken.clone());
@@ -399,10 +448,10 @@ impl Window {
             && self.horizon.is_none_or(|horizon| row.turn < horizon.turn)
     }
 
-    fn insert(&mut self, row: PendingDelivery) {
+    fn insert(&mut self, row: PendingDelivery, share: Option<Share>) {
         let (message, turn, bytes) = (row.key.message, row.turn, length(&row));
         self.bytes += u64::from(bytes);
-        self.known.insert(message, Known { turn, bytes, place: Place::Waiting });
+        self.known.insert(message, Known { bytes, share, ..Known::of(&row, Place::Waiting) });
         self.rows.insert((turn, message), Box::new(row));
     }
 

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use rig::{Ground, bad, kills, limits, restarts, takeover};
+use rig::{Ground, bad, kills, limits, restarts, stops, takeover};
 use store::limits::LEASE;
 
 /// By how much an attempt may miss its deadline.
@@ -37,7 +37,7 @@ struct Arguments {
     keep: Option<PathBuf>,
 }
 
-const USAGE: &str = "usage: faults kills|fleet|takeover|restarts|limits|bad [--cycles N] [--seconds N] [--seed N] \
+const USAGE: &str = "usage: faults kills|fleet|takeover|restarts|limits|stops|bad [--cycles N] [--seconds N] [--seed N] \
     [--server PATH] [--keep DIRECTORY]";
 
 fn main() -> ExitCode {
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 
 /// Does what was asked for; tells whether all was well.
 async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
-    let fleet = !["kills", "bad"].contains(&arguments.what.as_str());
+    let fleet = !["kills", "stops", "bad"].contains(&arguments.what.as_str());
     let ground = Ground {
         executable: server(arguments.server.clone())?,
         postgres: if fleet { Some(variable("REDIAL_TEST_POSTGRES")?) } else { None },
@@ -94,6 +94,15 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         "limits" => {
             let report = limits::run(&ground, cycles).await?;
             (report.is_good(), report.to_string())
+        }
+        "stops" => {
+            let grace = Duration::from_secs(arguments.seconds.into());
+            let once = stops::run(&ground, grace, stops::Asked::Once).await?;
+            let twice = stops::run(&ground, grace, stops::Asked::Twice).await?;
+            let good = once.good_end && once.took <= grace + TOLERANCE * 10 && once.files_raised;
+            let good = good && !twice.good_end && twice.took <= TOLERANCE * 10;
+            let counted = once.attempts == 1 && twice.attempts == 1;
+            (good && counted, format!("{once}\n{twice}"))
         }
         "bad" => {
             let span = Duration::from_secs(arguments.seconds.into());

@@ -11,6 +11,7 @@
 //! - `lab`: what a policy does to a receiver, on virtual time
 //! - [`clock`]: the only place that tells the time; `dice`: where throws come from
 //! - [`node`]: the shell around the engine; [`transport`]: the one way out
+//! - [`process`]: files and signals of the process, and how another one is started
 //! - `replay`: what a replay task means, as it is kept
 //! - `telemetry`: logs; `words`: numbers as people say them
 
@@ -27,6 +28,7 @@ mod dice;
 mod lab;
 pub mod node;
 mod problem;
+pub mod process;
 mod replay;
 mod telemetry;
 pub mod transport;

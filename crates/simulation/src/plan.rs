@@ -151,6 +151,9 @@ fn settings(chance: &mut Chance, fleet: usize) -> Settings {
         roster_age: Duration::from_secs(chance.between(5, 30)),
         rosters: if narrow { chance.count(2, 20) } else { usual.rosters },
         bury_chunk: if narrow { chance.count(1, 20) } else { usual.bury_chunk },
+        // Few in memory, and few with each load: then most windows are spilled most of the time.
+        rows: if narrow { chance.count(4, 120) } else { usual.rows },
+        load_rows: if chance.percent(50) { chance.count(1, 12) } else { usual.load_rows },
         ..usual
     }
 }

@@ -24,6 +24,9 @@ fn greedy(rate: Rate, mut limiter: Limiter, from: Timestamp, count: usize) -> Ve
     taken
 }
 
+/// What is between two attempts at ten a second: a hundredth more than a tenth of a second.
+const SPACING: Duration = Duration::from_millis(101);
+
 fn most_within(window: Duration, moments: &[Timestamp]) -> usize {
     (0..moments.len())
         .map(|i| moments[i..].iter().take_while(|later| later.since(moments[i]) < window).count())
@@ -34,26 +37,26 @@ fn most_within(window: Duration, moments: &[Timestamp]) -> usize {
 #[test]
 fn a_new_limiter_has_no_credit() {
     let mut limiter = Limiter::begin(NOW).take(rate(10), NOW).unwrap();
-    assert_eq!(limiter.take(rate(10), NOW), Err(NOW.after(Duration::from_millis(100))));
-    limiter = limiter.take(rate(10), NOW.after(Duration::from_millis(100))).unwrap();
-    assert_eq!(limiter.next(), NOW.after(Duration::from_millis(200)));
+    assert_eq!(limiter.take(rate(10), NOW), Err(NOW.after(SPACING)));
+    limiter = limiter.take(rate(10), NOW.after(SPACING)).unwrap();
+    assert_eq!(limiter.next(rate(10)), NOW.after(SPACING * 2));
 }
 
 #[test]
 fn attempts_are_spaced_evenly_not_in_bursts() {
     let moments = greedy(rate(10), Limiter::begin(NOW), NOW, 30);
     for pair in moments.windows(2) {
-        assert_eq!(pair[1].since(pair[0]), Duration::from_millis(100));
+        assert_eq!(pair[1].since(pair[0]), SPACING);
     }
 }
 
 #[test]
 fn rates_without_a_whole_spacing_do_not_drift() {
     let moments = greedy(rate(3_000), Limiter::begin(NOW), NOW, 30_001);
-    // One part in a hundred goes to what may be caught up on.
+    // One part in a hundred goes to what may be caught up on, another to what is on its way.
     let span = moments[30_000].since(NOW);
-    assert!(span >= Duration::from_millis(10_100), "{span:?}");
-    assert!(span <= Duration::from_millis(10_102), "{span:?}");
+    assert!(span >= Duration::from_millis(10_200), "{span:?}");
+    assert!(span <= Duration::from_millis(10_202), "{span:?}");
 }
 
 #[test]
@@ -88,6 +91,34 @@ fn no_second_holds_more_than_the_rate_however_greedy_the_caller() {
             assert!(most <= count && most * 100 >= count * 98, "{count}: {most}");
         }
     }
+}
+
+#[test]
+fn no_second_holds_more_than_the_rate_where_attempts_arrive() {
+    for count in [1, 10, 30, 99, 100, 1_000] {
+        let wanted = usize::try_from(count * 3).unwrap();
+        let mut arrived = greedy(rate(count), Limiter::begin(NOW), NOW, wanted);
+        for late in arrived.iter_mut().step_by(3) {
+            *late = late.after(ON_THE_WAY);
+        }
+        arrived.sort_unstable();
+        assert!(most_within(Duration::from_secs(1), &arrived) as u64 <= count, "{count}");
+    }
+}
+
+#[test]
+fn a_new_owner_goes_on_as_if_the_one_before_had_sent_until_the_last_moment() {
+    for count in [1, 10, 99, 100, 1_000] {
+        let (rate, wanted) = (rate(count), usize::try_from(count * 2).unwrap());
+        let mut moments = greedy(rate, Limiter::begin(NOW), NOW, wanted);
+        let last = *moments.last().unwrap();
+        moments.extend(greedy(rate, Limiter::taken_over(last), last, wanted));
+        assert!(most_within(Duration::from_secs(1), &moments) as u64 <= count, "{count}");
+    }
+    // Whoever has owned it for long lets the first one go at once.
+    let owned = Limiter::taken_over(NOW);
+    assert!(owned.take(rate(10), NOW).is_err());
+    assert!(owned.take(rate(10), NOW.after(Duration::from_secs(9))).is_ok());
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod burying;
 mod chance;
 mod leases;
 mod limits;
+mod replays;
 mod requests;
-mod scene;
+pub(crate) mod scene;
 mod windows;

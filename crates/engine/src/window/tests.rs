@@ -56,9 +56,9 @@ fn rows_with_the_turn_of_the_last_one_may_be_missing() {
     let deliveries = vec![row(1, 10), row(2, 20)];
     window.loaded(Loaded { deliveries, complete: false }, moment(5), room(8));
     assert_eq!(window.horizon().unwrap().turn, 20);
-    window.offer(row(3, 20), clock(6), room(8));
+    window.offer((row(3, 20), None), clock(6), room(8));
     assert_eq!(window.known(), 2, "it is at the horizon, so a load will bring it");
-    window.offer(row(4, 15), clock(6), room(8));
+    window.offer((row(4, 15), None), clock(6), room(8));
     assert_eq!(window.known(), 3);
 }
 
@@ -66,7 +66,7 @@ fn rows_with_the_turn_of_the_last_one_may_be_missing() {
 fn what_was_left_out_while_a_load_ran_is_not_made_up_for_by_its_answer() {
     let mut window = Window::new(None, clock(0));
     window.begin_load(Number(1));
-    window.offer(row(9, 50), clock(1), room(0));
+    window.offer((row(9, 50), None), clock(1), room(0));
     window.loaded(Loaded { deliveries: vec![], complete: true }, moment(5), room(8));
     assert_eq!(window.horizon().unwrap().turn, 50);
 }
@@ -79,20 +79,20 @@ fn a_hand_over_from_before_the_answer_is_told_apart_by_what_the_load_brought() {
     window.loaded(Loaded { deliveries, complete: true }, moment(5), room(8));
     let taken = window.take_head().unwrap();
     window.settled(taken.key.message);
-    window.offer(row(1, 10), clock(3), room(8));
+    window.offer((row(1, 10), None), clock(3), room(8));
     assert!(window.is_idle(), "the load brought it, and it is done");
-    window.offer(row(2, 11), clock(3), room(8));
+    window.offer((row(2, 11), None), clock(3), room(8));
     assert_eq!((window.waiting(), window.horizon()), (1, None));
     window.forget_what_came();
-    window.offer(row(3, 12), clock(3), room(8));
+    window.offer((row(3, 12), None), clock(3), room(8));
     assert_eq!(window.horizon().unwrap().turn, 12, "nobody can tell any more");
 }
 
 #[test]
 fn unloading_leaves_everything_to_the_next_load() {
     let mut window = Window::new(None, clock(0));
-    window.offer(row(1, 10), clock(1), room(8));
-    window.offer(row(2, 5), clock(1), room(8));
+    window.offer((row(1, 10), None), clock(1), room(8));
+    window.offer((row(2, 5), None), clock(1), room(8));
     window.unload();
     assert_eq!((window.known(), window.bytes()), (0, 0));
     assert_eq!(window.horizon().unwrap().turn, 5);
@@ -101,7 +101,7 @@ fn unloading_leaves_everything_to_the_next_load() {
 #[test]
 fn what_is_unloaded_while_a_load_runs_is_not_brought_back_as_it_was() {
     let mut window = Window::new(None, clock(0));
-    window.offer(row(1, 10), clock(1), room(8));
+    window.offer((row(1, 10), None), clock(1), room(8));
     let taken = window.take_head().unwrap();
     window.begin_load(Number(1));
     // Settled after the load has read it, to wait again, and then unloaded.
@@ -136,6 +136,33 @@ fn an_expunged_payload_stops_none_of_those_behind_it() {
     assert_eq!(window.head().unwrap().key.message, MessageKey(2));
 }
 
+#[test]
+fn what_is_replayed_before_its_settle_was_answered_is_loaded_again() {
+    for settled_first in [false, true] {
+        let mut window = Window::new(None, clock(0));
+        window.offer((row(1, 10), None), clock(1), room(8));
+        window.take_head().unwrap();
+        assert!(window.explains(Timestamp::from_micros(10)), "it is the one that is out");
+        assert!(!window.explains(Timestamp::from_micros(70)), "it is settled in the store");
+        window.lower(Horizon::unknown(Timestamp::EPOCH));
+        window.begin_load(Number(1));
+        if settled_first {
+            window.settled(MessageKey(1));
+        }
+        let replayed = PendingDelivery { recorded: 1, ..row(1, 70) };
+        let answer = || Loaded { deliveries: vec![replayed.clone()], complete: true };
+        window.loaded(answer(), moment(5), room(8));
+        if !settled_first {
+            window.settled(MessageKey(1));
+        }
+        assert_eq!((window.known(), window.waiting()), (0, 0));
+        assert!(window.horizon().is_some(), "the next load brings it");
+        window.begin_load(Number(2));
+        window.loaded(answer(), moment(6), room(8));
+        assert_eq!((window.waiting(), window.horizon()), (1, None));
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Move {
     Accept { due: u8, lost: bool, late: bool },
@@ -148,6 +175,7 @@ enum Move {
     Commit,
     Unload,
     Lower,
+    Replay,
 }
 
 fn moves() -> impl Strategy<Value = Move> {
@@ -163,6 +191,7 @@ fn moves() -> impl Strategy<Value = Move> {
         3 => Just(Move::Commit),
         1 => Just(Move::Unload),
         1 => Just(Move::Lower),
+        2 => Just(Move::Replay),
     ]
 }
 
@@ -178,6 +207,10 @@ struct Model {
     read: Option<(Number, Loaded)>,
     out: Vec<PendingDelivery>,
     settling: Vec<(PendingDelivery, Option<u8>)>,
+    /// What the store has settled, and what the window is not told of yet.
+    settled: Vec<PendingDelivery>,
+    /// Whether a walk told that there may be more than is known.
+    doubt: bool,
 }
 
 impl Model {
@@ -200,15 +233,18 @@ impl Model {
                 match (lost, late) {
                     (true, _) => window.lower(Horizon::unknown(new.pending.due)),
                     (false, true) => self.late.push((now, new)),
-                    (false, false) => window.offer(new, now, room(rows)),
+                    (false, false) => window.offer((new, None), now, room(rows)),
                 }
             }
             Move::HandOverLate => {
                 if let Some((issued_at, new)) = self.late.pop() {
-                    window.offer(new, issued_at, room(rows));
+                    window.offer((new, None), issued_at, room(rows));
                 }
             }
             Move::Issue => {
+                if std::mem::take(&mut self.doubt) {
+                    window.lower(Horizon::unknown(Timestamp::EPOCH));
+                }
                 let wanted = window.horizon().is_some() && window.waiting() <= rows / 2;
                 if wanted && !window.is_loading() {
                     let number = Number(self.tick);
@@ -241,6 +277,28 @@ impl Model {
             Move::Commit => self.commit(window, rows),
             Move::Unload => window.unload(),
             Move::Lower => window.lower(Horizon::unknown(Timestamp::EPOCH)),
+            Move::Replay => self.replay(window),
+        }
+    }
+
+    /// Settles a delivery and makes it pending again before the window hears of either.
+    fn replay(&mut self, window: &mut Window) {
+        let settling = self.settling.iter().position(|(_, retry)| retry.is_none());
+        if let Some((delivery, _)) = settling.map(|place| self.settling.remove(place)) {
+            let turn = NOW - 1_000 + i64::try_from(self.tick).unwrap();
+            let stored = self.pending.get_mut(&delivery.key.message).expect("taken out twice");
+            (stored.turn, stored.pending.due) = (turn, Timestamp::from_micros(turn));
+            stored.recorded += 1;
+            self.settled.push(delivery);
+            // A walk tells, unless what is known explains it.
+            let first = self.pending.values().map(|row| row.pending.due).min().unwrap();
+            if !window.explains(first) {
+                window.lower(Horizon::unknown(first));
+            } else {
+                self.doubt = true;
+            }
+        } else if let Some(delivery) = self.settled.pop() {
+            window.settled(delivery.key.message);
         }
     }
 
@@ -275,6 +333,7 @@ proptest! {
             prop_assert!(window.waiting() <= rows + model.out.len() + model.settling.len() + rows);
             let mut out: Vec<_> = model.out.iter().map(|one| one.key.message).collect();
             out.extend(model.settling.iter().map(|(one, _)| one.key.message));
+            out.extend(model.settled.iter().map(|one| one.key.message));
             let all = out.len();
             out.sort_unstable();
             out.dedup();
@@ -282,7 +341,8 @@ proptest! {
             prop_assert!(out.iter().all(|message| !model.done.contains(message)));
         }
         // What never arrives does not matter: the horizon covers it or memory knows it.
-        model.late.drain(..).for_each(|(issued_at, new)| window.offer(new, issued_at, room(rows)));
+        model.late.drain(..).for_each(|(issued_at, new)| window.offer((new, None), issued_at, room(rows)));
+        model.settled.drain(..).for_each(|one| window.settled(one.key.message));
         let drain = [Move::Read, Move::Answer, Move::Issue, Move::Take, Move::Commit];
         for step in drain.into_iter().chain([Move::Settle { retry: None }]).cycle().take(6_000) {
             model.play(&mut window, step, rows);

@@ -40,16 +40,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, SystemClock};
+use crate::process::{Launch, Stops, raise_file_limit};
 use machine::Machine;
 use plan::Plan;
-use process::Launch;
 use receiver::Receiver;
 use report::Report;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use scenario::Scenario;
 use scratch::Directory;
-use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use usage::Processes;
 
 /// What to measure, on what.
@@ -83,6 +80,7 @@ pub(super) struct Bench<'a> {
 /// # Errors
 /// If nothing can be measured at all. A scenario that fails is in the report.
 pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Report> {
+    // Every hanging endpoint holds two files: one here, one at the server, which inherits the limit.
     raise_file_limit();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let directory = Directory::inside(&order.directory)?;
@@ -98,7 +96,8 @@ pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Repo
     };
     // One thread for the load: it is the receivers' counterpart, and two would fight the server.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut stops = Stops::listen(&runtime)?;
+    // Whoever stops a benchmark wants its servers and files gone too.
+    let mut stops = runtime.block_on(async { Stops::listen() })?;
     let mut report = Report::new(machine, order.plan, bench.launch.database.is_some());
     let count = order.scenarios.len();
     for (index, scenario) in order.scenarios.into_iter().enumerate() {
@@ -167,35 +166,6 @@ impl Bench<'_> {
 /// Returns where benchmarks write unless they are told.
 pub(crate) fn default_directory() -> PathBuf {
     Path::new(&std::env::temp_dir()).to_owned()
-}
-
-/// Signals to stop. Whoever stops a benchmark wants its servers and files gone too.
-struct Stops {
-    interrupted: Signal,
-    terminated: Signal,
-}
-
-impl Stops {
-    /// Begins to listen.
-    fn listen(runtime: &Runtime) -> std::io::Result<Self> {
-        let _entered = runtime.enter();
-        let [interrupted, terminated] = [SignalKind::interrupt(), SignalKind::terminate()];
-        Ok(Self { interrupted: signal(interrupted)?, terminated: signal(terminated)? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupted.recv() => {}
-            _ = self.terminated.recv() => {}
-        }
-    }
-}
-
-/// Every hanging endpoint holds two files: one here, one at the server, which inherits the limit.
-fn raise_file_limit() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where it is not allowed, a scenario with many endpoints says so itself.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 fn per_second(count: u64, elapsed: Duration) -> f64 {

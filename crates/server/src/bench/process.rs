@@ -1,11 +1,7 @@
 //! The server as a process of its own: started, asked until it is ready, stopped, or killed.
-//!
-//! It gets an empty environment but for what is set here, and a directory of its own, so that
-//! nobody's configuration changes what is measured.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,11 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::client::Connection;
 use super::shapes;
 use crate::clock::Clock;
+use crate::process::{Launch, free_port};
 
 /// The token that customers use.
 pub(super) const TOKEN: &str = "bench-admin-token-of-one-run";
-/// Everybody may know the key of a benchmark: 32 bytes, in base64.
-const ENCRYPTION_KEY: &str = "YmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmVuY2gtYmU=";
 /// How long a start may take.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a stop may take before the process is killed.
@@ -31,15 +26,9 @@ const LOOK: Duration = Duration::from_millis(2);
 /// How much of what a server said before it ended is quoted.
 const QUOTED_LINES: usize = 12;
 
-/// What to start.
-#[derive(Debug, Clone)]
-pub(crate) struct Launch {
-    /// The binary.
-    pub(crate) executable: PathBuf,
-    /// The PostgreSQL URL, if the store is not a file.
-    pub(crate) database: Option<String>,
-    /// How much longer each sync of the file takes, in milliseconds.
-    pub(crate) sync_delay_millis: u32,
+/// Says what to start: a server that tells of nothing but trouble.
+pub(crate) fn launch(executable: PathBuf, database: Option<String>) -> Launch {
+    Launch { executable, database, token: TOKEN, log: "warn", settings: Vec::new() }
 }
 
 /// A running server.
@@ -60,7 +49,7 @@ impl Server {
     ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let port = free_port()?;
-        let child = spawn(launch, directory, port)?;
+        let child = launch.spawn(directory, port)?;
         let (launch, directory) = (launch.clone(), directory.to_owned());
         let mut server = Self { launch, directory, port, child };
         server.ready(clock).await?;
@@ -69,7 +58,7 @@ impl Server {
 
     /// Starts a server that was killed anew, without waiting until it is ready.
     pub(super) fn respawn(&mut self) -> anyhow::Result<()> {
-        self.child = spawn(&self.launch, &self.directory, self.port)?;
+        self.child = self.launch.spawn(&self.directory, self.port)?;
         Ok(())
     }
 
@@ -146,32 +135,6 @@ impl Drop for Server {
     }
 }
 
-fn spawn(launch: &Launch, directory: &Path, port: u16) -> anyhow::Result<Child> {
-    let log = directory.join("server.log");
-    let log = std::fs::File::options().append(true).create(true).open(log)?;
-    let mut command = Command::new(&launch.executable);
-    command.args(["serve", "--listen", &format!("{}:{port}", Ipv4Addr::LOCALHOST)]);
-    command.arg("--data").arg(directory.join("data"));
-    command.args(["--allow-egress", "127.0.0.0/8"]);
-    command.env_clear().env("REDIAL_ADMIN_TOKEN", TOKEN).env("REDIAL_EGRESS_PLAIN_HTTP", "yes");
-    command.env("REDIAL_LOG_FILTER", "warn");
-    if launch.sync_delay_millis > 0 {
-        command.env("REDIAL_SYNC_DELAY", format!("{}ms", launch.sync_delay_millis));
-    }
-    if let Some(database) = &launch.database {
-        command.env("REDIAL_DATABASE", database).env("REDIAL_ENCRYPTION_KEY", ENCRYPTION_KEY);
-    }
-    command.current_dir(directory).stdin(Stdio::null());
-    command.stdout(log.try_clone()?).stderr(log);
-    let started = command.spawn();
-    started.with_context(|| format!("cannot start {}", launch.executable.display()))
-}
-
-/// Somebody may take the port before the server does. Then the server says so and the run ends.
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
-}
-
 async fn is_healthy(port: u16) -> bool {
     let request = Request::builder().method(Method::GET).uri(shapes::HEALTH);
     let request = request.header(header::HOST, "localhost").body(Full::default());
@@ -190,7 +153,7 @@ mod tests {
     async fn a_server_that_ends_at_once_is_quoted() {
         let directory = tempfile::TempDir::new().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-        let launch = Launch { executable: "/bin/ls".into(), database: None, sync_delay_millis: 0 };
+        let launch = launch("/bin/ls".into(), None);
         let refused = Server::start(&launch, directory.path(), &clock).await.unwrap_err();
         let text = refused.to_string();
         assert!(text.contains("the server ended with exit status: 2"), "{text}");

@@ -7,12 +7,13 @@ use std::time::Duration;
 use super::client::{Closed, Limit, Source};
 use super::customer::{Customer, EVERYBODY, Ingest, messages};
 use super::metrics::Counters;
-use super::process::{Launch, Server};
+use super::process::Server;
 use super::receiver::Group;
 use super::scratch::Database;
 use super::usage::{Processes, bytes_under};
 use super::{Bench, per_second};
 use crate::clock::Clock;
+use crate::process::Launch;
 
 /// How long nothing may arrive before a run is given up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);

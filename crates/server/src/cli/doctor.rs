@@ -138,13 +138,14 @@ fn files(configuration: &Configuration) -> Finding {
     let limits = &configuration.limits;
     let connections = u64::try_from(limits.connections).unwrap_or(u64::MAX);
     let wanted = connections.saturating_add(limits.in_flight.into()) + FILES_OF_OUR_OWN;
-    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    // A server raises its own limit as far as it may.
+    let allowed = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     if allowed >= wanted {
         let text = format!("{} allowed, {} wanted", grouped(allowed), grouped(wanted));
         return found("open files", State::Good, text);
     }
     let text = format!(
-        "{} allowed, {} wanted by limits.connections and limits.in_flight; raise it (ulimit -n)",
+        "{} allowed, {} wanted by limits.connections and limits.in_flight; raise it (ulimit -Hn)",
         grouped(allowed),
         grouped(wanted)
     );

@@ -1,7 +1,8 @@
 //! `redial serve`: the server, from its configuration to its last answer.
 //!
 //! It prints where it listens and where its data is, and at the first start the admin token. SIGTERM
-//! and SIGINT stop it: it says that it is not ready, takes in nothing more, finishes what it began.
+//! and SIGINT stop it: it says that it is not ready, takes in nothing more, finishes what it began. A
+//! second one ends it at once.
 //!
 //! # Layout
 //! - `connections`: clients of the API; `rest`: what they send in vain; `scraping`: `/metrics`
@@ -28,7 +29,6 @@ use store::sqlite::{self, Sqlite};
 use store::{Catalog, Ledger, Queue, Vault};
 use tokio::net::TcpListener;
 use tokio::runtime::{Handle, Runtime};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use self::connections::{Door, Secure};
@@ -40,12 +40,16 @@ use crate::clock::{Clock, SystemClock};
 use crate::committer::Transactions;
 use crate::config::{Configuration, Database, Hidden, Role, Sources, Tls};
 use crate::node::{self, Node, Outward};
+use crate::process::{Stops, raise_file_limit};
 use crate::telemetry::{Measured, Metrics};
 use crate::transport::{Resolver, Transport, TransportSettings};
 use crate::{dice, telemetry};
 
 /// The most deliveries that wait to be handed over from accepting to sending.
 const HANDED_OVER: usize = 16_384;
+/// What is said when somebody does not want to wait.
+const HURRIED: &str =
+    "stopped at once by a second signal; what was in flight is sent again at the next start";
 
 #[derive(Debug, Args)]
 // Other commands take the same options, and clap wants each group to be named once.
@@ -116,10 +120,11 @@ pub(super) fn check_tls(tls: &Tls) -> anyhow::Result<()> {
 pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
     let configuration = arguments.configuration()?;
     telemetry::begin(&configuration.log).map_err(Failure::Usage)?;
+    raise_file_limit();
     let threads = threads();
     let sending = runtime("sending", threads)?;
     let (answering, handle) = (runtime("api", threads)?, sending.handle().clone());
-    answering.block_on(async {
+    let served = answering.block_on(async {
         let listen = configuration.listen;
         let listener = TcpListener::bind(listen).await;
         let listener = listener.with_context(|| format!("cannot listen on {listen}"));
@@ -127,10 +132,23 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
         let server = Server::open_on(configuration, listener, &handle).await;
         let server = server.map_err(Failure::Other)?;
         // Before anybody is told that the server is there, and could stop it.
-        let stopped = signals()?;
+        let [mut first, mut second] = [Stops::listen()?, Stops::listen()?];
         server.announce(streams.out)?;
-        server.run(stopped).await.map_err(Failure::Other)
-    })
+        let hurried = async {
+            second.next().await;
+            second.next().await;
+        };
+        tokio::select! {
+            served = server.run(first.next()) => served.map_err(Failure::Other),
+            () = hurried => Err(Failure::Other(anyhow::anyhow!(HURRIED))),
+        }
+    });
+    if served.is_err() {
+        // Nothing that still runs is worth waiting for: what counts is on disk.
+        answering.shutdown_background();
+        sending.shutdown_background();
+    }
+    served
 }
 
 /// Returns how many threads answer requests, and how many send: half of the cores each. What is
@@ -144,18 +162,6 @@ fn threads() -> usize {
 fn runtime(name: &str, threads: usize) -> std::io::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(threads).thread_name(name).enable_all().build()
-}
-
-/// Listens for the signals to stop from now on, and returns what waits for one of them.
-fn signals() -> std::io::Result<impl Future<Output = ()>> {
-    let mut terminated = signal(SignalKind::terminate())?;
-    let mut interrupted = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminated.recv() => {}
-            _ = interrupted.recv() => {}
-        }
-    })
 }
 
 /// Opens the store and serves until `shutdown` is done.
@@ -311,10 +317,10 @@ impl Server {
         out.flush()
     }
 
-    /// Serves until `shutdown` is done, then finishes what was begun.
+    /// Serves until `shutdown` is done, then finishes what was begun, within `limits.shutdown`.
     ///
     /// # Errors
-    /// Never at present; what fails is logged and answered.
+    /// If a part fails without which the server would take messages in and do nothing about them.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Self { configuration, listener, secure, metrics, scraping, app, node, .. } = self;
         let mut tasks = self.tasks;
@@ -324,21 +330,33 @@ impl Server {
         let door = Door::new(service, &limits);
         tokio::select! {
             () = shutdown => {}
+            what = node.failed() => return Err(broken(what)),
             () = door.open(&listener, secure.as_ref()) => {}
         }
         app.stop();
+        let seconds = limits.shutdown.as_secs_f64();
+        tracing::info!(seconds, "stopping; a second signal ends it at once");
         // Whoever spreads requests over servers has to see that this one is not ready any more,
         // and until then goes on sending.
         tokio::select! {
             () = tokio::time::sleep(limits.notice) => {}
+            what = node.failed() => return Err(broken(what)),
             () = door.open(&listener, secure.as_ref()) => {}
         }
         drop((listener, secure));
-        let _ = tokio::time::timeout(limits.shutdown, door.close()).await;
-        node.stop().await;
+        // Nothing is sent any more while the last requests are answered.
+        node.stop_beside(door.close()).await;
         tasks.iter().for_each(JoinHandle::abort);
         Ok(())
     }
+}
+
+/// What is said when a part of the node is gone that nothing goes on without.
+fn broken(what: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{what} panicked, and without it nothing goes on; the log says where. Start the server \
+         again: nothing that was acknowledged is lost"
+    )
 }
 
 pub(super) async fn open_store(

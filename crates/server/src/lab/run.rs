@@ -154,7 +154,7 @@ impl<'a> Endpoint<'a> {
             Admission::Wait(until) => due.max(until),
             Admission::All | Admission::Probe => due,
         };
-        self.has_slot().then(|| from.max(self.limiter.next()))
+        self.has_slot().then(|| from.max(self.limiter.next(self.variant.endpoint.rate)))
     }
 
     fn send_what_may_go(&mut self) {
@@ -176,7 +176,7 @@ impl<'a> Endpoint<'a> {
     }
 
     fn may_begin(&self) -> bool {
-        self.has_slot() && self.limiter.next() <= self.now
+        self.has_slot() && self.limiter.next(self.variant.endpoint.rate) <= self.now
     }
 
     fn has_slot(&self) -> bool {

@@ -1,10 +1,13 @@
 //! Carrying out what the engine says, each question a task that ends with its answer as an event.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::endpoint::Reason;
 use engine::{Announcement, Effect, Event, Number, Unanswered};
-use store::keys::{ApplicationKey, Node as Name};
+use futures_util::FutureExt as _;
+use store::keys::{ApplicationKey, EndpointKey, Node as Name};
 use store::queue::{Settle, Upkeep};
 
 use super::World;
@@ -38,44 +41,67 @@ pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written
         }
         Effect::Upkeep { step, upkeep } => written.upkeep.push((step, upkeep)),
         Effect::Announce(announcement) => announce(&world, announcement),
-        Effect::Renew => ask(world, async move |world| {
+        Effect::Renew => {
             let asked_at = world.timeline.moment().elapsed;
-            let answer = world.queue.renew(node).await;
-            Event::Renewed { asked_at, answer: answered("renew", answer) }
-        }),
-        Effect::Take { most } => ask(world, async move |world| {
+            let event = move |answer| Event::Renewed { asked_at, answer };
+            ask(world, event(Err(Unanswered)), async move |world| {
+                event(answered("renew", world.queue.renew(node).await))
+            });
+        }
+        Effect::Take { most } => ask(world, Event::Taken(Err(Unanswered)), async move |world| {
             Event::Taken(answered("take", world.queue.take(node, most).await))
         }),
-        Effect::Release(leases) => ask(world, async move |world| {
-            Event::Released(answered("release", world.queue.release(node, leases).await))
-        }),
-        Effect::Walk(partitions) => ask(world, async move |world| {
-            Event::Walked(answered("walk", world.queue.waiting(partitions).await))
-        }),
-        Effect::ReadRequests(partitions) => ask(world, async move |world| {
-            Event::Requests(answered("requests", world.queue.requests(partitions).await))
-        }),
-        Effect::Load { load, what } => ask(world, async move |world| Event::Loaded {
-            load,
-            answer: answered("load", world.queue.load(what).await),
-        }),
-        Effect::ReadRoster(application) => {
-            ask(world, async move |world| roster(&world, application).await)
+        Effect::Release(leases) => {
+            ask(world, Event::Released(Err(Unanswered)), async move |world| {
+                Event::Released(answered("release", world.queue.release(node, leases).await))
+            });
         }
-        Effect::Disable { application, endpoint, reason } => ask(world, async move |world| {
-            loop {
-                let at = world.timeline.rows();
-                match world.catalog.disable_endpoint(application, endpoint, reason, at).await {
-                    Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN_AFTER).await,
-                    Ok(_) | Err(_) => break,
-                }
-            }
-            world.inbox.post(roster(&world, application).await);
-            Event::Disabled { endpoint }
-        }),
+        Effect::Walk(partitions) => {
+            ask(world, Event::Walked(Err(Unanswered)), async move |world| {
+                Event::Walked(answered("walk", world.queue.waiting(partitions).await))
+            });
+        }
+        Effect::ReadRequests(partitions) => {
+            ask(world, Event::Requests(Err(Unanswered)), async move |world| {
+                Event::Requests(answered("requests", world.queue.requests(partitions).await))
+            });
+        }
+        Effect::Load { load, what } => {
+            let event = move |answer| Event::Loaded { load, answer };
+            ask(world, event(Err(Unanswered)), async move |world| {
+                event(answered("load", world.queue.load(what).await))
+            });
+        }
+        Effect::ReadRoster(application) => {
+            let otherwise = Event::Roster { application, answer: Err(Unanswered) };
+            ask(world, otherwise, async move |world| roster(&world, application).await);
+        }
+        Effect::Disable { application, endpoint, reason } => {
+            ask(world, Event::Disabled { endpoint }, async move |world| {
+                disable(&world, application, endpoint, reason).await
+            });
+        }
         // The core does these itself.
         Effect::Send(_) | Effect::Abort(_) | Effect::WakeAt(_) | Effect::Stopped => {}
     }
+}
+
+/// Disables an endpoint, and tells the engine what its roster says since.
+async fn disable(
+    world: &World,
+    application: ApplicationKey,
+    endpoint: EndpointKey,
+    reason: Reason,
+) -> Event {
+    loop {
+        let at = world.timeline.rows();
+        match world.catalog.disable_endpoint(application, endpoint, reason, at).await {
+            Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN_AFTER).await,
+            Ok(_) | Err(_) => break,
+        }
+    }
+    world.inbox.post(roster(world, application).await);
+    Event::Disabled { endpoint }
 }
 
 /// Reads a roster anew, and tells the engine.
@@ -91,13 +117,15 @@ pub(super) async fn roster(world: &World, application: ApplicationKey) -> Event 
     Event::Roster { application, answer }
 }
 
-fn ask<Asking>(world: Arc<World>, asking: impl FnOnce(Arc<World>) -> Asking)
+/// Asks in a task of its own. A question that makes us panic is answered otherwise: the engine would
+/// wait for it for ever, and ask nothing of the kind again.
+fn ask<Asking>(world: Arc<World>, otherwise: Event, asking: impl FnOnce(Arc<World>) -> Asking)
 where
     Asking: Future<Output = Event> + Send + 'static,
 {
     let inbox = Arc::clone(&world.inbox);
-    let asking = asking(world);
-    tokio::spawn(async move { inbox.post(asking.await) });
+    let asking = AssertUnwindSafe(asking(world)).catch_unwind();
+    tokio::spawn(async move { inbox.post(asking.await.unwrap_or(otherwise)) });
 }
 
 fn answered<T>(verb: &'static str, answer: Result<T, store::Error>) -> Result<T, Unanswered> {

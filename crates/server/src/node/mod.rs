@@ -10,6 +10,7 @@
 //! - `intake`: taking messages in; `rosters`: the endpoints they fan out to
 //! - `replays`, `missing`, `housekeeping`: replay tasks, pruning
 //! - `sums`, `recount`: per-minute sums, and what a crash took of them
+//! - `supervision`: what happens if one of these panics
 //! - `timeline`: the time of the rows
 
 mod attempts;
@@ -23,6 +24,7 @@ mod recount;
 mod replays;
 mod rosters;
 mod sums;
+mod supervision;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -43,13 +45,16 @@ use self::inbox::Inbox;
 pub use self::intake::{Draft, NotTaken};
 use self::rosters::Rosters;
 use self::sums::Sums;
+use self::supervision::{Trouble, Vital, repeated};
 use self::timeline::Timeline;
 use crate::clock::Clock;
-use crate::committer::{self, Committer, Counts, Listener, Transactions};
+use crate::committer::{self, Committer, Listener, Transactions};
 use crate::dice;
 
 /// How many announcements a slow listener may lag behind before it misses some.
 const ANNOUNCEMENTS: usize = 1_024;
+/// What is kept of the time to stop, at most, for settling and giving back what was interrupted.
+const LAST_STEPS: Duration = Duration::from_secs(3);
 
 /// What a node is made of.
 pub struct Parts {
@@ -80,16 +85,17 @@ pub struct Settings {
     pub sends: bool,
     /// The most deliveries that wait to be handed over from accepting to sending.
     pub handed_over: usize,
-    /// How long attempts in flight may take to end when the node stops.
+    /// How long stopping may take, all in all. Attempts in flight may end within most of it.
     pub grace: Duration,
 }
 
 /// A running node.
 pub struct Node {
     world: Arc<World>,
-    committer: JoinHandle<Counts>,
+    committer: Vital,
     tasks: Vec<JoinHandle<()>>,
-    core: Option<JoinHandle<()>>,
+    core: Option<Vital>,
+    trouble: Trouble,
     grace: Duration,
 }
 
@@ -149,16 +155,23 @@ impl Node {
             event_types: Notify::new(),
             announcements: broadcast::Sender::new(ANNOUNCEMENTS),
         });
-        let mut tasks = vec![tokio::spawn(housekeeping::policies(Arc::clone(&world)))];
+        let trouble = Trouble::default();
+        let mut tasks = vec![repeated("reading policies", &world, housekeeping::policies)];
         let core = sends.then(|| {
-            tasks.push(tokio::spawn(housekeeping::wakes(Arc::clone(&world))));
-            tasks.push(tokio::spawn(housekeeping::prune(Arc::clone(&world))));
-            tasks.push(tokio::spawn(housekeeping::roll_up(Arc::clone(&world))));
-            tasks.push(tokio::spawn(replays::run(Arc::clone(&world))));
-            tasks.push(tokio::spawn(recount::run(Arc::clone(&world))));
-            tokio::spawn(core::run(Arc::clone(&world), engine))
+            tasks.push(repeated("hearing other nodes", &world, housekeeping::wakes));
+            tasks.push(repeated("pruning", &world, housekeeping::prune));
+            tasks.push(repeated("summing up", &world, housekeeping::roll_up));
+            tasks.push(repeated("replaying", &world, replays::run));
+            tasks.push(repeated("counting again", &world, recount::run));
+            trouble.watch("what sends", tokio::spawn(core::run(Arc::clone(&world), engine)))
         });
-        Self { world, committer: committing, tasks, core, grace }
+        let committer = trouble.watch("the committer", committing);
+        Self { world, committer, tasks, core, trouble, grace }
+    }
+
+    /// Waits until a part fails without which the node cannot go on, and names it.
+    pub fn failed(&self) -> impl Future<Output = &'static str> + use<> {
+        self.trouble.happens()
     }
 
     /// Hears what the engine announces from now on.
@@ -179,24 +192,45 @@ impl Node {
         Intake { world: Arc::clone(&self.world) }
     }
 
-    /// Stops: attempts in flight end within the grace time or are interrupted, everything is
-    /// settled, and the partitions are given back.
+    /// Stops: attempts in flight end or are interrupted, everything is settled, and the partitions
+    /// are given back. What has not ended when the grace time is over is left to whoever comes next.
     pub async fn stop(self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
-        if let Some(mut core) = self.core {
-            self.world.inbox.post(Event::Stop);
-            if tokio::time::timeout(self.grace, &mut core).await.is_err() {
-                self.world.inbox.post(Event::StopNow);
-                // A store that is gone must not keep the process: what is not settled is sent
-                // again by whoever takes over.
-                if tokio::time::timeout(self.grace, &mut core).await.is_err() {
-                    core.abort();
-                }
-            }
+        self.stop_beside(std::future::ready(())).await;
+    }
+
+    /// Stops while somebody else still answers those who hand messages in. There is one deadline for
+    /// both.
+    pub async fn stop_beside(mut self, answering: impl Future<Output = ()>) {
+        let grace = self.grace;
+        if tokio::time::timeout(grace, self.wind_up(answering)).await.is_err() {
+            let seconds = grace.as_secs_f64();
+            tracing::warn!(
+                seconds,
+                "not everything has ended in time; it goes on at the next start"
+            );
         }
+        self.core.iter().for_each(Vital::abort);
+        self.committer.abort();
+    }
+
+    async fn wind_up(&mut self, answering: impl Future<Output = ()>) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        self.world.inbox.post(Event::Stop);
+        let last = LAST_STEPS.min(self.grace / 4);
+        let first = self.grace.saturating_sub(last);
+        let sending = async {
+            let Some(core) = &mut self.core else { return };
+            if tokio::time::timeout(first, core.ended()).await.is_err() {
+                self.world.inbox.post(Event::StopNow);
+                // A store that is gone must not keep the process: what is not settled is sent again
+                // by whoever takes over.
+                core.ended().await;
+            }
+        };
+        let _answered = tokio::join!(tokio::time::timeout(first, answering), sending);
         self.world.sums.flush(&self.world).await;
         self.world.committer.close();
-        let _ended = tokio::time::timeout(self.grace, self.committer).await;
+        self.committer.ended().await;
     }
 }
 

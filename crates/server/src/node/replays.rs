@@ -28,6 +28,9 @@ pub(super) const CHUNK: u32 = 500;
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long a task may still be overtaken by one that was made before it, on another node.
 const STILL_YOUNG: Duration = Duration::from_secs(60);
+/// How often all tasks are looked at, whatever is remembered of them. The id of a task is as old as
+/// the request that began it, or as wrong as its maker's clock: it may lie among finished ones.
+const LOOK_AT_ALL_EVERY: Duration = Duration::from_secs(5 * 60);
 /// The most tasks on a page.
 const PAGE: u32 = 100;
 
@@ -35,15 +38,34 @@ pub(super) type Chosen = Vec<(DeliveryKey, Partition, Order, Pending)>;
 
 /// Runs all tasks that this node is responsible for.
 pub(super) async fn run(world: Arc<World>) {
-    let mut finished = None;
+    let mut memory = Memory::default();
     loop {
-        match look(&world, &mut finished).await {
+        memory.begin(world.timeline.moment().elapsed);
+        match look(&world, &mut memory.finished).await {
             // A small task does not wait until a large one is done.
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "replays are held up"),
         }
         let _called = tokio::time::timeout(LOOK_EVERY, world.replays.notified()).await;
+    }
+}
+
+/// What is remembered from look to look.
+#[derive(Debug, Default)]
+struct Memory {
+    /// This task and all older ones were finished when they were last looked at.
+    finished: Option<TaskId>,
+    /// When all of them are looked at again.
+    all_at: Duration,
+}
+
+impl Memory {
+    /// Begins a look; from time to time with nothing remembered.
+    fn begin(&mut self, now: Duration) {
+        if now >= self.all_at {
+            *self = Self { finished: None, all_at: now.saturating_add(LOOK_AT_ALL_EVERY) };
+        }
     }
 }
 
@@ -130,12 +152,11 @@ async fn step(world: &World, id: &TaskId, lease: Lease) -> Result<bool, store::E
         at: world.timeline.rows(),
     };
     let done = world.committer.upkeep(Upkeep::Replay(chunk)).await;
+    // What is pending again is found by looking; the sooner the better. A chunk that seems to have
+    // failed, or to be fenced, may have been done before its answer got lost.
+    world.inbox.post(Event::Woken(partitions));
     match done {
-        Ok(Done::Changed(_)) => {
-            // What is pending again is found by looking; the sooner the better.
-            world.inbox.post(Event::Woken(partitions));
-            Ok(walked.reached.is_some())
-        }
+        Ok(Done::Changed(_)) => Ok(walked.reached.is_some()),
         Ok(Done::Fenced) => Ok(false),
         Ok(Done::Refused(text)) => Err(store::Error::Refused(text)),
         Err(error) => Err(store::Error::Unavailable { text: error.to_string(), source: None }),
@@ -155,7 +176,9 @@ pub(super) struct Walked {
 
 async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
     let wish = wish_of(task)?;
-    let roster = match world.rosters.current(task.application).await {
+    // Whatever is in memory: on another node the endpoint may be younger than what this one knows,
+    // and what is passed over here is never looked at again.
+    let roster = match world.rosters.read_now(task.application).await {
         Ok(roster) => roster,
         Err(store::Error::Missing(_)) => return Ok(Walked::default()),
         Err(error) => return Err(error),
@@ -283,4 +306,20 @@ pub(super) fn pending_again(
     let policy = roster.applicable(member, &entry.event_type, policy, &policies);
     let pending = Pending::fresh(&policy.limits, due);
     Some((entry.key, endpoint.partition, endpoint.order, pending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_time_to_time_finished_tasks_are_looked_at_too() {
+        let mut memory = Memory::default();
+        memory.begin(Duration::ZERO);
+        memory.finished = Some(TaskId::from_bytes([7; 20]));
+        memory.begin(LOOK_AT_ALL_EVERY - Duration::from_secs(1));
+        assert!(memory.finished.is_some());
+        memory.begin(LOOK_AT_ALL_EVERY);
+        assert_eq!(memory.finished, None);
+    }
 }

@@ -37,7 +37,6 @@ impl Watch {
             changed: now,
             in_flight: BTreeSet::new(),
             starts: VecDeque::new(),
-            owner_since: None,
             running: Running::default(),
             written: Running::default(),
             probe: None,
@@ -174,7 +173,6 @@ impl Watch {
             place.set_running(Running { breaker, ..running }, now);
             place.probe = None;
             place.concurrency = Concurrency::default();
-            place.owner_since = Some(now);
         }
     }
 

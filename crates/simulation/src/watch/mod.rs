@@ -124,8 +124,6 @@ struct Place {
     in_flight: BTreeSet<WireId>,
     /// When attempts began within the last second, and under which limit.
     starts: VecDeque<(Duration, u32)>,
-    /// When it last got another owner.
-    owner_since: Option<Duration>,
     /// What its owner has in mind, as far as it has said.
     running: Running,
     /// What was last written of it.

@@ -194,7 +194,6 @@ impl Watch {
         }
         let rate = place.starts.iter().map(|it| it.1).max().unwrap_or(0);
         let rate = rate.max(sending.member.rate().get());
-        let changed = place.owner_since.is_some_and(|at| now.saturating_sub(at) < SECOND);
         let started = u32::try_from(place.starts.len()).unwrap_or(u32::MAX) + 1;
         let cap = sending.member.in_flight();
         let allowed = place.concurrency.allowed(cap).get();
@@ -209,7 +208,7 @@ impl Watch {
             let text = format!("{in_flight} in flight to {key:?}, {allowed} allowed of {cap}");
             self.complain(5, text);
         }
-        if started > rate.saturating_add(u32::from(changed)) {
+        if started > rate {
             self.complain(5, format!("{started} attempts a second to {key:?}, {rate} allowed"));
         }
     }

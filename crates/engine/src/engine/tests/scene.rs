@@ -26,11 +26,11 @@ use store::queue::{
 use crate::roster::{Policies, Read, Roster};
 use crate::{Announcement, Effect, End, Engine, Event, Moment, Number, Sending, Settings};
 
-pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
 /// Effects that a test can keep back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Renew,
     Take,
     Release,
@@ -43,50 +43,50 @@ pub(super) enum Kind {
     Disable,
 }
 
-pub(super) struct Scene {
-    pub(super) engine: Engine,
-    pub(super) store: State,
-    pub(super) now: Moment,
-    pub(super) wake: Option<Duration>,
-    pub(super) application: ApplicationKey,
-    pub(super) flying: Vec<Sending>,
-    pub(super) aborted: Vec<Number>,
-    pub(super) announced: Vec<Announcement>,
-    pub(super) settles: Vec<Settle>,
-    pub(super) upkeep: Vec<Upkeep>,
-    pub(super) counts: BTreeMap<&'static str, usize>,
-    pub(super) stopped: bool,
+pub(crate) struct Scene {
+    pub(crate) engine: Engine,
+    pub(crate) store: State,
+    pub(crate) now: Moment,
+    pub(crate) wake: Option<Duration>,
+    pub(crate) application: ApplicationKey,
+    pub(crate) flying: Vec<Sending>,
+    pub(crate) aborted: Vec<Number>,
+    pub(crate) announced: Vec<Announcement>,
+    pub(crate) settles: Vec<Settle>,
+    pub(crate) upkeep: Vec<Upkeep>,
+    pub(crate) counts: BTreeMap<&'static str, usize>,
+    pub(crate) stopped: bool,
     /// Kinds that are not answered by themselves.
-    pub(super) keep: Vec<Kind>,
-    pub(super) kept: VecDeque<Effect>,
+    pub(crate) keep: Vec<Kind>,
+    pub(crate) kept: VecDeque<Effect>,
     queue: VecDeque<Event>,
     /// How many requests were left so far.
     asked: u128,
     made: u8,
 }
 
-pub(super) fn policies() -> Arc<Policies> {
+pub(crate) fn policies() -> Arc<Policies> {
     let read = Read::from(preset("redial").unwrap());
     Arc::new(Policies { server: read, event_types: BTreeMap::new() })
 }
 
-pub(super) fn node() -> Node {
+pub(crate) fn node() -> Node {
     Node("a".into())
 }
 
 impl Scene {
     /// An application without endpoints, and an engine that owns everything.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(|_| {})
     }
 
-    pub(super) fn with(change: impl Fn(&mut Settings)) -> Self {
+    pub(crate) fn with(change: impl Fn(&mut Settings)) -> Self {
         let mut scene = Self::before_start(change);
         scene.start();
         scene
     }
 
-    pub(super) fn before_start(change: impl Fn(&mut Settings)) -> Self {
+    pub(crate) fn before_start(change: impl Fn(&mut Settings)) -> Self {
         let mut settings = Settings::of(node());
         change(&mut settings);
         let now = Moment { elapsed: SECOND, rows: Timestamp::from_seconds(1_700_000_000) };
@@ -119,25 +119,25 @@ impl Scene {
         }
     }
 
-    pub(super) fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.tell(Event::Policies(policies()));
         self.pass(SECOND);
     }
 
-    pub(super) fn endpoint(&mut self) -> Endpoint {
+    pub(crate) fn endpoint(&mut self) -> Endpoint {
         self.endpoint_with(Order::Due, EndpointSettings::default())
     }
 
-    pub(super) fn fifo(&mut self) -> Endpoint {
+    pub(crate) fn fifo(&mut self) -> Endpoint {
         self.endpoint_with(Order::Fifo, EndpointSettings::default())
     }
 
-    pub(super) fn endpoint_with(&mut self, order: Order, settings: EndpointSettings) -> Endpoint {
+    pub(crate) fn endpoint_with(&mut self, order: Order, settings: EndpointSettings) -> Endpoint {
         let application = self.application;
         self.endpoint_of(application, order, settings)
     }
 
-    pub(super) fn endpoint_of(
+    pub(crate) fn endpoint_of(
         &mut self,
         application: ApplicationKey,
         order: Order,
@@ -159,7 +159,7 @@ impl Scene {
         self.store.create_endpoint(new).unwrap()
     }
 
-    pub(super) fn application(&mut self) -> ApplicationKey {
+    pub(crate) fn application(&mut self) -> ApplicationKey {
         self.made += 1;
         let new = NewApplication {
             id: ApplicationId::new(self.now.rows, [self.made; 16]),
@@ -170,18 +170,18 @@ impl Scene {
         self.store.create_application(new).unwrap().key
     }
 
-    pub(super) fn set_state(&mut self, endpoint: &Endpoint, state: EndpointState) {
+    pub(crate) fn set_state(&mut self, endpoint: &Endpoint, state: EndpointState) {
         let current = self.store.endpoint(endpoint.application, &Name::Id(endpoint.id)).unwrap();
         self.store.update_endpoint(Endpoint { state, ..current }).unwrap();
     }
 
     /// Accepts a message for one endpoint without telling the engine.
-    pub(super) fn accept(&mut self, endpoint: &Endpoint) -> PendingDelivery {
+    pub(crate) fn accept(&mut self, endpoint: &Endpoint) -> PendingDelivery {
         let due = self.now.rows;
         self.accept_due(endpoint, due)
     }
 
-    pub(super) fn accept_due(&mut self, endpoint: &Endpoint, due: Timestamp) -> PendingDelivery {
+    pub(crate) fn accept_due(&mut self, endpoint: &Endpoint, due: Timestamp) -> PendingDelivery {
         let application = endpoint.application;
         let fan_out = self.store.fan_out(application, self.now.rows).unwrap();
         let policies = policies();
@@ -227,20 +227,20 @@ impl Scene {
     }
 
     /// Accepts a message and hands it over.
-    pub(super) fn send(&mut self, endpoint: &Endpoint) -> MessageKey {
+    pub(crate) fn send(&mut self, endpoint: &Endpoint) -> MessageKey {
         let delivery = self.accept(endpoint);
         let message = delivery.key.message;
         self.hand_over(delivery);
         message
     }
 
-    pub(super) fn hand_over(&mut self, delivery: PendingDelivery) {
+    pub(crate) fn hand_over(&mut self, delivery: PendingDelivery) {
         let issued_at = self.now.elapsed;
         self.tell(Event::HandedOver { issued_at, deliveries: vec![delivery] });
     }
 
     /// Asks the owner for something, as another node would.
-    pub(super) fn ask(&mut self, endpoint: &Endpoint, kind: RequestKind) {
+    pub(crate) fn ask(&mut self, endpoint: &Endpoint, kind: RequestKind) {
         let request = Request {
             number: 0,
             application: endpoint.application,
@@ -256,23 +256,23 @@ impl Scene {
     }
 
     /// Ends the attempt that has been flying for longest.
-    pub(super) fn end(&mut self, outcome: Outcome) -> Sending {
+    pub(crate) fn end(&mut self, outcome: Outcome) -> Sending {
         let sending = self.flying.remove(0);
         self.end_of(&sending, outcome);
         sending
     }
 
-    pub(super) fn end_of(&mut self, sending: &Sending, outcome: Outcome) {
+    pub(crate) fn end_of(&mut self, sending: &Sending, outcome: Outcome) {
         let end = End::Recorded(Box::new(self.record(sending, outcome)));
         self.tell(Event::Ended { attempt: sending.attempt, end, dice: Dice::thrown(0) });
     }
 
-    pub(super) fn panic(&mut self) {
+    pub(crate) fn panic(&mut self) {
         let attempt = self.flying.remove(0).attempt;
         self.tell(Event::Ended { attempt, end: End::Panicked, dice: Dice::thrown(0) });
     }
 
-    pub(super) fn record(&self, sending: &Sending, outcome: Outcome) -> AttemptRecord {
+    pub(crate) fn record(&self, sending: &Sending, outcome: Outcome) -> AttemptRecord {
         let mut random = [9; 16];
         random[1..9].copy_from_slice(&sending.attempt.0.to_be_bytes());
         AttemptRecord {
@@ -290,7 +290,7 @@ impl Scene {
     }
 
     /// Tells the engine something, and everything that follows from it at this moment.
-    pub(super) fn tell(&mut self, event: Event) {
+    pub(crate) fn tell(&mut self, event: Event) {
         self.queue.push_back(event);
         while let Some(event) = self.queue.pop_front() {
             let mut effects = Vec::new();
@@ -300,7 +300,7 @@ impl Scene {
     }
 
     /// Lets time pass; the engine is woken whenever it wished to be.
-    pub(super) fn pass(&mut self, span: Duration) {
+    pub(crate) fn pass(&mut self, span: Duration) {
         let end = self.now.elapsed + span;
         for _ in 0..1_000_000 {
             let Some(wake) = self.wake.filter(|wake| *wake <= end) else {
@@ -315,7 +315,7 @@ impl Scene {
     }
 
     /// Lets time pass without waking the engine.
-    pub(super) fn jump(&mut self, span: Duration) {
+    pub(crate) fn jump(&mut self, span: Duration) {
         self.now.elapsed += span;
         self.now.rows = self.now.rows.after(span);
     }
@@ -353,7 +353,7 @@ impl Scene {
     }
 
     /// Lets an effect take effect in the store, now, and returns the answer.
-    pub(super) fn answer(&mut self, effect: Effect) -> Event {
+    pub(crate) fn answer(&mut self, effect: Effect) -> Event {
         let (asked_at, rows) = (self.now.elapsed, self.now.rows);
         match effect {
             Effect::Renew => {
@@ -409,26 +409,26 @@ impl Scene {
     }
 
     /// Answers everything that was kept back.
-    pub(super) fn answer_kept(&mut self) {
+    pub(crate) fn answer_kept(&mut self) {
         while let Some(effect) = self.kept.pop_front() {
             let answer = self.answer(effect);
             self.tell(answer);
         }
     }
 
-    pub(super) fn count(&self, what: &str) -> usize {
+    pub(crate) fn count(&self, what: &str) -> usize {
         self.counts.get(what).copied().unwrap_or(0)
     }
 
-    pub(super) fn lease(&self, endpoint: &Endpoint) -> Option<Lease> {
+    pub(crate) fn lease(&self, endpoint: &Endpoint) -> Option<Lease> {
         self.engine.leases.lease(endpoint.partition)
     }
 
-    pub(super) fn flying_to(&self, endpoint: EndpointKey) -> usize {
+    pub(crate) fn flying_to(&self, endpoint: EndpointKey) -> usize {
         self.flying.iter().filter(|sending| sending.delivery.key.endpoint == endpoint).count()
     }
 
-    pub(super) fn pending(&self, endpoint: &Endpoint) -> usize {
+    pub(crate) fn pending(&self, endpoint: &Endpoint) -> usize {
         let load = store::queue::Load {
             application: endpoint.application,
             endpoint: endpoint.key,

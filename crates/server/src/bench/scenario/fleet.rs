@@ -7,7 +7,7 @@ use super::Scenario;
 use crate::bench::Bench;
 use crate::bench::figure::{Bound, Figure, Unit};
 use crate::bench::pairs::Pair;
-use crate::bench::process::{Launch, Server};
+use crate::bench::process::{Server, launch};
 use crate::bench::site::Site;
 use crate::bench::usage::Processes;
 
@@ -25,7 +25,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let flow = site.turns(bench, ENDPOINTS).await?;
     let messages = flow.size(bench, &site).await?;
     let database = site.database_url().map(str::to_owned);
-    let launch = Launch { database, ..bench.launch.clone() };
+    let launch = launch(bench.launch.executable.clone(), database);
     let (mut pairs, mut shares) = (Vec::new(), Vec::new());
     for number in 1..=bench.plan.pairs {
         let compared = flow.run(bench, &site, messages).await?.per_second;

@@ -7,7 +7,6 @@ use crate::bench::Bench;
 use crate::bench::client::{Closed, Limit};
 use crate::bench::customer::{EVERYBODY, Ingest, messages};
 use crate::bench::figure::{Bound, Figure, Unit};
-use crate::bench::process::Launch;
 use crate::bench::site::Site;
 
 const SCENARIO: Scenario = Scenario::SlowSync;
@@ -21,7 +20,8 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     if bench.on_postgres() {
         return Ok(Vec::new());
     }
-    let launch = Launch { sync_delay_millis: DELAY_MILLIS, ..bench.launch.clone() };
+    let mut launch = bench.launch.clone();
+    launch.settings.push(("REDIAL_SYNC_DELAY", format!("{DELAY_MILLIS}ms")));
     let mut site = Site::open_as(bench, "slow-sync", launch).await?;
     let application = site.customer.application("nobody").await?;
     let source = messages(&application, Ingest::Single, &EVERYBODY)?;

@@ -16,7 +16,7 @@ use super::table::{Side, Table};
 use super::{Failure, Streams};
 use crate::bench::figure::Figure;
 use crate::bench::plan::Plan;
-use crate::bench::process::Launch;
+use crate::bench::process::launch;
 use crate::bench::report::Report;
 use crate::bench::scenario::Scenario;
 use crate::bench::{self, Order, picture};
@@ -126,7 +126,7 @@ impl Whole {
             possible && (named || self.only.is_empty() && usual)
         };
         Ok(Order {
-            launch: Launch { executable, database: self.database.clone(), sync_delay_millis: 0 },
+            launch: launch(executable, self.database.clone()),
             directory: self.directory.clone().unwrap_or_else(bench::default_directory),
             scenarios: Scenario::ALL.into_iter().filter(chosen).collect(),
             plan,

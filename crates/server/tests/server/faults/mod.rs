@@ -6,8 +6,9 @@ mod rig;
 use std::process::Command;
 use std::time::Duration;
 
+use rig::stops::Asked;
 use rig::takeover::End;
-use rig::{Ground, bad, kills, limits, restarts, takeover};
+use rig::{Ground, bad, kills, limits, restarts, stops, takeover};
 
 /// How a process learns that it has a database of its own to restart.
 const OWN_DATABASE: &str = "REDIAL_OWN_DATABASE";
@@ -58,6 +59,23 @@ async fn bad_receivers_harm_neither_the_server_nor_others() {
     let order = bad::Order { span: Duration::ZERO, attempts: 2 };
     let report = bad::run(&ground(None), order).await.unwrap();
     assert!(report.is_good() && report.peak() < MUCH_MEMORY, "{report}");
+}
+
+#[tokio::test]
+async fn a_server_stops_within_the_time_that_it_has_for_everything() {
+    let grace = Duration::from_secs(4);
+    let report = stops::run(&ground(None), grace, Asked::Once).await.unwrap();
+    assert!(report.took < grace * 2, "{report}");
+    assert!(report.good_end && report.files_raised, "{report}");
+    assert_eq!(report.attempts, 1, "what was interrupted does not count");
+}
+
+#[tokio::test]
+async fn a_server_that_is_asked_twice_stops_at_once() {
+    let grace = Duration::from_secs(60);
+    let report = stops::run(&ground(None), grace, Asked::Twice).await.unwrap();
+    assert!(report.took < grace / 3 && !report.good_end, "{report}");
+    assert_eq!(report.attempts, 1, "what was interrupted does not count");
 }
 
 /// The database of the other tests must go on, so this one starts another.

@@ -1,6 +1,7 @@
 //! A node on a store in memory, with a way out that does what a test says.
 
 mod scene;
+mod trouble;
 
 use std::time::Duration;
 
@@ -151,5 +152,34 @@ async fn an_endpoint_created_through_another_node_gets_the_very_next_message() {
     let next = scene.send().await;
     assert_eq!(scene.endpoints_of(before).await, [scene.endpoint()]);
     assert_eq!(scene.endpoints_of(next).await, [scene.endpoint(), created]);
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn a_replay_finds_an_endpoint_that_another_node_made() {
+    let scene = Scene::begin(&[Step::Answer(200)]).await;
+    // From now on the node has the application's endpoints in memory.
+    let message = scene.send().await;
+    scene.settled(message).await;
+    let (endpoint, message) = scene.elsewhere().await;
+    scene.replay_for(&endpoint).await;
+    scene.arrived(2).await;
+    let store = scene.end().await;
+    assert_eq!(scene::entry_of(&store, message, &endpoint).await.state, Delivery::Delivered);
+}
+
+#[tokio::test]
+async fn a_dead_letter_without_its_payload_is_buried_again_when_it_is_replayed() {
+    let scene = Scene::begin(&[Step::Answer(400), Step::Answer(200)]).await;
+    let message = scene.send().await;
+    assert_eq!(scene.settled(message).await.state, Delivery::Dead(Cause::Permanent));
+    scene.expunge(message).await;
+    scene.replay().await;
+    let entry = scene.settled(message).await;
+    assert_eq!(entry.state, Delivery::Dead(Cause::Permanent));
+    assert_eq!((entry.recorded, scene.arrivals()), (1, 1), "there is nothing to send");
+    // And it holds up nobody.
+    let next = scene.send().await;
+    assert_eq!(scene.settled(next).await.state, Delivery::Delivered);
     scene.end().await;
 }

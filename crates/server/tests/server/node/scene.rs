@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::delivery::Delivery;
+use domain::delivery::{Cause, Delivery};
 use domain::endpoint::State;
 use domain::ids::{ApplicationId, AttemptId, EndpointId, MessageId, TaskId};
 use domain::names::EventTypeName;
@@ -17,7 +17,7 @@ use engine::Sending;
 use engine::roster::read_policy;
 use redial::clock::{Clock, SystemClock};
 use redial::committer::Transactions;
-use redial::node::{Carrier, Draft, Intake, Node, Parts, Settings, unique_name};
+use redial::node::{Carrier, Draft, Intake, Node, NotTaken, Parts, Settings, unique_name};
 use serde_json::json;
 use store::catalog::{
     Application, ApplicationSettings, Confidential, Endpoint, EndpointSettings, Name,
@@ -27,8 +27,10 @@ use store::keys::{ApplicationKey, EndpointKey};
 use store::ledger::{DeliveryEntry, DeliveryFilter, NewTask, TaskKind, TaskState};
 use store::memory::{Memory, State as Rows};
 use store::page::{From, Page};
-use store::queue::{Accepted, AttemptRecord, NewMessage, Order, Phases};
-use store::{Catalog as _, Ledger as _};
+use store::queue::{
+    Accept, Accepted, AttemptRecord, Batch, FirstState, NewDelivery, NewMessage, Order, Phases,
+};
+use store::{Catalog as _, Ledger as _, Queue};
 
 /// What the way out does next.
 #[derive(Debug, Clone, Copy)]
@@ -118,12 +120,18 @@ impl Scene {
     }
 
     pub(super) async fn on(store: Store, steps: &[Step]) -> Self {
+        let queue = Arc::clone(&store.memory) as Arc<dyn Queue>;
+        Self::over(store, queue, steps)
+    }
+
+    /// Begins on a store whose hot path somebody meddles with.
+    pub(super) fn over(store: Store, queue: Arc<dyn Queue>, steps: &[Step]) -> Self {
         let script = Arc::new(Script {
             steps: Mutex::new(steps.iter().copied().collect()),
             arrivals: AtomicUsize::new(0),
         });
         let parts = Parts {
-            queue: Arc::clone(&store.memory) as _,
+            queue,
             catalog: Arc::clone(&store.memory) as _,
             ledger: Arc::clone(&store.memory) as _,
             carrier: Arc::clone(&script) as _,
@@ -141,27 +149,28 @@ impl Scene {
 
     /// Takes a message in that differs from the usual one.
     pub(super) async fn send_as(&self, differ: impl FnOnce(&mut Draft)) -> MessageId {
+        let (id, taken) = self.hand_in_as(differ).await;
+        assert!(matches!(taken, Ok(Accepted::New { .. })), "{taken:?}");
+        id
+    }
+
+    /// Hands a message in; it may be refused.
+    pub(super) async fn hand_in(&self) -> (MessageId, Result<Accepted, NotTaken>) {
+        self.hand_in_as(|_| {}).await
+    }
+
+    async fn hand_in_as(
+        &self,
+        differ: impl FnOnce(&mut Draft),
+    ) -> (MessageId, Result<Accepted, NotTaken>) {
         let now = self.intake.now();
         let mut random = [0; 16];
         let number = self.sent.fetch_add(1, Ordering::SeqCst);
         random[4..12].copy_from_slice(&number.to_be_bytes());
         let id = MessageId::new(now, random);
-        let message = NewMessage {
-            id,
-            event_type: "scene.made".to_owned(),
-            event_id: None,
-            channels: Vec::new(),
-            payload: Bytes::from_static(b"{}"),
-            content_type: None,
-            policy: None,
-            deliver_at: None,
-            only: None,
-            received_at: now,
-            retained_until: now.after(Duration::from_secs(86_400)),
-        };
         let mut draft = Draft {
             application: self.store.application.key,
-            message,
+            message: new_message(id, now),
             event_type: EventTypeName::parse("scene.made").unwrap(),
             channels: Default::default(),
             policy: None,
@@ -171,9 +180,19 @@ impl Scene {
         };
         differ(&mut draft);
         (draft.message.deliver_at, draft.message.only) = (draft.deliver_at, draft.only);
-        let taken = self.intake.take_in(draft).await.unwrap();
-        assert!(matches!(taken, Accepted::New { .. }), "{taken:?}");
-        id
+        (id, self.intake.take_in(draft).await)
+    }
+
+    /// Waits until a part of the node fails, and names it.
+    pub(super) async fn failed(&self) -> &'static str {
+        self.node.failed().await
+    }
+
+    /// Removes a message's payload.
+    pub(super) async fn expunge(&self, message: MessageId) {
+        let Store { memory, application, .. } = &self.store;
+        let found = memory.message(application.key, Name::Id(message)).await.unwrap();
+        memory.expunge(application.key, found.key).await.unwrap();
     }
 
     pub(super) fn arrivals(&self) -> usize {
@@ -214,7 +233,7 @@ impl Scene {
 
     /// Starts a task that replays all dead letters of the endpoint.
     pub(super) async fn replay(&self) {
-        self.start(TaskKind::Recover, self.store.endpoint.key, "dead").await;
+        self.replay_for(&self.store.endpoint).await;
     }
 
     /// Makes another endpoint, past this node.
@@ -237,14 +256,24 @@ impl Scene {
         let Store { memory, application, .. } = &self.store;
         let late = self.created_elsewhere(order).await;
         let task = self.start(TaskKind::ReplayMissing, late, "undelivered").await;
-        until(|| async {
-            let task = memory.task(task).await.unwrap();
-            (task.state == TaskState::Finished).then_some(())
-        })
-        .await;
+        self.done(task).await;
         let page = Page { from: From::Start, limit: 100 };
         let filter = DeliveryFilter::default();
         memory.deliveries(application.key, late, filter, page).await.unwrap().entries
+    }
+
+    /// Starts a task that replays all dead letters of an endpoint, and waits until it is done.
+    pub(super) async fn replay_for(&self, endpoint: &Endpoint) {
+        let task = self.start(TaskKind::Recover, endpoint.key, "dead").await;
+        self.done(task).await;
+    }
+
+    async fn done(&self, task: TaskId) {
+        until(|| async {
+            let task = self.store.memory.task(task).await.unwrap();
+            (task.state == TaskState::Finished).then_some(())
+        })
+        .await;
     }
 
     async fn start(&self, kind: TaskKind, endpoint: EndpointKey, states: &str) -> TaskId {
@@ -263,6 +292,7 @@ impl Scene {
             at: self.intake.now(),
         };
         self.store.memory.start_task(task).await.unwrap();
+        self.intake.replay_started();
         id
     }
 
@@ -274,6 +304,31 @@ impl Scene {
     /// Returns the time of the rows.
     pub(super) fn now(&self) -> Timestamp {
         self.intake.now()
+    }
+
+    /// Makes another endpoint with a dead letter, without a word to the node, as another one would.
+    pub(super) async fn elsewhere(&self) -> (Endpoint, MessageId) {
+        let Store { memory, application, .. } = &self.store;
+        let at = self.intake.now();
+        let new = new_endpoint(application.key, at, ([9; 16], Order::Due));
+        let endpoint = memory.create_endpoint(new).await.unwrap();
+        let id = MessageId::new(at, [9; 16]);
+        let accept = Accept {
+            application: application.key,
+            revision: memory.fan_out(application.key, at).await.unwrap().revision,
+            message: new_message(id, at),
+            idempotency: None,
+            deliveries: vec![NewDelivery {
+                endpoint: endpoint.key,
+                partition: endpoint.partition,
+                order: endpoint.order,
+                state: FirstState::Dead(Cause::Permanent),
+            }],
+        };
+        let batch = Batch { accepts: vec![accept], ..Batch::default() };
+        let committed = memory.commit(Arc::new(batch)).await.unwrap();
+        assert!(matches!(committed.accepts[..], [Accepted::New { .. }]), "{committed:?}");
+        (endpoint, id)
     }
 
     /// Stops the node and returns what outlives it.
@@ -301,11 +356,42 @@ fn new_endpoint(
     }
 }
 
+impl Store {
+    /// Returns the store itself.
+    pub(super) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+}
+
 pub(super) async fn entry(store: &Store, message: MessageId) -> DeliveryEntry {
-    let Store { memory, application, endpoint } = store;
+    entry_of(store, message, &store.endpoint).await
+}
+
+pub(super) async fn entry_of(
+    store: &Store,
+    message: MessageId,
+    endpoint: &Endpoint,
+) -> DeliveryEntry {
+    let Store { memory, application, .. } = store;
     let found = memory.message(application.key, Name::Id(message)).await.unwrap();
     let deliveries = memory.deliveries_of(application.key, found.key).await.unwrap();
     deliveries.into_iter().find(|entry| entry.key.endpoint == endpoint.key).unwrap()
+}
+
+fn new_message(id: MessageId, now: Timestamp) -> NewMessage {
+    NewMessage {
+        id,
+        event_type: "scene.made".to_owned(),
+        event_id: None,
+        channels: Vec::new(),
+        payload: Bytes::from_static(b"{}"),
+        content_type: None,
+        policy: None,
+        deliver_at: None,
+        only: None,
+        received_at: now,
+        retained_until: now.after(Duration::from_secs(86_400)),
+    }
 }
 
 fn settings() -> Settings {

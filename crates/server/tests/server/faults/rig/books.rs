@@ -2,7 +2,9 @@
 //!
 //! A delivery has arrived when an attempt got an answer that ends it. Whatever arrives of it after
 //! that is a duplicate, and needs an excuse: a moment between the two at which the sender lost its
-//! memory. A process that was killed is one; nothing else is.
+//! memory. A process that was killed is one; nothing else is. And it excuses only what was not
+//! settled yet: what arrived [`UNSETTLED`] before it was, what arrived [`SOON`] before it was but for
+//! as many as may be in flight, and in a sequence everything was but one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,11 +19,27 @@ use super::senders::Ledger;
 /// How many findings of a kind are quoted.
 const QUOTED: usize = 10;
 
+/// How long an attempt may remain unsettled after it arrived. Receivers answer within a fifth of a
+/// second, and a commit takes milliseconds; the rest is for a machine that is busy.
+const UNSETTLED: Duration = Duration::from_secs(3);
+/// What arrived longer ago is settled, but for what is in flight.
+const SOON: Duration = Duration::from_secs(1);
+
 /// A time in which somebody lost its memory: from the kill until it was back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outage {
     pub(crate) from: Timestamp,
     pub(crate) to: Timestamp,
+    /// How often it was lost meanwhile.
+    pub(crate) times: usize,
+}
+
+/// What one outage excuses at one endpoint.
+#[derive(Debug, Clone, Copy, Default)]
+struct Excused {
+    all: usize,
+    /// Those that had arrived some time before.
+    early: usize,
 }
 
 /// What the books say.
@@ -39,6 +57,8 @@ pub(crate) struct Findings {
     pub(crate) duplicates: usize,
     /// Those of them without an excuse.
     pub(crate) unexplained: Vec<String>,
+    /// Outages that would have to excuse more than was in flight.
+    pub(crate) too_many: Vec<String>,
     /// The most that one outage excuses.
     pub(crate) most_per_outage: usize,
     /// The longest time between an arrival and the kill that undid it.
@@ -75,7 +95,7 @@ impl Books<'_> {
             attempts: self.arrivals.len(),
             ..Findings::default()
         };
-        let mut per_outage = vec![0; self.outages.len()];
+        let mut excused = vec![BTreeMap::new(); self.outages.len()];
         for key @ (endpoint, number) in self.expected() {
             let all = arrived.get(&key).map_or(&[][..], Vec::as_slice);
             let Some(first) = all.iter().position(|arrival| arrival.ends) else {
@@ -84,10 +104,14 @@ impl Books<'_> {
             };
             // After a bad answer it is sent again by right, whether it had arrived before or not.
             for pair in all[first..].windows(2).filter(|pair| pair[0].ends) {
-                self.duplicate(pair[0], pair[1], &mut per_outage, &mut findings);
+                self.duplicate(pair[0], pair[1], &mut excused, &mut findings);
             }
         }
-        findings.most_per_outage = per_outage.into_iter().max().unwrap_or(0);
+        let sums = excused.iter().map(|all| all.values().map(|one: &Excused| one.all).sum());
+        findings.most_per_outage = sums.max().unwrap_or(0);
+        for (outage, by_endpoint) in self.outages.iter().zip(&excused) {
+            findings.too_many.extend(self.too_many(outage, by_endpoint));
+        }
         findings.strange = self.arrivals.iter().filter_map(|it| self.strange(it)).collect();
         for endpoint in 0..self.endpoints.len() {
             if self.endpoints[endpoint].fifo {
@@ -118,21 +142,47 @@ impl Books<'_> {
         &self,
         before: &Arrival,
         again: &Arrival,
-        per_outage: &mut [usize],
+        excused: &mut [BTreeMap<usize, Excused>],
         findings: &mut Findings,
     ) {
         findings.duplicates += 1;
+        let unsettled = |outage: &Outage| outage.from.since(before.at);
         // What had been sent before the kill may have been read a moment after it.
-        let excuses = |outage: &&Outage| before.at <= outage.to && again.at >= outage.from;
-        let Some(excuse) = self.outages.iter().position(|outage| excuses(&outage)) else {
+        let excuses = |outage: &Outage| {
+            again.at >= outage.from && before.at <= outage.to && unsettled(outage) <= UNSETTLED
+        };
+        // The last one counts: what arrived again may be undone again.
+        let Some(excuse) = self.outages.iter().rposition(excuses) else {
             let Arrival { endpoint, number, .. } = again;
             let times = [before.at, again.at].map(|at| at.as_micros());
             let text = format!("message {number} for endpoint {endpoint}, at {times:?} µs");
             return findings.unexplained.push(text);
         };
-        per_outage[excuse] += 1;
-        let unsettled = self.outages[excuse].from.since(before.at);
+        let unsettled = unsettled(&self.outages[excuse]);
         findings.longest_unsettled = findings.longest_unsettled.max(unsettled);
+        let excused = excused[excuse].entry(again.endpoint).or_default();
+        excused.all += 1;
+        excused.early += usize::from(unsettled > SOON);
+    }
+
+    /// Tells where an outage would have to excuse more than it can.
+    fn too_many(
+        &self,
+        outage: &Outage,
+        by_endpoint: &BTreeMap<usize, Excused>,
+    ) -> impl Iterator<Item = String> {
+        let crowded = |(number, excused): (&usize, &Excused)| {
+            let endpoint = &self.endpoints[*number];
+            let cap = usize::try_from(endpoint.in_flight).unwrap_or(usize::MAX);
+            let (found, most) = match endpoint.fifo {
+                true => (excused.all, outage.times),
+                false => (excused.early, cap.saturating_mul(outage.times)),
+            };
+            let at = outage.from.as_micros();
+            let text = format!("{found} of endpoint {number} at {at} µs, at most {most} possible");
+            (found > most).then_some(text)
+        };
+        by_endpoint.iter().filter_map(crowded).collect::<Vec<_>>().into_iter()
     }
 
     fn strange(&self, arrival: &Arrival) -> Option<String> {
@@ -184,8 +234,9 @@ impl Books<'_> {
 impl Findings {
     /// Tells whether every promise was kept.
     pub(crate) fn is_good(&self) -> bool {
-        let Self { lost, strange, unexplained, disorder, .. } = self;
-        [lost, strange, unexplained, disorder].iter().all(|found| found.is_empty())
+        let Self { lost, strange, unexplained, too_many, disorder, .. } = self;
+        let kinds = [lost, strange, unexplained, too_many, disorder];
+        kinds.iter().all(|found| found.is_empty())
     }
 }
 
@@ -206,6 +257,7 @@ impl fmt::Display for Findings {
             ("lost", &self.lost),
             ("strange", &self.strange),
             ("unexplained", &self.unexplained),
+            ("too many", &self.too_many),
             ("out of order", &self.disorder),
         ];
         for (kind, found) in kinds {

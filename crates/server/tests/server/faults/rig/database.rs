@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::Context as _;
-use tokio_postgres::{Client, NoTls};
+use domain::ids::{EndpointId, MessageId};
+use domain::time::Timestamp;
+use tokio_postgres::{Client, NoTls, Row};
 use url::Url;
 
 /// A database of our own.
@@ -48,6 +50,33 @@ pub(crate) async fn renewals(url: &str) -> anyhow::Result<Vec<(String, i64)>> {
     let statement = "select name, renewed_at from nodes";
     let rows = connect(url).await?.query(statement, &[]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+/// An attempt on record.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) endpoint: String,
+    pub(crate) message: String,
+    pub(crate) began_at: Timestamp,
+}
+
+/// Returns all attempts on record.
+pub(crate) async fn attempts(url: &str) -> anyhow::Result<Vec<Attempt>> {
+    let statement = "\
+        select e.id, m.id, a.began_at from attempts a \
+        join endpoints e on e.application = a.application and e.key = a.endpoint \
+        join messages m on m.application = a.application and m.key = a.message";
+    let rows = connect(url).await?.query(statement, &[]).await?;
+    let read = |row: &Row| {
+        let endpoint: [u8; 20] = row.get::<_, Vec<u8>>(0).as_slice().try_into()?;
+        let message: [u8; 20] = row.get::<_, Vec<u8>>(1).as_slice().try_into()?;
+        Ok(Attempt {
+            endpoint: EndpointId::from_bytes(endpoint).to_string(),
+            message: MessageId::from_bytes(message).to_string(),
+            began_at: Timestamp::from_micros(row.get(2)),
+        })
+    };
+    rows.iter().map(read).collect()
 }
 
 async fn connect(server: &str) -> anyhow::Result<Client> {

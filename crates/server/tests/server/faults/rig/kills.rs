@@ -76,12 +76,14 @@ pub(crate) async fn run(ground: &Ground, order: Order) -> anyhow::Result<Report>
         }
         let from = scene.clock.now();
         scene.nodes[node].kill()?;
-        if chance.below(STARTS_PER_KILL) == 0 {
+        let twice = chance.below(STARTS_PER_KILL) == 0;
+        if twice {
             scene.nodes[node].restart_twice(chance.millis(STARTING)).await?;
         } else {
             scene.nodes[node].restart().await?;
         }
-        outages.push(Outage { from, to: scene.clock.now() });
+        let times = if twice { 2 } else { 1 };
+        outages.push(Outage { from, to: scene.clock.now(), times });
     }
     let ledger = senders.stop().await?;
     scene.drain(&ledger, channels).await?;

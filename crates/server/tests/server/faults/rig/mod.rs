@@ -7,7 +7,7 @@
 //! - `client`, `senders`: who sends, with a ledger; `payload`: what they send
 //! - `receiver`: who gets it, with a log; `books`: ledger and log compared
 //! - `kills`, `takeover`: servers are killed under load; `restarts`: their database is
-//! - `limits`: what receivers see while partitions change hands
+//! - `limits`: what receivers see while partitions change hands; `stops`: a server that is busy stops
 //! - `bad`, `modes`: receivers that behave badly
 //! - `chance`: what is random, from a seed
 
@@ -26,6 +26,7 @@ pub(crate) mod restarts;
 mod scene;
 mod senders;
 mod stalls;
+pub(crate) mod stops;
 pub(crate) mod takeover;
 
 pub(crate) use scene::Ground;

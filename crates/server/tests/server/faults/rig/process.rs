@@ -1,36 +1,29 @@
 //! `redial serve` as a process of its own: started, asked until it is ready, stopped, killed, and
 //! started again where it was.
 //!
-//! It gets an empty environment but for what is set here, so that nobody's configuration changes
-//! what is tested. What it says goes to a file, and is quoted when something is wrong.
+//! What it says goes to a file, and is quoted when something is wrong.
 
-use std::net::{Ipv4Addr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use redial::process::{Launch, free_port};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::Client;
 
 /// The token that senders use.
 pub(crate) const TOKEN: &str = "faults-admin-token-of-one-run";
-/// Everybody may know the key of a test: 32 bytes, in base64.
-const ENCRYPTION_KEY: &str = "ZmF1bHQtZmF1bHQtZmF1bHQtZmF1bHQtZmF1bHQtZmE=";
 /// How long a start or a stop may take, in looks: a minute and a half.
 const MOST_LOOKS: u32 = 18_000;
 const LOOK: Duration = Duration::from_millis(5);
 /// How much of what a server said is quoted.
 const QUOTED_LINES: usize = 20;
 
-/// What to start.
-#[derive(Debug, Clone)]
-pub(crate) struct Launch {
-    /// The binary.
-    pub(crate) executable: PathBuf,
-    /// The PostgreSQL URL, if the store is not a file.
-    pub(crate) database: Option<String>,
+/// Says what to start: a server that tells of everything worth a line.
+pub(crate) fn launch(executable: PathBuf, database: Option<String>) -> Launch {
+    Launch { executable, database, token: TOKEN, log: "info", settings: Vec::new() }
 }
 
 /// A server that runs, or did.
@@ -47,7 +40,7 @@ impl Node {
     pub(crate) async fn start(launch: &Launch, directory: PathBuf) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&directory)?;
         let port = free_port()?;
-        let child = spawn(launch, &directory, port)?;
+        let child = launch.spawn(&directory, port)?;
         let mut node = Self { launch: launch.clone(), directory, port, child };
         node.ready().await?;
         Ok(node)
@@ -55,13 +48,13 @@ impl Node {
 
     /// Starts the server again that was killed or stopped, and waits until it is ready.
     pub(crate) async fn restart(&mut self) -> anyhow::Result<()> {
-        self.child = spawn(&self.launch, &self.directory, self.port)?;
+        self.child = self.launch.spawn(&self.directory, self.port)?;
         self.ready().await
     }
 
     /// Starts the server again and kills it while it is starting, after so long; then as above.
     pub(crate) async fn restart_twice(&mut self, after: Duration) -> anyhow::Result<()> {
-        self.child = spawn(&self.launch, &self.directory, self.port)?;
+        self.child = self.launch.spawn(&self.directory, self.port)?;
         tokio::time::sleep(after).await;
         self.kill()?;
         self.restart().await
@@ -103,16 +96,37 @@ impl Node {
 
     /// Asks the process to stop, and waits until it has, which must be a good end.
     pub(crate) async fn stop(&mut self) -> anyhow::Result<()> {
-        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        self.ask_to_stop()?;
+        let (status, said) = (self.end().await?, self.last_words());
+        anyhow::ensure!(status.success(), "the server stopped with {status}:\n{said}");
+        Ok(())
+    }
+
+    /// Asks the process to stop.
+    pub(crate) fn ask_to_stop(&self) -> anyhow::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), Signal::TERM)?)
+    }
+
+    /// Waits until the process has ended.
+    pub(crate) async fn end(&mut self) -> anyhow::Result<ExitStatus> {
         for _ in 0..MOST_LOOKS {
             if let Some(status) = self.child.try_wait()? {
-                let said = self.last_words();
-                anyhow::ensure!(status.success(), "the server stopped with {status}:\n{said}");
-                return Ok(());
+                return Ok(status);
             }
             tokio::time::sleep(LOOK).await;
         }
         anyhow::bail!("the server does not stop:\n{}", self.last_words())
+    }
+
+    /// Returns how many files the process may open, and how many it could allow itself.
+    pub(crate) fn file_limits(&self) -> anyhow::Result<(u64, u64)> {
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", self.child.id()))?;
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+        let mut numbers = line.context("the kernel tells no limit")?.split_whitespace();
+        let mut next = || -> anyhow::Result<u64> {
+            Ok(numbers.next().context("the kernel tells no number")?.parse()?)
+        };
+        Ok((next()?, next()?))
     }
 
     /// Returns the port that it listens on.
@@ -127,6 +141,11 @@ impl Node {
         let kibibytes = line.and_then(|line| line.trim().strip_suffix("kB"));
         let kibibytes: u64 = kibibytes.context("the kernel tells no memory")?.trim().parse()?;
         Ok(kibibytes * 1_024)
+    }
+
+    /// Tells whether it said something.
+    pub(crate) fn has_said(&self, text: &str) -> bool {
+        self.said().contains(text)
     }
 
     /// Returns the lines of its log that tell of a panic.
@@ -153,27 +172,4 @@ impl Drop for Node {
         drop(self.child.kill());
         drop(self.child.wait());
     }
-}
-
-fn spawn(launch: &Launch, directory: &Path, port: u16) -> anyhow::Result<Child> {
-    let log = directory.join("server.log");
-    let log = std::fs::File::options().append(true).create(true).open(log)?;
-    let mut command = Command::new(&launch.executable);
-    command.args(["serve", "--listen", &format!("{}:{port}", Ipv4Addr::LOCALHOST)]);
-    command.arg("--data").arg(directory.join("data"));
-    command.args(["--allow-egress", "127.0.0.0/8"]);
-    command.env_clear().env("REDIAL_ADMIN_TOKEN", TOKEN).env("REDIAL_EGRESS_PLAIN_HTTP", "yes");
-    command.env("REDIAL_LOG_FILTER", "info");
-    if let Some(database) = &launch.database {
-        command.env("REDIAL_DATABASE", database).env("REDIAL_ENCRYPTION_KEY", ENCRYPTION_KEY);
-    }
-    command.current_dir(directory).stdin(Stdio::null());
-    command.stdout(log.try_clone()?).stderr(log);
-    let started = command.spawn();
-    started.with_context(|| format!("cannot start {}", launch.executable.display()))
-}
-
-/// Somebody may take the port before the server does. Then the server says so and the run ends.
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

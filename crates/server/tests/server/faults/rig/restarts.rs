@@ -48,7 +48,7 @@ pub(crate) async fn run(ground: &Ground, order: Order) -> anyhow::Result<Report>
         tokio::time::sleep(order.every).await;
         let from = scene.clock.now();
         restart(&order.restart).await?;
-        outages.push(Outage { from, to: scene.clock.now() });
+        outages.push(Outage { from, to: scene.clock.now(), times: 1 });
     }
     let ledger = senders.stop().await?;
     scene.drain(&ledger, channels).await?;

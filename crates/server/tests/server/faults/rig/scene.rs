@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::books::{Books, Outage};
 use super::client::Client;
 use super::database::{self, Database};
-use super::process::{Launch, Node};
+use super::process::{Node, launch};
 use super::receiver::{Manner, Receiver, secret};
 use super::senders::{Ledger, Plan, Senders};
 use super::stalls::Stalls;
@@ -85,10 +85,8 @@ impl Scene {
             Some(server) => Some(Database::on(server, temporary.path()).await?),
             None => None,
         };
-        let launch = Launch {
-            executable: ground.executable.clone(),
-            database: database.as_ref().map(|database| database.url.clone()),
-        };
+        let url = database.as_ref().map(|database| database.url.clone());
+        let launch = launch(ground.executable.clone(), url);
         let mut started = Vec::new();
         for number in 0..nodes {
             let place = directory.join(format!("node-{number}"));
@@ -195,6 +193,12 @@ impl Scene {
     pub(crate) async fn owners(&self) -> anyhow::Result<Vec<(i64, Option<String>)>> {
         let Some(database) = &self.database else { return Ok(Vec::new()) };
         database::owners(&database.url).await
+    }
+
+    /// Returns the attempts on record; only those of a fleet can be read.
+    pub(crate) async fn attempts(&self) -> anyhow::Result<Vec<database::Attempt>> {
+        let Some(database) = &self.database else { return Ok(Vec::new()) };
+        database::attempts(&database.url).await
     }
 
     /// Waits until every partition has an owner, and each of the servers has some.

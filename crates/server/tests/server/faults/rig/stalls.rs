@@ -55,7 +55,7 @@ async fn watch(url: String, seen: Arc<Mutex<Vec<Outage>>>) {
                 let (from, to) = (Timestamp::from_micros(before), Timestamp::from_micros(renewed));
                 if to.since(from) > LONG {
                     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-                    seen.push(Outage { from, to });
+                    seen.push(Outage { from, to, times: 1 });
                 }
             }
         }

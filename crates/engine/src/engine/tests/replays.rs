@@ -1,0 +1,100 @@
+//! What becomes pending behind the engine's back: replayed, or written by another node. Whoever did
+//! it wakes the owner, and nothing of it waits for the next walk.
+
+use domain::delivery::Pending;
+use domain::ids::TaskId;
+use domain::outcome::Outcome;
+use serde_json::Value;
+use store::catalog::Endpoint;
+use store::keys::{DeliveryKey, MessageKey};
+use store::ledger::{NewTask, TaskKind};
+use store::queue::{Batch, Done, Order, Replay, Upkeep};
+
+use super::scene::{Kind, SECOND, Scene, policies};
+use crate::Event;
+
+const OK: Outcome = Outcome::answered(200);
+
+/// Replays a delivery in the store, and wakes its owner.
+fn replay(scene: &mut Scene, endpoint: &Endpoint, message: MessageKey) {
+    let at = scene.now.rows;
+    let Endpoint { application, key, partition, order, .. } = *endpoint;
+    let id = TaskId::new(at, [5; 16]);
+    let kind = TaskKind::BulkReplay;
+    let (selection, by) = (Value::Null, "scene".to_owned());
+    let task = NewTask { id, application, endpoint: Some(key), kind, selection, by, at };
+    scene.store.start_task(task).unwrap();
+    let pending = Pending::fresh(&policies().server.policy.limits, at);
+    let delivery = DeliveryKey { application, endpoint: key, message };
+    let chunk = Replay {
+        lease: scene.lease(endpoint).unwrap(),
+        task: id,
+        cursor: None,
+        next_cursor: None,
+        deliveries: vec![(delivery, partition, order, pending)],
+        missing: None,
+        at,
+    };
+    let batch = Batch { upkeep: vec![Upkeep::Replay(chunk)], ..Batch::default() };
+    assert_eq!(scene.store.commit(batch).upkeep, [Done::Changed(1)]);
+    scene.tell(Event::Woken(vec![partition]));
+}
+
+fn replayed_before_the_settle_is_answered(order: Order) {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint_with(order, Default::default());
+    let message = scene.send(&endpoint);
+    scene.keep = vec![Kind::Settle];
+    scene.end(OK);
+    let settle = scene.kept.pop_front().unwrap();
+    let answer = scene.answer(settle);
+    scene.pass(SECOND / 1_000);
+    replay(&mut scene, &endpoint, message);
+    assert!(scene.flying.is_empty(), "as far as it knows, it is still being settled");
+    scene.tell(answer);
+    // Its rate lets it go a moment later, long before the next walk.
+    scene.pass(SECOND / 50);
+    assert_eq!(scene.flying.len(), 1, "without waiting for a walk");
+    scene.keep.clear();
+    scene.end(OK);
+    scene.pass(20 * SECOND);
+    assert_eq!((scene.flying.len(), scene.pending(&endpoint)), (0, 0));
+}
+
+#[test]
+fn a_replay_that_comes_before_the_answer_to_the_settle_is_sent_after_it() {
+    replayed_before_the_settle_is_answered(Order::Due);
+    replayed_before_the_settle_is_answered(Order::Fifo);
+}
+
+#[test]
+fn a_replay_is_sent_although_an_earlier_one_is_in_flight() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let first = scene.send(&endpoint);
+    scene.end(OK);
+    scene.pass(SECOND);
+    let other = scene.send(&endpoint);
+    scene.pass(SECOND / 1_000);
+    replay(&mut scene, &endpoint, first);
+    // Two at a time after a success.
+    let flying: Vec<_> = scene.flying.iter().map(|it| it.delivery.key.message).collect();
+    assert_eq!(flying, [other, first]);
+}
+
+#[test]
+fn what_another_node_wrote_behind_one_in_flight_is_sent_when_there_is_room() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.pass(SECOND / 100);
+    // A new endpoint has one attempt at a time, so there is nothing to look for yet.
+    let message = scene.accept(&endpoint).key.message;
+    scene.tell(Event::Woken(vec![endpoint.partition]));
+    assert_eq!((scene.flying.len(), scene.count("loads")), (1, 0));
+    scene.end(OK);
+    assert_eq!(scene.flying.first().map(|it| it.delivery.key.message), Some(message));
+    scene.end(OK);
+    scene.pass(SECOND / 100);
+    assert_eq!((scene.flying.len(), scene.pending(&endpoint)), (0, 0));
+}

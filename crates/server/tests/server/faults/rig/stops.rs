@@ -1,0 +1,150 @@
+//! A server is asked to stop while an attempt hangs and a client has sent half of a request: it ends
+//! within the time that it has for everything, or at once when it is asked again. Either way nothing
+//! is lost, and what was interrupted does not count.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use redial::clock::{Clock as _, SystemClock};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::client::Client;
+use super::payload::{message, payload};
+use super::process::{Node, launch};
+use super::scene::{EVERYBODY, Ground};
+
+/// How long a wait may take, in looks: a minute.
+const MOST_LOOKS: u32 = 3_000;
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Once,
+    Twice,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// From the first question to the end.
+    pub(crate) took: Duration,
+    /// Whether it ended well.
+    pub(crate) good_end: bool,
+    /// Whether it raised its limit of open files as far as it could.
+    pub(crate) files_raised: bool,
+    /// Attempts on record once the message was delivered after the next start.
+    pub(crate) attempts: usize,
+}
+
+/// A receiver that hangs until it is told to answer.
+struct Hanging {
+    port: u16,
+    arrived: Arc<AtomicUsize>,
+    answers: Arc<AtomicBool>,
+}
+
+/// Stops a server that has so long for it.
+pub(crate) async fn run(ground: &Ground, grace: Duration, asked: Asked) -> anyhow::Result<Report> {
+    let (clock, temporary) = (SystemClock::start(), TempDir::new()?);
+    let directory = ground.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let receiver = Hanging::start().await?;
+    let mut launch = launch(ground.executable.clone(), None);
+    launch.settings.push(("REDIAL_LIMITS_SHUTDOWN", format!("{}s", grace.as_secs())));
+    let mut node = Node::start(&launch, directory).await?;
+    let mut client = Client::of(node.port());
+    let application = client.create("/app", &json!({ "name": "stops" })).await?;
+    let url = format!("http://{}:{}/", Ipv4Addr::LOCALHOST, receiver.port);
+    let endpoint = json!({ "url": url, "channels": [EVERYBODY] });
+    let endpoint = client.create(&format!("/app/{application}/endpoint"), &endpoint).await?;
+    client.send(&application, message(&payload(1, 0), &[EVERYBODY]), "stops").await?;
+    until("the message arrives", || Ok(receiver.arrivals() > 0)).await?;
+    let mut half = TcpStream::connect((Ipv4Addr::LOCALHOST, node.port())).await?;
+    half.write_all(b"POST /api/v1/app HTTP/1.1\r\nhost: local").await?;
+    let (soft, hard) = node.file_limits()?;
+
+    let asked_at = clock.now();
+    node.ask_to_stop()?;
+    if asked == Asked::Twice {
+        until("it hears the first signal", || Ok(node.has_said("stopping"))).await?;
+        node.ask_to_stop()?;
+    }
+    let status = node.end().await?;
+    let took = clock.now().since(asked_at);
+
+    receiver.answers.store(true, Ordering::SeqCst);
+    node.restart().await?;
+    let path = format!("/app/{application}/attempt/endpoint/{endpoint}");
+    let mut attempts = 0;
+    for _ in 0..MOST_LOOKS {
+        let page = client.ask(&path).await?;
+        attempts = page["data"].as_array().map_or(0, Vec::len);
+        if attempts > 0 {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    node.stop().await?;
+    Ok(Report { took, good_end: status.success(), files_raised: soft == hard, attempts })
+}
+
+async fn until(
+    what: &str,
+    mut happens: impl FnMut() -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    for _ in 0..MOST_LOOKS {
+        if happens()? {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    anyhow::bail!("it does not happen that {what}")
+}
+
+impl Hanging {
+    async fn start() -> anyhow::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        let (arrived, answers) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+        let own = (Arc::clone(&arrived), Arc::clone(&answers));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(hang(stream, own.clone()));
+            }
+        });
+        Ok(Self { port, arrived, answers })
+    }
+
+    fn arrivals(&self) -> usize {
+        self.arrived.load(Ordering::SeqCst)
+    }
+}
+
+/// Reads what comes; it is short enough to come at once.
+async fn hang(
+    mut stream: TcpStream,
+    (arrived, answers): (Arc<AtomicUsize>, Arc<AtomicBool>),
+) -> anyhow::Result<()> {
+    let mut buffer = [0; 16 << 10];
+    while stream.read(&mut buffer).await.context("the sender is gone")? > 0 {
+        arrived.fetch_add(1, Ordering::SeqCst);
+        if answers.load(Ordering::SeqCst) {
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await?;
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { took, good_end, attempts, .. } = self;
+        write!(f, "stopped         in {took:?}, a good end: {good_end}, then {attempts} attempts")
+    }
+}
