@@ -3,9 +3,9 @@
 //! A task walks the application's messages upwards, from the moment it names, so that a line gets
 //! them in their order. Its cursor is a millisecond: the ids of messages begin with that, and a
 //! chunk ends with all messages of its last one. What the endpoint's filter takes today and no
-//! delivery exists of is made; what exists and was never tried becomes pending again. A message
-//! that was for one endpoint alone, such as an example, goes to no other; one that has a policy or a
-//! delivery time of its own keeps it.
+//! delivery exists of is made; what exists and was never tried becomes pending again, and is sent
+//! now, as with every replay. A message that was for one endpoint alone, such as an example, goes to
+//! no other; what is made keeps a policy or a delivery time of its message's own.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -55,8 +55,7 @@ pub(super) async fn walk(
         let policy = own_policy(message);
         match world.ledger.delivery(task.application, id).await {
             Ok(entry) => {
-                let due = message.deliver_at.unwrap_or(now).max(now);
-                let again = Again { entry: &entry, due, policy: policy.as_ref() };
+                let again = Again { entry: &entry, policy: policy.as_ref() };
                 chosen.extend(pending_again(world, &roster, &wish, again));
             }
             Err(store::Error::Missing(_)) => {

@@ -11,7 +11,6 @@ use domain::delivery::Pending;
 use domain::ids::{EndpointId, TaskId};
 use domain::partition::Partition;
 use domain::policy::Policy;
-use domain::time::Timestamp;
 use engine::{Event, Roster};
 use store::catalog::Name;
 use store::keys::{Cursor, DeliveryKey, EndpointKey, Lease, MessageKey};
@@ -189,10 +188,9 @@ async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
         None => dead_letters(world, task).await?,
     };
     let over = entries.last().is_some_and(|last| wish.ends_before(last.received_at));
-    let now = world.timeline.rows();
     let mut chosen = Vec::new();
     for entry in &entries {
-        let again = Again { entry, due: now, policy: None };
+        let again = Again { entry, policy: None };
         let Some(again) = pending_again(world, &roster, &wish, again) else { continue };
         if on_channel(world, &wish, entry).await? {
             chosen.push(again);
@@ -286,7 +284,6 @@ async fn dead_letters(
 /// A delivery that may be sent again.
 pub(super) struct Again<'a> {
     pub(super) entry: &'a DeliveryEntry,
-    pub(super) due: Timestamp,
     /// The policy that was set on its message.
     pub(super) policy: Option<&'a Arc<Policy>>,
 }
@@ -295,7 +292,7 @@ pub(super) fn pending_again(
     world: &World,
     roster: &Roster,
     wish: &Wish,
-    Again { entry, due, policy }: Again<'_>,
+    Again { entry, policy }: Again<'_>,
 ) -> Option<(DeliveryKey, Partition, Order, Pending)> {
     let member = roster.member(entry.key.endpoint)?;
     let endpoint = &member.view.endpoint;
@@ -304,7 +301,7 @@ pub(super) fn pending_again(
     }
     let policies = world.rosters.policies();
     let policy = roster.applicable(member, &entry.event_type, policy, &policies);
-    let pending = Pending::fresh(&policy.limits, due);
+    let pending = Pending::fresh(&policy.limits, world.timeline.rows());
     Some((entry.key, endpoint.partition, endpoint.order, pending))
 }
 
