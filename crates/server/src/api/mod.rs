@@ -115,6 +115,6 @@ async fn no_such_path(uri: Uri) -> Problem {
     not_offered::known_elsewhere(uri.path()).map_or(Problem::NoSuchPath, Problem::App)
 }
 
-async fn no_such_method(uri: Uri) -> Problem {
-    not_offered::known_elsewhere(uri.path()).map_or(Problem::NoSuchMethod, Problem::App)
+async fn no_such_method() -> Problem {
+    Problem::NoSuchMethod
 }

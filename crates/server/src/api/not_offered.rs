@@ -43,7 +43,9 @@ pub(super) fn routes(routes: Routes) -> Routes {
         Operation::get("/operational-webhook/endpoint", "v1.operational-webhook.list", summary),
         Operation::post("/operational-webhook/endpoint", "v1.operational-webhook.create", summary),
         Operation::get("/connector", "v1.connector.list", summary),
+        Operation::post("/connector", "v1.connector.create", summary),
         Operation::get("/stream", "v1.stream.list", summary),
+        Operation::post("/stream", "v1.stream.create", summary),
     ];
     operations
         .into_iter()

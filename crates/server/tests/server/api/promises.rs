@@ -2,11 +2,14 @@
 //! same key gets what was made, and nothing is made twice.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use domain::address::Guard;
 use domain::policy;
+use domain::time::Timestamp;
+use redial::app::idempotency::{Begun, StoredAnswer};
 use redial::app::messages::{NewMessage, Taken};
 use redial::app::tokens::{Reach, Wish};
 use redial::app::{Accepting, Answer, App, Ask, Caller, Error, Nudge, Parts, Settings};
@@ -15,6 +18,7 @@ use redial::config::{Configuration, Sources};
 use sha2::{Digest as _, Sha256};
 use store::catalog::EventTypeSettings;
 use store::keys::{ApplicationKey, EndpointKey};
+use store::memory::{Memory, State};
 use store::sqlite::{self, Sqlite};
 use tempfile::TempDir;
 
@@ -46,11 +50,11 @@ async fn open(data: &Path) -> App {
     let random = |bytes: &mut [u8]| bytes.fill(3);
     let settings = sqlite::Settings::new(data, random, Arc::new(move || rows.now()));
     let opened = tokio::task::spawn_blocking(move || Sqlite::open(settings)).await.unwrap();
-    app_on(Arc::new(opened.unwrap()), clock)
+    app_on(Arc::new(opened.unwrap()), clock, false)
 }
 
-/// Puts an app together on a store, with nobody who sends.
-pub(super) fn app_on<Store>(store: Arc<Store>, clock: Arc<dyn Clock>) -> App
+/// Puts an app together on a store that others may share, with nobody who sends.
+pub(super) fn app_on<Store>(store: Arc<Store>, clock: Arc<dyn Clock>, shared: bool) -> App
 where
     Store: store::Catalog + store::Ledger + 'static,
 {
@@ -68,7 +72,7 @@ where
             public_url: String::new(),
             batch_messages: 1,
             batch_concurrency: 1,
-            shared: false,
+            shared,
             token_age: Duration::from_secs(1),
             cached_tokens: 1,
             cached_applications: 1,
@@ -120,4 +124,41 @@ async fn what_was_made_before_a_crash_is_found_by_the_request_that_is_repeated()
     let now = app.clock.now();
     let secrets = app.catalog.secrets(endpoint.application, endpoint.key, now).await.unwrap();
     assert_eq!(secrets.len(), 2, "the first one, and the one it was rotated to");
+}
+
+/// A clock that stands until it is set.
+struct Standing(AtomicI64);
+
+impl Clock for Standing {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_seconds(self.0.load(Ordering::Relaxed))
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.now()
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_a_dead_node_had_in_hand_is_taken_over_with_its_promise() {
+    let clock = Arc::new(Standing(AtomicI64::new(1_800_000_000)));
+    let rows = Arc::clone(&clock);
+    let memory = Arc::new(Memory::new(State::default(), Box::new(move || rows.now())));
+    let node = || app_on(Arc::clone(&memory), Arc::clone(&clock) as _, true);
+    let (dead, one, two) = (node(), node(), node());
+    let Begun::Now(held, promise) = dead.begin(KEY).await.unwrap() else { panic!("answered") };
+    assert!(!promise.again());
+    std::mem::forget(held);
+    // Its claim has run out: of two others one goes on, and the other waits for its answer.
+    clock.0.fetch_add(16, Ordering::Relaxed);
+    let Begun::Now(held, again) = one.begin(KEY).await.unwrap() else { panic!("answered") };
+    assert!(again.again());
+    assert_eq!(again.hash(), promise.hash());
+    let answer = StoredAnswer { status: 201, headers: Vec::new(), body: "{}".into() };
+    // Asked in this order: the first has found the claim before the second answers.
+    let (waited, _) =
+        tokio::join!(biased; two.begin(KEY), one.remember_answer(KEY, answer.clone()));
+    let Begun::Before(stored) = waited.unwrap() else { panic!("done twice") };
+    assert_eq!(stored, answer);
+    drop(held);
 }

@@ -92,7 +92,7 @@ async fn a_delivery_that_is_settled_while_it_is_being_sent_again_is_replayed() {
     let memory = Arc::new(Memory::new(State::default(), Box::new(move || clock.now())));
     let meddling = Meddling { clock, memory: Arc::clone(&memory), settles: Mutex::default() };
     let meddling = Arc::new(meddling);
-    let app = app_on(Arc::clone(&memory), Arc::clone(&meddling) as _);
+    let app = app_on(Arc::clone(&memory), Arc::clone(&meddling) as _, false);
     let (scope, endpoint) = begin(&app).await;
     let message = accept(&memory, &scope, &endpoint, clock.now()).await;
     let application = endpoint.application;
