@@ -35,6 +35,14 @@ pub(crate) struct Site {
     pub(crate) endpoints: Vec<Endpoint>,
 }
 
+impl Site {
+    /// Returns the same application with its first endpoints alone.
+    pub(crate) fn first(&self, count: usize) -> Self {
+        let endpoints = self.endpoints.iter().take(count).cloned().collect();
+        Self { application: self.application, endpoints }
+    }
+}
+
 /// Rows in one transaction.
 const CHUNK: u64 = 200_000;
 const HEADERS: &str =

@@ -25,8 +25,9 @@ use std::time::{Duration, Instant};
 
 use domain::partition::Partition;
 use store::Error;
+use store::conformance::Handle;
 
-use fill::Plan;
+use fill::{Plan, Site};
 use place::Place;
 
 /// What the command line says.
@@ -55,7 +56,8 @@ fn main() -> Result<(), Error> {
 /// A full store beside an empty one, and how long reading takes on it.
 ///
 /// Both have the same application with the same endpoints, and the callers go on where the rows
-/// are: in the same application, to all of its endpoints. So what differs is what is there already.
+/// are. So what differs is what is there already. They go to one endpoint, as in all other figures,
+/// and then to every endpoint in turn: that is as far apart as rows can be.
 async fn full(arguments: &Arguments) -> Result<(), Error> {
     let place = arguments.place.at("full").await?;
     let began = now();
@@ -65,26 +67,39 @@ async fn full(arguments: &Arguments) -> Result<(), Error> {
     let empty = arguments.place.at("empty").await?.open().await?;
     let nothing = fill::set_up(&empty, arguments.plan.endpoints).await?;
     reads::tell(&full, &there).await?;
+    beside(arguments, "to one endpoint", (&full, &there.first(1)), (&empty, &nothing.first(1)))
+        .await?;
+    beside(arguments, "to every endpoint in turn", (&full, &there), (&empty, &nothing)).await?;
+    reads::tell(&full, &there).await
+}
+
+/// The same load on a full store and on an empty one.
+async fn beside(
+    arguments: &Arguments,
+    what: &str,
+    (full, there): (&Handle, &Site),
+    (empty, nothing): (&Handle, &Site),
+) -> Result<(), Error> {
     // Not measured: a file that grows for the first time is slower than one that has its size, and
     // what is read for the first time comes from the disk.
-    load::run(&empty, &nothing, arguments.lifecycles).await?;
-    load::run(&full, &there, arguments.lifecycles).await?;
+    load::run(empty, nothing, arguments.lifecycles).await?;
+    load::run(full, there, arguments.lifecycles).await?;
     let mut pairs = Vec::new();
     for number in 0..arguments.pairs {
         // Each goes first as often as the other: the second pays for what the first left to do.
         let (mut of_full, mut of_empty) = (0.0, 0.0);
         for turn in 0..2 {
             if (number + turn) % 2 == 0 {
-                of_empty = load::run(&empty, &nothing, arguments.lifecycles).await?;
+                of_empty = load::run(empty, nothing, arguments.lifecycles).await?;
             } else {
-                of_full = load::run(&full, &there, arguments.lifecycles).await?;
+                of_full = load::run(full, there, arguments.lifecycles).await?;
             }
         }
         println!("full {of_full:.0}/s, empty {of_empty:.0}/s");
         pairs.push((of_full, of_empty));
     }
-    tell("full ÷ empty", &pairs);
-    reads::tell(&full, &there).await
+    tell(&format!("full ÷ empty, {what}"), &pairs);
+    Ok(())
 }
 
 /// Opening a store with a million pending deliveries, and learning which endpoints have work.
