@@ -110,6 +110,14 @@ impl Engine {
         }
     }
 
+    /// Gives out its numbers beyond those of an engine before it on the same node, however late an
+    /// answer for that one comes: under another's number it would be taken for this one's.
+    #[must_use]
+    pub fn after_lives(mut self, lives: u32) -> Self {
+        self.last_number = u64::from(lives) << 40;
+        self
+    }
+
     /// Takes in one event and adds what is to be done about it.
     pub fn step(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
         let act = &mut Act { now, effects };

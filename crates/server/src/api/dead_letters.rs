@@ -117,8 +117,11 @@ async fn all(
 async fn number(
     State(app): State<Arc<App>>,
     In(scope): In,
+    RawQuery(text): RawQuery,
     Asked(to): Asked<EndpointQuery>,
 ) -> Answer<Json<CountOut>> {
+    // Passing another filter over would count more than was asked for.
+    extract::refuse_others::<EndpointQuery, EndpointQuery>(text.as_deref())?;
     let tally = app.dead_letter_count(&scope, to.endpoint_id.as_deref()).await?;
     Ok(Json(CountOut { count: tally.number, complete: tally.complete }))
 }

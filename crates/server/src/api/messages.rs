@@ -115,7 +115,7 @@ pub(super) struct MessageOut {
     channels: Option<Vec<String>>,
     /// Always null; tags are not kept.
     tags: Option<Vec<String>>,
-    /// When it is to be delivered, if that was asked for just now.
+    /// When it is to be delivered, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     deliver_at: Option<Moment>,
     /// When it was received.

@@ -131,14 +131,15 @@ impl App {
         named: &str,
         mut draft: Draft,
     ) -> Result<(Application, Made), Error> {
+        // Whoever calls it by its uid means to keep that: the same request twice must not take it off.
+        if let Ok(Name::Uid(uid)) = name(named) {
+            draft.uid.get_or_insert(uid);
+        }
         match self.enter(caller, named).await {
             Ok(scope) => {
                 Ok((self.update_application(&scope, |own| *own = draft).await?, Made::Found))
             }
             Err(Error::Missing(_)) if caller.reach == super::tokens::Reach::Everything => {
-                if let Ok(Name::Uid(uid)) = name(named) {
-                    draft.uid.get_or_insert(uid);
-                }
                 Ok((self.create_application(caller, draft).await?, Made::Created))
             }
             Err(other) => Err(other),

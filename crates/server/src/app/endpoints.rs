@@ -214,6 +214,10 @@ impl App {
         named: &str,
         mut draft: Draft,
     ) -> Result<(Endpoint, Made), Error> {
+        // Whoever calls it by its uid means to keep that: the same request twice must not take it off.
+        if let Ok(Name::Uid(uid)) = name(named) {
+            draft.uid.get_or_insert(uid);
+        }
         match self.endpoint(scope, named).await {
             Ok(_) => {
                 let replace = |own: &mut Draft| {
@@ -228,9 +232,6 @@ impl App {
                 Ok((self.update_endpoint(scope, named, replace).await?, Made::Found))
             }
             Err(Error::Missing(_)) => {
-                if let Ok(Name::Uid(uid)) = name(named) {
-                    draft.uid.get_or_insert(uid);
-                }
                 Ok((self.create_endpoint(scope, draft, None).await?, Made::Created))
             }
             Err(other) => Err(other),

@@ -56,6 +56,8 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
             if closed {
                 return counts;
             }
+            // Whoever comes after a silence is not one of those who were here before it.
+            crowd = Crowd::default();
             shared.notify_of(which.unwrap_or(Which::Accepts)).notified().await;
             continue;
         };

@@ -146,6 +146,21 @@ async fn callers_share_commits_and_each_gets_its_own_answer() {
 }
 
 #[tokio::test]
+async fn a_caller_alone_is_not_kept_waiting_for_a_crowd_that_has_gone() {
+    let store = Arc::new(Slow::default());
+    let (committer, _task) = start(&store, Limits::default());
+    for _ in 0..3 {
+        for answer in hand_in_all(&committer, 100).await {
+            answer.unwrap();
+        }
+        // Nobody else comes, so that only the committer itself can let it go.
+        for answer in hand_in_all(&committer, 1).await {
+            answer.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_failed_batch_is_told_to_everybody_in_it() {
     let store = Arc::new(Slow { failures: AtomicUsize::new(usize::MAX), ..Slow::default() });
     let (committer, _task) = start(&store, Limits::default());

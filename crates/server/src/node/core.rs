@@ -22,7 +22,7 @@ pub(super) async fn run(world: Arc<World>, settings: engine::Settings) {
     let mut settings = settings;
     let original = settings.node.0.clone();
     for life in 1_u32.. {
-        let mut core = Core::new(&world, settings.clone());
+        let mut core = Core::new(&world, settings.clone(), life);
         if core.live().await {
             return;
         }
@@ -69,14 +69,14 @@ enum Life {
 }
 
 impl Core {
-    fn new(world: &Arc<World>, settings: engine::Settings) -> Self {
+    fn new(world: &Arc<World>, settings: engine::Settings, life: u32) -> Self {
         let mut seed = [0; 8];
         dice::entropy(&mut seed);
         world.sums.forget_attempts();
         Self {
             world: Arc::clone(world),
             node: settings.node.clone(),
-            engine: Engine::new(settings),
+            engine: Engine::new(settings).after_lives(life - 1),
             attempts: Attempts::new(u64::from_be_bytes(seed)),
             leases: BTreeMap::new(),
             wake_at: None,

@@ -199,10 +199,11 @@ impl Node {
     }
 
     /// Stops while somebody else still answers those who hand messages in. There is one deadline for
-    /// both.
-    pub async fn stop_beside(mut self, answering: impl Future<Output = ()>) {
+    /// both. Tells whether everything has ended in time.
+    pub async fn stop_beside(mut self, answering: impl Future<Output = ()>) -> bool {
         let grace = self.grace;
-        if tokio::time::timeout(grace, self.wind_up(answering)).await.is_err() {
+        let in_time = tokio::time::timeout(grace, self.wind_up(answering)).await.is_ok();
+        if !in_time {
             let seconds = grace.as_secs_f64();
             tracing::warn!(
                 seconds,
@@ -211,6 +212,7 @@ impl Node {
         }
         self.core.iter().for_each(Vital::abort);
         self.committer.abort();
+        in_time
     }
 
     async fn wind_up(&mut self, answering: impl Future<Output = ()>) {

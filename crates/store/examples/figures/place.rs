@@ -41,9 +41,13 @@ impl Place {
             }
             Self::Postgres(url) => {
                 let client = client(&format!("{url}?sslmode=disable")).await?;
-                let text = format!("drop schema if exists {name} cascade; create schema {name}");
+                let text = format!(
+                    "drop schema if exists place_{name} cascade; create schema place_{name}"
+                );
                 client.batch_execute(&text).await.map_err(failed)?;
-                Ok(Self::Postgres(format!("{url}?sslmode=disable&options=-csearch_path%3D{name}")))
+                Ok(Self::Postgres(format!(
+                    "{url}?sslmode=disable&options=-csearch_path%3Dplace_{name}"
+                )))
             }
         }
     }

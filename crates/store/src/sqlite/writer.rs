@@ -7,6 +7,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -52,6 +53,7 @@ pub(super) struct Writing<'a> {
 pub(super) struct WriterThread {
     errands: Option<mpsc::Sender<Errand>>,
     thread: Option<JoinHandle<()>>,
+    closed: Arc<AtomicBool>,
 }
 
 /// What the thread works with. Without a connection, the file is to be opened again.
@@ -69,13 +71,20 @@ impl WriterThread {
         writer.wal.watch(&mut connection)?;
         let mut desk = Desk { connection: Some(connection), memo, writer };
         let (errands, mut queue) = mpsc::channel::<Errand>(WAITING_ERRANDS);
+        let closed = Arc::new(AtomicBool::new(false));
+        let closing = Arc::clone(&closed);
         let thread = Builder::new().name("sqlite-writer".to_owned()).spawn(move || {
             while let Some(errand) = queue.blocking_recv() {
+                // Once the store is closed nobody waits for an answer: what has not begun is not
+                // acknowledged, and would only keep the process.
+                if closing.load(Ordering::Relaxed) {
+                    break;
+                }
                 desk.carry_out(errand);
             }
         });
         let thread = thread.map_err(|error| Error::unavailable("no thread to write on", error))?;
-        Ok(Self { errands: Some(errands), thread: Some(thread) })
+        Ok(Self { errands: Some(errands), thread: Some(thread), closed })
     }
 
     /// Does something in a transaction of its own.
@@ -111,6 +120,7 @@ impl WriterThread {
 
 impl Drop for WriterThread {
     fn drop(&mut self) {
+        self.closed.store(true, Ordering::Relaxed);
         self.errands = None;
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been answered for already.

@@ -51,6 +51,21 @@ async fn replacing_what_is_not_there_creates_it_and_changing_it_does_not() {
 }
 
 #[tokio::test]
+async fn the_same_replacement_again_changes_nothing() {
+    let server = Running::start().await;
+    let made = server.put("/app/mine", json!({ "name": "x" })).await.expect(201);
+    let path = format!("/app/{}/endpoint/its", made["id"].as_str().unwrap());
+    let endpoint = json!({ "url": "https://receiver.example/" });
+    let first = server.put(&path, endpoint.clone()).await.expect(201);
+    for _ in 0..2 {
+        let again = server.put("/app/mine", json!({ "name": "x" })).await.expect(200);
+        assert_eq!((&again["id"], &again["uid"]), (&made["id"], &json!("mine")));
+        let again = server.put(&path, endpoint.clone()).await.expect(200);
+        assert_eq!((&again["id"], &again["uid"]), (&first["id"], &json!("its")));
+    }
+}
+
+#[tokio::test]
 async fn a_patch_changes_what_it_names_and_null_clears() {
     let server = Running::start().await;
     let body = json!({ "name": "x", "uid": "u", "throttleRate": 7, "metadata": { "a": "b" } });
