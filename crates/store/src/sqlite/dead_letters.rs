@@ -37,6 +37,11 @@ struct Passed {
     last_attempt: Option<AttemptId>,
 }
 
+/// Tells whether the last step stopped among them.
+pub(super) fn is_under_way(connection: &Connection) -> Result<bool, Error> {
+    Ok(reached(connection)? != BEGINNING)
+}
+
 /// Removes what has been kept for long enough; tells whether it stopped before it came to the end.
 pub(super) fn prune(
     writing: &mut Writing<'_>,

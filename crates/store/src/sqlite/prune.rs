@@ -62,14 +62,28 @@ pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Res
     purge::endpoints(writing, now, &mut allowance)?;
     let secrets = remove_secrets(writing.connection, now, allowance.left())?;
     allowance.used(secrets);
-    let mut walks_on = dead_letters::prune(writing, now, &mut allowance)?;
-    walks_on |= prune_messages(writing, now, &mut allowance)?;
+    let walks_on = walk(writing, now, &mut allowance)?;
     allowance.used(tasks::forget(writing.connection, now, allowance.left())?);
     allowance.used(rollups::forget(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_answers(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_steps(writing.connection, now, allowance.left())?);
     let gives_more = give_back(writing.connection)?;
     Ok(allowance.used.max(usize::from(walks_on || gives_more)))
+}
+
+/// Walks on over the messages and then over the dead letters; tells whether it stopped before it came
+/// to the end of both. One after the other: two walks that begin anew by themselves would hardly ever
+/// come to their ends in the same step, and there would be no rest.
+fn walk(
+    writing: &mut Writing<'_>,
+    now: Timestamp,
+    allowance: &mut Allowance,
+) -> Result<bool, Error> {
+    let among_dead_letters = dead_letters::is_under_way(writing.connection)?;
+    if !among_dead_letters && prune_messages(writing, now, allowance)? {
+        return Ok(true);
+    }
+    dead_letters::prune(writing, now, allowance)
 }
 
 /// Walks the messages from where the last step stopped, once around; tells whether it stopped before

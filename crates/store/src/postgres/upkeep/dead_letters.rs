@@ -28,6 +28,11 @@ struct Walked {
     over: bool,
 }
 
+/// Tells whether the last step stopped among them.
+pub(super) async fn is_under_way(transaction: &mut Transaction<'_>) -> Result<bool, Failure> {
+    Ok(cursor::read(transaction, CURSOR).await? != [0; 3])
+}
+
 /// Walks on. Returns how many rows may still be removed, and whether it stopped before it came to
 /// the end.
 pub(super) async fn walk(

@@ -54,12 +54,11 @@ pub(super) async fn prune(
     left -= removal::bury_deleted(transaction, limits.now, left).await?.min(left);
     left -= removal::tombstones(transaction, left).await?.min(left);
     left -= removal::applications(transaction, left).await?.min(left);
-    let (walks_on, letters_walk_on);
-    (left, letters_walk_on) = dead_letters::walk(transaction, limits, left).await?;
-    (left, walks_on) = walk(transaction, limits, left).await?;
+    let walks_on;
+    (left, walks_on) = walk_on(transaction, limits, left).await?;
     left -= memories::forget(transaction, limits.now, left).await?.min(left);
     // Where the walk got is a change, too: the next step is to follow soon.
-    Ok(Done::Changed((limits.most - left).max(u32::from(walks_on || letters_walk_on))))
+    Ok(Done::Changed((limits.most - left).max(u32::from(walks_on))))
 }
 
 /// Tells whether nobody else prunes now.
@@ -68,6 +67,25 @@ async fn lock(transaction: &mut Transaction<'_>) -> Result<bool, Failure> {
                      hashtextextended('redial prune ' || current_schema(), 0)) as locked";
     let row = transaction.one(statement, &[]).await?;
     Ok(row.map_or(Ok(false), |row| field(&row, "locked"))?)
+}
+
+/// Walks on over the messages and then over the dead letters. Returns how many rows may still be
+/// removed, and whether it stopped before it came to the end of both. One after the other: two walks
+/// that begin anew by themselves would hardly ever come to their ends in the same step, and there
+/// would be no rest.
+async fn walk_on(
+    transaction: &mut Transaction<'_>,
+    limits: Limits,
+    mut left: u32,
+) -> Result<(u32, bool), Failure> {
+    if !dead_letters::is_under_way(transaction).await? {
+        let walks_on;
+        (left, walks_on) = walk(transaction, limits, left).await?;
+        if walks_on {
+            return Ok((left, true));
+        }
+    }
+    dead_letters::walk(transaction, limits, left).await
 }
 
 /// Walks on, and returns how many rows may still be removed, and whether it stopped before it came to
