@@ -239,6 +239,37 @@ async fn whoever_stalls_in_a_body_does_not_hold_its_key() {
 }
 
 #[tokio::test]
+async fn whoever_stalls_in_large_bodies_keeps_no_small_ones_out() {
+    let server = Running::with(&[("limits.body_bytes", "2KiB")]).await;
+    let app = server.application().await;
+    let path = format!("/app/{app}/msg");
+    let head = format!(
+        "POST /api/v1{path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN}\r\n\
+         content-length: 2048\r\n\r\n"
+    );
+    let mut stalled = Vec::new();
+    for _ in 0..60 {
+        let mut stream = TcpStream::connect(place(&server)).await.unwrap();
+        let begun = format!("{head}{}", "x".repeat(2_000));
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        stalled.push(stream);
+    }
+    let large = json!({ "eventType": "a", "payload": { "text": "x".repeat(1_500) } });
+    let answered = async |status: u16| loop {
+        let answer = server.post(&path, large.clone()).await;
+        if answer.status == status {
+            return answer;
+        }
+    };
+    let refused = tokio::time::timeout(SOON, answered(503)).await.unwrap();
+    assert_eq!(refused.headers["retry-after"], "1");
+    refused.refused(503, "unavailable");
+    server.message(&app).await;
+    drop(stalled);
+    tokio::time::timeout(SOON, answered(202)).await.unwrap();
+}
+
+#[tokio::test]
 async fn whoever_does_not_read_is_not_waited_for() {
     let server = Running::with(&[("limits.request_timeout", "300ms")]).await;
     let socket = TcpSocket::new_v4().unwrap();
