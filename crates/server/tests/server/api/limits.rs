@@ -78,6 +78,43 @@ async fn a_page_of_large_payloads_ends_early_and_misses_none() {
 }
 
 #[tokio::test]
+async fn a_page_of_what_went_to_an_endpoint_ends_early_and_misses_none() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let endpoint = server.endpoint(&app).await;
+    let mut sent = Vec::new();
+    for number in 0..12 {
+        let payload = json!({ "number": number, "text": "x".repeat(900_000) });
+        let body = json!({ "eventType": "a", "payload": payload });
+        let made = server.post(&format!("/app/{app}/msg"), body).await.expect(202);
+        sent.push(made["id"].as_str().unwrap().to_owned());
+    }
+    sent.reverse();
+    let ids = |page: &Value| -> Vec<String> {
+        let entries = page["data"].as_array().unwrap().iter();
+        entries.map(|entry| entry["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let path = format!("/app/{app}/endpoint/{endpoint}/msg?limit=50");
+    // Ten of them are the first to have 8 MiB.
+    let first = server.get(&path).await.expect(200);
+    assert_eq!((ids(&first), &first["done"]), (sent[..10].to_vec(), &json!(false)));
+    let iterator = first["iterator"].as_str().unwrap();
+    let second = server.get(&format!("{path}&iterator={iterator}")).await.expect(200);
+    assert_eq!((ids(&second), &second["done"]), (sent[10..].to_vec(), &json!(true)));
+    // The other way, too: the page before the last message ends just there.
+    let last = second["iterator"].as_str().unwrap();
+    let back = server.get(&format!("{path}&iterator=-{last}")).await.expect(200);
+    assert_eq!((ids(&back), &back["done"]), (sent[1..11].to_vec(), &json!(false)));
+    let rest = back["prevIterator"].as_str().unwrap();
+    let rest = server.get(&format!("{path}&iterator={rest}")).await.expect(200);
+    assert_eq!((ids(&rest), &rest["done"]), (sent[..1].to_vec(), &json!(true)));
+    // What has no content is not counted.
+    let bare = server.get(&format!("{path}&with_content=false")).await.expect(200);
+    assert_eq!((ids(&bare), &bare["done"]), (sent, &json!(true)));
+    assert_eq!(bare["data"][0]["payload"], json!({}));
+}
+
+#[tokio::test]
 async fn texts_have_a_limit() {
     let server = Running::start().await;
     let app = server.application().await;
