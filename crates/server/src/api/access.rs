@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use tracing::Instrument as _;
 
 use super::operation::{Access, Keys};
-use super::{Shared, extract};
+use super::{Shared, bodies};
 use crate::app::idempotency::{self, Begun, LONGEST_KEY, StoredAnswer};
 use crate::app::tokens::Reach;
 use crate::app::{App, Caller, Error};
@@ -48,7 +48,7 @@ pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response 
     let key = key.map(|hash| (hash, rule.keys));
     if let Some((_, Keys::Answer)) = key {
         // Before the key is taken: whoever stalls in the middle of a body must not hold it.
-        match extract::collect(body, shared.limits.body_bytes).await {
+        match bodies::collect(&shared, body, shared.limits.body_bytes).await {
             Ok(whole) => body = Body::from(whole),
             Err(problem) => return problem.into_response(),
         }

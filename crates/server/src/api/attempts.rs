@@ -255,15 +255,16 @@ impl ListQuery {
             channel: self.channel.clone(),
             endpoint: self.endpoint_id.clone(),
             with_message: self.with_message,
+            with_content: self.with_content,
         })
     }
 
     fn messages_wish(&self) -> Result<MessagesWish, Error> {
-        let Wish { filter, status, channel, .. } = self.wish()?;
+        let Wish { filter, status, channel, with_content, .. } = self.wish()?;
         let AttemptFilter { status_class, event_types, since, until, .. } = filter;
         let filter =
             DeliveryFilter { status_class, event_types, since, until, ..DeliveryFilter::default() };
-        Ok(MessagesWish { filter, status, channel })
+        Ok(MessagesWish { filter, status, channel, with_content })
     }
 }
 

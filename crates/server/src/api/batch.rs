@@ -10,6 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::StatusCode;
 use serde::Serialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -20,7 +21,7 @@ use super::messages::MessageIn;
 use super::operation::{Operation, Routes};
 use super::values::Answer;
 use crate::app::messages::Draft;
-use crate::app::{Error, idempotency};
+use crate::app::{Error, RefusalKind, idempotency};
 use crate::problem::Problem;
 
 const BATCH: &str = "/app/{app_id}/msg/batch";
@@ -67,16 +68,69 @@ struct ResultOut {
     detail: Option<Value>,
 }
 
-/// Takes a body apart into messages: an array, or lines.
-pub(super) fn split(body: &Bytes) -> Result<Vec<Bytes>, Error> {
+/// Takes a body apart into messages: an array, or lines. What is beyond the most that there may be
+/// is not looked at: millions of tiny parts would take far more memory than the body.
+pub(super) fn split(body: &Bytes, most: usize) -> Result<Vec<Bytes>, Error> {
     let text = std::str::from_utf8(body)
-        .map_err(|_| Error::refused(crate::app::RefusalKind::Generic, "the body is not UTF-8"))?;
-    if !text.trim_start().starts_with('[') {
+        .map_err(|_| Error::refused(RefusalKind::Generic, "the body is not UTF-8"))?;
+    let mut more = false;
+    let parts: Vec<&str> = if text.trim_start().starts_with('[') {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let read = AtMost { most, more: &mut more }.deserialize(&mut deserializer);
+        match read.and_then(|parts| deserializer.end().map(|()| parts)) {
+            Ok(parts) => parts,
+            Err(_) if more => Vec::new(),
+            // Read once more, to say where it is wrong: not after more parts than these.
+            Err(_) => {
+                extract::read::<Vec<&RawValue>>(body)?.into_iter().map(RawValue::get).collect()
+            }
+        }
+    } else {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        return Ok(lines.map(|line| body.slice_ref(line.as_bytes())).collect());
+        let lines: Vec<&str> = lines.take(most.saturating_add(1)).collect();
+        more = lines.len() > most;
+        lines
+    };
+    if more {
+        let text = format!("a batch has at most {most} messages; this one has more");
+        return Err(Error::refused(RefusalKind::LimitReached, text));
     }
-    let parts: Vec<&RawValue> = extract::read(body)?;
-    Ok(parts.iter().map(|part| body.slice_ref(part.get().as_bytes())).collect())
+    Ok(parts.into_iter().map(|part| body.slice_ref(part.as_bytes())).collect())
+}
+
+/// Reads an array up to a number of elements, and stops there.
+struct AtMost<'a> {
+    most: usize,
+    /// Becomes true if there are more.
+    more: &'a mut bool,
+}
+
+impl<'de> DeserializeSeed<'de> for AtMost<'_> {
+    type Value = Vec<&'de str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for AtMost<'_> {
+    type Value = Vec<&'de str>;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an array of messages")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
+        let mut parts = Vec::new();
+        while let Some(part) = elements.next_element::<&RawValue>()? {
+            if parts.len() == self.most {
+                *self.more = true;
+                return Err(A::Error::custom("there are too many"));
+            }
+            parts.push(part.get());
+        }
+        Ok(parts)
+    }
 }
 
 fn draft(part: &Bytes, index: usize, key: Option<[u8; 32]>) -> Result<Draft, Error> {
@@ -98,7 +152,7 @@ async fn accept(
     (NamedApplication(application), Key(key)): (NamedApplication, Key),
     RawBatch(body): RawBatch,
 ) -> Answer<Response> {
-    let parts = split(&body)?;
+    let parts = split(&body, shared.limits.batch_messages)?;
     // A message may be no larger in company than alone.
     let most = shared.limits.body_bytes;
     let read = |(index, part): (usize, &Bytes)| match part.len() {
@@ -130,7 +184,21 @@ mod tests {
     use super::*;
 
     fn parts(text: &'static str) -> Vec<Bytes> {
-        split(&Bytes::from_static(text.as_bytes())).unwrap()
+        split(&Bytes::from_static(text.as_bytes()), 2).unwrap()
+    }
+
+    #[test]
+    fn nothing_is_read_beyond_the_most_messages_of_a_batch() {
+        // Whoever read on would find that the rest is not JSON.
+        for text in ["[1, 2, 3, }", "[1,2,3", "1\n2\n\n3\n}"] {
+            let error = split(&Bytes::from_static(text.as_bytes()), 2).unwrap_err();
+            let expected = "a batch has at most 2 messages; this one has more";
+            assert_eq!(error.to_string(), expected, "{text}");
+        }
+        for text in ["[1, 2, }", "[1, 2] 3", "[1"] {
+            let error = split(&Bytes::from_static(text.as_bytes()), 2).unwrap_err();
+            assert!(matches!(error, Error::Invalid(_)), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -6,18 +6,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use bytes::Bytes;
 use http::request::Parts;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 use url::form_urlencoded;
 use utoipa::IntoParams;
 
-use super::Shared;
 use super::access::KeyHash;
+use super::{Shared, bodies};
 use crate::app::{App, Caller, Error, Fault, FaultKind, Scope};
 use crate::problem::Problem;
 
@@ -189,22 +187,11 @@ pub(super) fn refuse_others<T: IntoParams, U: IntoParams>(
     Ok(())
 }
 
-pub(super) async fn collect(body: Body, most: usize) -> Result<Bytes, Problem> {
-    match Limited::new(body, most).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Error::TooLarge(most).into()),
-        Err(error) => {
-            let text = format!("the body broke off: {error}");
-            Err(Error::refused(crate::app::RefusalKind::Generic, text).into())
-        }
-    }
-}
-
 impl FromRequest<Shared> for Raw {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
-        collect(request.into_body(), shared.limits.body_bytes).await.map(Self)
+        bodies::collect(shared, request.into_body(), shared.limits.body_bytes).await.map(Self)
     }
 }
 
@@ -212,7 +199,8 @@ impl FromRequest<Shared> for RawBatch {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
-        collect(request.into_body(), shared.limits.body_bytes.saturating_mul(16)).await.map(Self)
+        let most = bodies::most_of_batch(shared.limits.body_bytes);
+        bodies::collect(shared, request.into_body(), most).await.map(Self)
     }
 }
 

@@ -27,7 +27,7 @@ pub fn message(body: &[u8]) {
 /// Reads a batch's body.
 pub fn batch(body: &[u8]) {
     let body = Bytes::copy_from_slice(body);
-    for part in super::batch::split(&body).unwrap_or_default() {
+    for part in super::batch::split(&body, 1_000).unwrap_or_default() {
         message(&part);
     }
 }

@@ -5,8 +5,8 @@
 //! one resource, with the shapes of their JSON.
 //!
 //! # Layout
-//! - `edge`, `access`, `extract`: from a request to a handler; `operation`: routes with their rules;
-//!   `shortcut`: the same for a new message, without the router
+//! - `edge`, `access`, `bodies`, `extract`: from a request to a handler; `operation`: routes with
+//!   their rules; `shortcut`: the same for a new message, without the router
 //! - `values`: moments, pages, patches
 //! - `openapi`, `reference`: the API described for machines and for people
 //! - the others: one file per resource
@@ -16,6 +16,7 @@ mod applications;
 mod attempts;
 mod authentication;
 mod batch;
+mod bodies;
 mod dead_letters;
 mod deliveries;
 mod edge;
@@ -60,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) app: Arc<App>,
     /// How much of everything there may be.
     pub(crate) limits: Arc<Limits>,
+    /// How much may be received at a time.
+    pub(crate) allowance: Arc<bodies::Allowance>,
 }
 
 /// A request as hyper hands it over, with its body as axum has it.
@@ -93,7 +96,8 @@ fn routes() -> Routes {
 
 /// Puts the API together. A worker has no more of it than its health.
 pub(crate) fn service(app: Arc<App>, limits: Limits, role: Role) -> Service {
-    let shared = Shared { app, limits: Arc::new(limits) };
+    let allowance = Arc::new(bodies::Allowance::new(limits.body_bytes));
+    let shared = Shared { app, limits: Arc::new(limits), allowance };
     let routes = match role {
         Role::All | Role::Api => routes(),
         Role::Worker => health::routes(Routes::default()),

@@ -17,7 +17,7 @@ use tower::Service;
 use super::access::{self, Rule};
 use super::messages::{self, ContentQuery, Creating};
 use super::values::Answer;
-use super::{Incoming, Shared, edge, extract};
+use super::{Incoming, Shared, bodies, edge};
 use crate::problem::Problem;
 
 /// A service with a short way past it.
@@ -102,7 +102,7 @@ async fn create(shared: &Shared, rule: Rule, request: Incoming) -> Answer<Respon
     let application = application.to_owned();
     let (head, body) = request.into_parts();
     let (caller, key) = access::admitted(&shared.app, rule, &head).await?;
-    let body = extract::collect(body, shared.limits.body_bytes).await?;
+    let body = bodies::collect(shared, body, shared.limits.body_bytes).await?;
     let query = ContentQuery { with_content };
     let creating = Creating { caller: &caller, application: &application, key, query };
     messages::create(&shared.app, creating, &body).await

@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::delivery::Delivery;
-use domain::ids::{AttemptId, EndpointId};
+use domain::ids::{AttemptId, EndpointId, MessageId};
 use domain::replay::StatusClass;
 use store::catalog::{Endpoint, Name};
-use store::keys::EndpointKey;
+use store::keys::{ApplicationKey, EndpointKey, MessageKey};
+use store::ledger::MessageEntry;
 pub use store::ledger::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
 use store::page::{From, Listed, Page};
 pub use store::queue::{AttemptRecord, Phases, Trigger};
 
-use super::messages::Message;
-use super::pages::{Slice, Wanted};
+use super::messages::{self, Message, Payload};
+use super::pages::{Filling, Slice, Wanted};
 use super::{App, Error, Scope, endpoints};
 
 /// An attempt with what an answer shows besides its record.
@@ -41,6 +42,8 @@ pub struct Wish {
     pub endpoint: Option<String>,
     /// Whether each comes with its message.
     pub with_message: bool,
+    /// Whether payloads are shown.
+    pub with_content: bool,
 }
 
 /// Which of an endpoint's messages are wanted.
@@ -52,6 +55,8 @@ pub struct MessagesWish {
     pub status: Option<Status>,
     /// Only those on this channel.
     pub channel: Option<String>,
+    /// Whether payloads are shown.
+    pub with_content: bool,
 }
 
 /// How things stand, as the SDKs say it.
@@ -178,11 +183,14 @@ impl App {
         let wanted = wanted.ending_before(oldest);
         let page = wanted.by_id()?;
         let (application, key) = (endpoint.application, endpoint.key);
-        let listed = self.ledger.attempts(application, key, filter, page).await?;
-        let slice = wanted.slice(listed, |entry| entry.record.id.to_string());
-        let Slice { entries, iterator, previous, done } = slice;
-        let entries = self.complete(&endpoint, entries, &wish).await?;
-        Ok(Slice { entries, iterator, previous, done })
+        let filling = Filling::of(&page);
+        let Listed { entries, reached, done } =
+            self.ledger.attempts(application, key, filter, page).await?;
+        let shown = |entry| Attempt::new(&endpoint, entry, None);
+        let entries = entries.into_iter().map(shown).collect();
+        let listed = Listed { entries, reached, done };
+        let listed = self.complete(application, listed, filling, &wish).await?;
+        Ok(wanted.slice(listed, |attempt| attempt.entry.record.id.to_string()))
     }
 
     /// Lists a message's attempts, newest first.
@@ -196,8 +204,13 @@ impl App {
         wish: Wish,
         wanted: Wanted,
     ) -> Result<Slice<Attempt>, Error> {
+        let page = wanted.by_id()?;
         let message = self.message_entry(scope, message).await?;
-        let deliveries = self.ledger.deliveries_of(message.application, message.key).await?;
+        if wish.channel.as_ref().is_some_and(|channel| !message.channels.contains(channel)) {
+            return Ok(Slice::nothing());
+        }
+        let application = message.application;
+        let deliveries = self.ledger.deliveries_of(application, message.key).await?;
         let endpoints = self.directory(scope, &deliveries).await?;
         let mut attempts = Vec::new();
         for delivery in deliveries {
@@ -206,11 +219,12 @@ impl App {
                 continue;
             }
             let entries = self.ledger.attempts_of(delivery.key).await?;
-            let entries = entries.into_iter().filter(|entry| fits(entry, &wish)).collect();
-            attempts.extend(self.complete(endpoint, entries, &wish).await?);
+            let entries = entries.into_iter().filter(|entry| fits(entry, &wish));
+            attempts.extend(entries.map(|entry| Attempt::new(endpoint, entry, None)));
         }
         attempts.sort_by_key(|attempt| std::cmp::Reverse(attempt.entry.record.id));
-        let listed = cut(attempts, &wanted.by_id()?, |attempt| attempt.entry.record.id);
+        let listed = cut(attempts, &page, |attempt| attempt.entry.record.id);
+        let listed = self.complete(application, listed, Filling::of(&page), &wish).await?;
         Ok(wanted.slice(listed, |attempt| attempt.entry.record.id.to_string()))
     }
 
@@ -266,21 +280,29 @@ impl App {
         let endpoint = self.endpoint(scope, endpoint).await?;
         let mut filter = wish.filter;
         filter.state = wish.status.map(Status::state);
-        let slice = self.deliveries_of_endpoint(&endpoint, filter, wanted).await?;
-        let Slice { entries, iterator, previous, done } = slice;
-        let mut pairs = Vec::with_capacity(entries.len());
-        for delivery in entries {
+        let parse = |text: &str| text.parse().ok().map(MessageKey);
+        let page = wanted.by(parse, MessageKey(i64::MAX))?;
+        let mut filling = Filling::of(&page);
+        let (application, key) = (endpoint.application, endpoint.key);
+        let listed = self.ledger.deliveries(application, key, filter, page).await?;
+        for delivery in filling.ordered(listed.entries) {
+            if !filling.passes(delivery.key.message) {
+                break;
+            }
             if wish.status.is_some_and(|status| status != Status::of(&delivery)) {
                 continue;
             }
-            let name = Name::Id(delivery.message);
-            let message = self.ledger.message(endpoint.application, name).await?;
+            let read = self.read(application, delivery.message, wish.with_content).await?;
+            let Some(message) = read else { continue };
             let heard = |channel: &String| message.channels.contains(channel);
             if wish.channel.as_ref().is_none_or(heard) {
-                pairs.push((Message::from(message), delivery));
+                let size = messages::size(&message);
+                filling.add((Message::from(message), delivery), size);
             }
         }
-        Ok(Slice { entries: pairs, iterator, previous, done })
+        let Listed { entries, reached, done } = filling.finish(listed.reached, listed.done);
+        let listed = Listed { entries, reached: reached.map(|reached| reached.0), done };
+        Ok(wanted.slice(listed, |(_, delivery)| delivery.key.message.0.to_string()))
     }
 
     /// Lists the endpoints that a message goes to, with how it stands there.
@@ -318,29 +340,51 @@ impl App {
         Ok(found.into_iter().map(|endpoint| (endpoint.key, endpoint)).collect())
     }
 
-    /// Adds messages where they are asked for, and leaves out what is on other channels.
+    /// Adds messages where they are asked for, up to the bytes of a page, and leaves out what is on
+    /// other channels.
     async fn complete(
         &self,
-        endpoint: &Endpoint,
-        entries: Vec<AttemptEntry>,
+        application: ApplicationKey,
+        listed: Listed<Attempt, AttemptId>,
+        mut filling: Filling<Attempt, AttemptId>,
         wish: &Wish,
-    ) -> Result<Vec<Attempt>, Error> {
-        let mut attempts = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let mut message = None;
-            if wish.with_message || wish.channel.is_some() {
-                let name = Name::Id(entry.message);
-                message = Some(self.ledger.message(endpoint.application, name).await?);
+    ) -> Result<Listed<Attempt, AttemptId>, Error> {
+        if !wish.with_message && wish.channel.is_none() {
+            return Ok(listed);
+        }
+        let with_content = wish.with_content && wish.with_message;
+        // Attempts of one message often follow each other.
+        let mut last: Option<MessageEntry> = None;
+        for mut attempt in filling.ordered(listed.entries) {
+            if !filling.passes(attempt.entry.record.id) {
+                break;
             }
-            let heard = |channel: &String| {
-                message.as_ref().is_some_and(|message| message.channels.contains(channel))
-            };
-            if wish.channel.as_ref().is_none_or(heard) {
-                let message = message.filter(|_| wish.with_message).map(Message::from);
-                attempts.push(Attempt::new(endpoint, entry, message));
+            let id = attempt.entry.message;
+            if last.as_ref().is_none_or(|known| known.id != id) {
+                last = self.read(application, id, with_content).await?;
+            }
+            let Some(message) = &last else { continue };
+            if wish.channel.as_ref().is_none_or(|channel| message.channels.contains(channel)) {
+                attempt.message = wish.with_message.then(|| Message::from(message.clone()));
+                filling.add(attempt, messages::size(message));
             }
         }
-        Ok(attempts)
+        Ok(filling.finish(listed.reached, listed.done))
+    }
+
+    /// Reads a message, unless it is gone by now. A payload that nobody wants is dropped at once.
+    async fn read(
+        &self,
+        application: ApplicationKey,
+        id: MessageId,
+        with_content: bool,
+    ) -> Result<Option<MessageEntry>, Error> {
+        match self.ledger.message(application, Name::Id(id)).await {
+            Ok(entry) if with_content => Ok(Some(entry)),
+            Ok(entry) => Ok(Some(MessageEntry { payload: Payload::Omitted, ..entry })),
+            Err(store::Error::Missing(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use store::page::{self, Listed, Page};
 
 use super::fields::Checks;
 use super::memory::Known;
-use super::pages::{Slice, Wanted};
+use super::pages::{PAGE_BYTES, Slice, Wanted};
 use super::tokens::Reach;
 use super::{App, Caller, Error, Fault, FaultKind, RefusalKind, Scope, applications};
 
@@ -30,8 +30,6 @@ use super::{App, Caller, Error, Fault, FaultKind, RefusalKind, Scope, applicatio
 const RETENTION_DAYS: std::ops::RangeInclusive<u64> = 5..=90;
 /// How far ahead a delivery can be asked for.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 86_400);
-/// How many bytes of payloads end a page, also if there are more messages.
-const PAGE_BYTES: usize = 8 << 20;
 /// How many messages are read before it is known how large they are.
 const FIRST_STEP: usize = 16;
 /// How often an accept is tried with an application that turned out to be gone.
@@ -408,7 +406,8 @@ impl App {
     }
 }
 
-fn size(entry: &MessageEntry) -> usize {
+/// Returns how many bytes of payload an entry has.
+pub(super) fn size(entry: &MessageEntry) -> usize {
     match &entry.payload {
         Payload::Kept(bytes) => bytes.len(),
         Payload::Omitted | Payload::Gone => 0,

@@ -15,6 +15,8 @@ use super::Error;
 pub const USUAL: u32 = 50;
 /// The most entries a page may have.
 pub const MOST: u32 = 250;
+/// How many bytes of payloads end a page, also if there are more messages.
+pub(super) const PAGE_BYTES: usize = 8 << 20;
 
 /// Which page is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,6 +127,58 @@ impl Wanted {
             From::Before(_) => (last, reached.or(first).map(minus)),
         };
         Slice { entries, iterator, previous, done }
+    }
+}
+
+/// A page that is put together entry by entry, and ends early once it has enough bytes of payloads.
+pub(super) struct Filling<T, K> {
+    entries: Vec<T>,
+    bytes: usize,
+    backward: bool,
+    /// The last entry that was looked at.
+    passed: Option<K>,
+    /// Whether entries were left out at the end.
+    early: bool,
+}
+
+impl<T, K> Filling<T, K> {
+    /// Begins with nothing.
+    pub(super) fn of(page: &Page<K>) -> Self {
+        let backward = matches!(page.from, From::Before(_));
+        Self { entries: Vec::new(), bytes: 0, backward, passed: None, early: false }
+    }
+
+    /// Puts what the store listed into the order of the walk.
+    pub(super) fn ordered<U>(&self, mut entries: Vec<U>) -> Vec<U> {
+        if self.backward {
+            entries.reverse();
+        }
+        entries
+    }
+
+    /// Tells whether there is room for an entry, and passes it if there is.
+    pub(super) fn passes(&mut self, place: K) -> bool {
+        self.early = self.bytes >= PAGE_BYTES;
+        if !self.early {
+            self.passed = Some(place);
+        }
+        !self.early
+    }
+
+    /// Adds what became of the entry that was passed.
+    pub(super) fn add(&mut self, entry: T, bytes: usize) {
+        self.entries.push(entry);
+        self.bytes += bytes;
+    }
+
+    /// Ends where the store did, unless the page was full before.
+    pub(super) fn finish(self, reached: Option<K>, done: bool) -> Listed<T, K> {
+        let Self { mut entries, backward, passed, early, .. } = self;
+        if backward {
+            entries.reverse();
+        }
+        let reached = if early { passed } else { reached };
+        Listed { entries, reached, done: done && !early }
     }
 }
 

@@ -83,3 +83,18 @@ async fn a_batch_is_limited() {
     server.post(&path, json!(eleven)).await.refused(400, "limit_reached");
     server.post("/app/nobody/msg/batch", json!([])).await.refused(404, "not_found");
 }
+
+#[tokio::test]
+async fn a_batch_of_a_million_messages_is_refused_before_they_are_read() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let lines = "{}\n".repeat(1_000_000);
+    let array = format!("[{}1]", "1,".repeat(1_000_000));
+    for body in [lines, array] {
+        let request = server.request(Method::POST, &format!("/api/v1/app/{app}/msg/batch"));
+        let answer = server.send(request.body(Full::from(body)).unwrap()).await;
+        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+        assert_eq!(detail, "a batch has at most 1000 messages; this one has more");
+        answer.refused(400, "limit_reached");
+    }
+}

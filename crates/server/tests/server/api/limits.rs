@@ -78,6 +78,43 @@ async fn a_page_of_large_payloads_ends_early_and_misses_none() {
 }
 
 #[tokio::test]
+async fn a_page_of_what_went_to_an_endpoint_ends_early_and_misses_none() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let endpoint = server.endpoint(&app).await;
+    let mut sent = Vec::new();
+    for number in 0..12 {
+        let payload = json!({ "number": number, "text": "x".repeat(900_000) });
+        let body = json!({ "eventType": "a", "payload": payload });
+        let made = server.post(&format!("/app/{app}/msg"), body).await.expect(202);
+        sent.push(made["id"].as_str().unwrap().to_owned());
+    }
+    sent.reverse();
+    let ids = |page: &Value| -> Vec<String> {
+        let entries = page["data"].as_array().unwrap().iter();
+        entries.map(|entry| entry["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let path = format!("/app/{app}/endpoint/{endpoint}/msg?limit=50");
+    // Ten of them are the first to have 8 MiB.
+    let first = server.get(&path).await.expect(200);
+    assert_eq!((ids(&first), &first["done"]), (sent[..10].to_vec(), &json!(false)));
+    let iterator = first["iterator"].as_str().unwrap();
+    let second = server.get(&format!("{path}&iterator={iterator}")).await.expect(200);
+    assert_eq!((ids(&second), &second["done"]), (sent[10..].to_vec(), &json!(true)));
+    // The other way, too: the page before the last message ends just there.
+    let last = second["iterator"].as_str().unwrap();
+    let back = server.get(&format!("{path}&iterator=-{last}")).await.expect(200);
+    assert_eq!((ids(&back), &back["done"]), (sent[1..11].to_vec(), &json!(false)));
+    let rest = back["prevIterator"].as_str().unwrap();
+    let rest = server.get(&format!("{path}&iterator={rest}")).await.expect(200);
+    assert_eq!((ids(&rest), &rest["done"]), (sent[..1].to_vec(), &json!(true)));
+    // What has no content is not counted.
+    let bare = server.get(&format!("{path}&with_content=false")).await.expect(200);
+    assert_eq!((ids(&bare), &bare["done"]), (sent, &json!(true)));
+    assert_eq!(bare["data"][0]["payload"], json!({}));
+}
+
+#[tokio::test]
 async fn texts_have_a_limit() {
     let server = Running::start().await;
     let app = server.application().await;
@@ -236,6 +273,37 @@ async fn whoever_stalls_in_a_body_does_not_hold_its_key() {
     let request = server.request(Method::POST, "/api/v1/app").header("idempotency-key", "k");
     let request = request.body(Full::from(r#"{"name":"x"}"#)).unwrap();
     tokio::time::timeout(SOON, server.send(request)).await.unwrap().expect(201);
+}
+
+#[tokio::test]
+async fn whoever_stalls_in_large_bodies_keeps_no_small_ones_out() {
+    let server = Running::with(&[("limits.body_bytes", "2KiB")]).await;
+    let app = server.application().await;
+    let path = format!("/app/{app}/msg");
+    let head = format!(
+        "POST /api/v1{path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN}\r\n\
+         content-length: 2048\r\n\r\n"
+    );
+    let mut stalled = Vec::new();
+    for _ in 0..60 {
+        let mut stream = TcpStream::connect(place(&server)).await.unwrap();
+        let begun = format!("{head}{}", "x".repeat(2_000));
+        stream.write_all(begun.as_bytes()).await.unwrap();
+        stalled.push(stream);
+    }
+    let large = json!({ "eventType": "a", "payload": { "text": "x".repeat(1_500) } });
+    let answered = async |status: u16| loop {
+        let answer = server.post(&path, large.clone()).await;
+        if answer.status == status {
+            return answer;
+        }
+    };
+    let refused = tokio::time::timeout(SOON, answered(503)).await.unwrap();
+    assert_eq!(refused.headers["retry-after"], "1");
+    refused.refused(503, "unavailable");
+    server.message(&app).await;
+    drop(stalled);
+    tokio::time::timeout(SOON, answered(202)).await.unwrap();
 }
 
 #[tokio::test]
