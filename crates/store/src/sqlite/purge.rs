@@ -26,8 +26,8 @@ pub(super) fn applications(
             return Ok(());
         };
         while let Some(endpoint) = endpoint_of(connection, application)? {
-            remove_attempts(connection, endpoint, allowance)?;
-            remove_deliveries(connection, endpoint, allowance)?;
+            remove_some(connection, SOME_ATTEMPTS, endpoint, allowance)?;
+            remove_some(connection, SOME_DELIVERIES, endpoint, allowance)?;
             remove_sums(connection, Subject::Endpoint(endpoint), allowance)?;
             // With nothing left of the allowance there may be something left of these.
             if allowance.is_used_up() || !allowance.take(1) {
@@ -134,27 +134,21 @@ fn endpoint_of(
     Ok(key.map(EndpointKey))
 }
 
-/// Needs the primary key of `attempts`.
-fn remove_attempts(
-    connection: &Connection,
-    endpoint: EndpointKey,
-    allowance: &mut Allowance,
-) -> Result<(), Error> {
-    let sql = "DELETE FROM attempts WHERE endpoint = ?1 AND id IN (
-            SELECT id FROM attempts WHERE endpoint = ?1 LIMIT ?2)";
-    let most = i64::try_from(allowance.left()).unwrap_or(i64::MAX);
-    allowance.used(connection.prepare_cached(sql)?.execute([endpoint.0, most])?);
-    Ok(())
-}
+/// Removes attempts of an endpoint. Needs the primary key of `attempts`.
+const SOME_ATTEMPTS: &str = "DELETE FROM attempts WHERE endpoint = ?1 AND id IN (
+    SELECT id FROM attempts WHERE endpoint = ?1 LIMIT ?2)";
 
-/// Needs the primary key of `deliveries`.
-fn remove_deliveries(
+/// Removes deliveries of an endpoint. Needs the primary key of `deliveries`.
+const SOME_DELIVERIES: &str = "DELETE FROM deliveries WHERE endpoint = ?1 AND message IN (
+    SELECT message FROM deliveries WHERE endpoint = ?1 LIMIT ?2)";
+
+/// Removes as many rows of an endpoint as the allowance leaves.
+fn remove_some(
     connection: &Connection,
+    sql: &str,
     endpoint: EndpointKey,
     allowance: &mut Allowance,
 ) -> Result<(), Error> {
-    let sql = "DELETE FROM deliveries WHERE endpoint = ?1 AND message IN (
-            SELECT message FROM deliveries WHERE endpoint = ?1 LIMIT ?2)";
     let most = i64::try_from(allowance.left()).unwrap_or(i64::MAX);
     allowance.used(connection.prepare_cached(sql)?.execute([endpoint.0, most])?);
     Ok(())

@@ -1,6 +1,7 @@
 //! What the writer does when something goes wrong.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use domain::time::Timestamp;
 use rusqlite::ffi;
@@ -150,6 +151,44 @@ async fn what_a_failed_transaction_changed_is_forgotten() {
     let taken = store.take(Node("other".to_owned()), 64).await.unwrap();
     assert_eq!(taken.len(), 64);
     assert!(taken.iter().all(|lease| lease.epoch.0 == 1));
+}
+
+#[tokio::test]
+async fn a_store_that_is_closed_does_not_begin_what_nobody_waits_for() {
+    const WAITING: usize = 20;
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let key = application(&store).await;
+    let (begun, begins) = std::sync::mpsc::channel();
+    let (close, closed) = std::sync::mpsc::channel::<()>();
+    let holds = move |_: &mut Writing<'_>| {
+        begun.send(()).unwrap();
+        // Until the test lets it go, which it does by dropping its end.
+        let _dropped = closed.recv();
+        Ok(())
+    };
+    let mut asked = Vec::from([Box::pin(store.write(holds)) as crate::Answer<'_, ()>]);
+    for number in 0..WAITING {
+        let insert = message(key, u8::try_from(number).unwrap(), 1);
+        let batch = Batch { accepts: vec![insert], ..Batch::default() };
+        let commit = store.commit(batch.into());
+        asked.push(Box::pin(async { commit.await.map(drop) }));
+    }
+    for answer in &mut asked {
+        // Once is enough to send it on its way.
+        let polled = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+    }
+    begins.recv().unwrap();
+    drop(asked);
+    let flag = Arc::clone(&store.writer.closed);
+    let closing = std::thread::spawn(move || drop(store));
+    while !flag.load(std::sync::atomic::Ordering::Relaxed) {
+        std::thread::yield_now();
+    }
+    drop(close);
+    closing.join().unwrap();
+    assert_eq!(messages(&open(&directory)).await, 0);
 }
 
 #[tokio::test]
