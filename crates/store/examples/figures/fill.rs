@@ -272,7 +272,7 @@ async fn fill_postgres(url: &str, application: ApplicationKey, plan: Plan) -> Re
                  int4send((({now} - ({rows} - n) * 1000) / 1000000 - 1400000000)::integer) \
                      || decode(md5(n::text), 'hex') as id, \
                  1 + n % {endpoints} as endpoint \
-             from generate_series({first}, {last}) n) r",
+             from generate_series({first}::bigint, {last}::bigint) n) r",
             endpoints = plan.endpoints,
         )
     };
