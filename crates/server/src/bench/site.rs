@@ -22,7 +22,7 @@ const SETTLING: Duration = Duration::from_millis(100);
 /// The messages of a batch, unless they would have too many deliveries.
 const BATCH: usize = 100;
 /// One in so many connections hands in batches: each of them waits for many messages at once.
-const BATCHERS: usize = 8;
+const BATCHERS: usize = 32;
 /// The most deliveries that one batch leads to.
 const MOST_DELIVERIES: usize = 1_000;
 

@@ -1,34 +1,113 @@
-//! The yardstick: the same client and the same receivers with nothing between them.
+//! The yardstick: a bare client and the same receivers, with nothing between them.
+//!
+//! The client is hyper's as it comes, with its pool. What holds a connection in its hand and never
+//! has to look for one is cheaper still; nobody who sends to more than one place can do so, but it
+//! says what the machine can do, and so it is measured beside it.
 
 use std::sync::Arc;
 
-use http::{HeaderValue, Method, header};
+use bytes::Bytes;
+use domain::time::Timestamp;
+use http::{HeaderValue, Method, Request, Uri, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use tokio::task::JoinSet;
 
 use super::Scenario;
-use crate::bench::Bench;
 use crate::bench::body::Body;
 use crate::bench::client::{Closed, Limit, Source};
 use crate::bench::figure::{Figure, Unit};
 use crate::bench::receiver::{Group, path};
+use crate::bench::{Bench, per_second};
+use crate::clock::Clock;
 
-/// Measures the yardstick alone.
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Measures the yardstick alone, in turn with connections that are held by hand.
 pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    let mut rates = Vec::new();
+    let (mut pooled, mut held) = (Vec::new(), Vec::new());
     for _ in 0..bench.plan.pairs {
-        rates.push(rate(bench).await?);
+        pooled.push(rate(bench).await?);
+        held.push(rate_held(bench).await?);
     }
-    let name = format!("bare requests, {} connections", bench.plan.connections);
-    Ok(vec![Figure::median(Scenario::Bare, &name, Unit::PerSecond, rates)])
+    let connections = bench.plan.connections;
+    let name = format!("bare requests, {connections} at a time");
+    let beside = format!("{name}, connections held by hand");
+    Ok(vec![
+        Figure::median(Scenario::Bare, &name, Unit::PerSecond, pooled),
+        Figure::median(Scenario::Bare, &beside, Unit::PerSecond, held),
+    ])
 }
 
 /// Returns how many requests a bare client makes to a bare receiver in a second.
 pub(super) async fn rate(bench: &Bench<'_>) -> anyhow::Result<f64> {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    let load = Load {
+        client: Client::builder(TokioExecutor::new()).build(connector),
+        uri: bench.receiver.url(Group::Steady, 0).parse()?,
+        body: Body::bare(),
+        clock: Arc::clone(&bench.clock),
+    };
+    let load = Arc::new(load);
+    // Connecting is not what is measured: first everybody sends one request, all at the same time.
+    load.send_from(bench.plan.connections, bench.clock.now()).await?;
+    let began = bench.clock.now();
+    let sent = load.send_from(bench.plan.connections, began.after(bench.plan.run)).await?;
+    Ok(per_second(sent, bench.clock.now().since(began)))
+}
+
+/// What all of its senders share.
+struct Load {
+    client: Client<HttpConnector, Full<Bytes>>,
+    uri: Uri,
+    body: Body,
+    clock: Arc<dyn Clock>,
+}
+
+impl Load {
+    /// Sends from so many senders at a time until the time is over, and returns how many requests.
+    async fn send_from(self: &Arc<Self>, senders: usize, end: Timestamp) -> anyhow::Result<u64> {
+        let mut workers = JoinSet::new();
+        for _ in 0..senders {
+            workers.spawn(Arc::clone(self).send_until(end));
+        }
+        let mut sent = 0;
+        while let Some(worked) = workers.join_next().await {
+            sent += worked??;
+        }
+        Ok(sent)
+    }
+
+    /// Sends one request after the other, at least one, and returns how many.
+    async fn send_until(self: Arc<Self>, end: Timestamp) -> anyhow::Result<u64> {
+        let mut sent = 0;
+        loop {
+            let now = self.clock.now();
+            let mut request = Request::new(Full::new(self.body.stamped(now)));
+            *request.method_mut() = Method::POST;
+            *request.uri_mut() = self.uri.clone();
+            request.headers_mut().insert(header::CONTENT_TYPE, JSON);
+            let answer = self.client.request(request).await?;
+            anyhow::ensure!(answer.status().is_success(), "{}", answer.status());
+            answer.into_body().collect().await?;
+            sent += 1;
+            if now >= end {
+                return Ok(sent);
+            }
+        }
+    }
+}
+
+/// Returns how many requests come from connections that are held by hand.
+async fn rate_held(bench: &Bench<'_>) -> anyhow::Result<f64> {
     let source = Source::new(Method::POST, &path(Group::Steady, 0), vec![Body::bare()])?;
-    let json = HeaderValue::from_static("application/json");
     let load = Closed {
         port: bench.receiver.port(),
         connections: bench.plan.connections,
-        source: Arc::new(source.with_header(header::CONTENT_TYPE, json)),
+        source: Arc::new(source.with_header(header::CONTENT_TYPE, JSON)),
         limit: Limit::Time(bench.plan.run),
     };
     Ok(load.run(&bench.clock).await?.per_second())

@@ -12,6 +12,8 @@ use crate::bench::site::Site;
 const SCENARIO: Scenario = Scenario::SlowSync;
 /// How much longer a sync takes.
 const DELAY_MILLIS: u32 = 5;
+/// How many callers wait for it at a time.
+const CALLERS: usize = 64;
 /// The messages that must be accepted in a second all the same.
 const LEAST_ACCEPTED: f64 = 5_000.0;
 
@@ -31,7 +33,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     for number in 1..=bench.plan.pairs {
         let load = Closed {
             port: site.server.port(),
-            connections: bench.plan.connections,
+            connections: CALLERS,
             source: Arc::clone(&source),
             limit: Limit::Time(bench.plan.run),
         };

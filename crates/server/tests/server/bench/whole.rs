@@ -28,7 +28,7 @@ fn a_server_that_does_not_start_is_quoted_and_the_rest_is_told() {
     let run = ["bench", "--quick", "--only", "bare,accept", "--server", "/bin/false"];
     let finished = redial(&run);
     assert_eq!(finished.code, Some(1));
-    assert!(finished.out.contains("bare requests, 64 connections"), "{}", finished.out);
+    assert!(finished.out.contains("bare requests, 256 at a time"), "{}", finished.out);
     let said = "error: `accept` could not be measured: the server ended with exit status: 1";
     assert!(finished.err.contains(said), "{}", finished.err);
 }
