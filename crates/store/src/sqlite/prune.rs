@@ -11,6 +11,7 @@ use domain::ids::{AttemptId, MessageId};
 use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::connection::free_pages;
 use super::writer::Writing;
 use super::{codec, dead_letters, failure, missing, once, purge, rollups, tasks, walk};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
@@ -67,7 +68,7 @@ pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Res
     allowance.used(rollups::forget(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_answers(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_steps(writing.connection, now, allowance.left())?);
-    let gives_more = give_back(writing.connection)?;
+    let gives_more = give_back(writing)?;
     Ok(allowance.used.max(usize::from(walks_on || gives_more)))
 }
 
@@ -362,11 +363,13 @@ fn remove_secrets(connection: &Connection, now: Timestamp, most: usize) -> Resul
     Ok(connection.prepare_cached(sql)?.execute(params![now.as_micros(), most])?)
 }
 
-/// Gives some free pages back to the file system; tells whether there are more.
-fn give_back(connection: &Connection) -> Result<bool, Error> {
-    let free: i64 =
-        connection.prepare_cached("PRAGMA freelist_count")?.query_row([], |row| row.get(0))?;
-    let pages = (free - SPARE_PAGES).min(PAGES_PER_STEP);
+/// Gives some free pages back to the file system; tells whether there are more. Some are kept for
+/// what comes next, unless they may hold something that was expunged.
+fn give_back(writing: &Writing<'_>) -> Result<bool, Error> {
+    let connection = writing.connection;
+    let kept = if writing.wal.wants_no_free_pages() { 0 } else { SPARE_PAGES };
+    let free = free_pages(connection)?;
+    let pages = (free - kept).min(PAGES_PER_STEP);
     if pages <= 0 {
         return Ok(false);
     }
@@ -374,5 +377,7 @@ fn give_back(connection: &Connection) -> Result<bool, Error> {
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}
-    Ok(free - SPARE_PAGES > pages)
+    // A file that was restored from a dump may not be able to give any back.
+    let left = free_pages(connection)?;
+    Ok(left > kept && left < free)
 }

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
 use domain::time::Timestamp;
+use store::catalog::Application;
 use store::conformance::{Handle, Harness, NOW, Scene};
-use store::queue::{NextState, Upkeep};
+use store::queue::{Accept, Accepted, Done, NextState, Upkeep};
 use store::sqlite::{Settings, Sqlite};
 
 use super::{Arc, Pass, settings};
@@ -33,6 +34,15 @@ fn files_with(directory: &Path, text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// Lets time pass, and pruning come by. The log is emptied once a second, and not while somebody reads
+/// it: later steps make up for it.
+async fn go_on(scene: &Scene, now: &AtomicI64) {
+    for _ in 0..20 {
+        now.fetch_add(2_000_000, Ordering::Relaxed);
+        while scene.keep_up(Upkeep::Prune { now: NOW, most: 200 }).await != Done::Changed(0) {}
+    }
 }
 
 #[tokio::test]
@@ -67,11 +77,7 @@ async fn what_was_expunged_is_neither_in_the_file_nor_in_its_log() {
     for message in expunged {
         ledger.expunge(scene.application.key, message).await.unwrap();
     }
-    // The log is emptied once a second, and not while somebody reads it: later ones make up for it.
-    for _ in 0..20 {
-        now.fetch_add(2_000_000, Ordering::Relaxed);
-        scene.keep_up(Upkeep::Prune { now: NOW, most: 10 }).await;
-    }
+    go_on(&scene, &now).await;
     for text in &texts {
         assert_eq!(files_with(directory.path(), text), [""; 0], "{text}");
     }
@@ -80,4 +86,38 @@ async fn what_was_expunged_is_neither_in_the_file_nor_in_its_log() {
     for text in &texts {
         assert_eq!(files_with(directory.path(), text), [""; 0], "{text}");
     }
+}
+
+/// A page that loses most of its rows is merged with its neighbours, and the page that becomes free
+/// keeps a copy of what was on it.
+#[tokio::test]
+async fn what_was_expunged_is_not_in_pages_that_became_free_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = Arc::new(AtomicI64::new(NOW.as_micros()));
+    let scene = scene(directory.path(), &now).await;
+    let (own, other) = (scene.application.clone(), scene.another_application().await);
+    let mut expunged = Vec::new();
+    let template = scene.message(&[]).await;
+    let of = |whose: &Application, text: &str, length: usize| {
+        let (application, revision) = (whose.key, whose.revision);
+        let mut accept = Accept { application, revision, ..scene.again(&template) };
+        accept.message.payload = Bytes::from(text.repeat(length / text.len()));
+        accept
+    };
+    for number in 0..300 {
+        let length = [200, 600, 1_500][number % 3];
+        let beside = |_: usize| of(&other, "other", length);
+        let mut seven: Vec<_> = (0..6).map(beside).collect();
+        seven.insert(3, of(&own, "expunged", length));
+        let answers = scene.accept(seven).await;
+        let Accepted::New { message, .. } = answers[3] else { panic!("{answers:?}") };
+        expunged.push(message);
+    }
+    scene.store().catalog.delete_application(other.key, NOW).await.unwrap();
+    go_on(&scene, &now).await;
+    for message in expunged {
+        scene.store().ledger.expunge(own.key, message).await.unwrap();
+    }
+    go_on(&scene, &now).await;
+    assert_eq!(files_with(directory.path(), "expunged"), [""; 0]);
 }
