@@ -83,13 +83,14 @@ fn run(place: &Place, connection: Connection, woken: &Receiver<()>) {
 }
 
 impl Wal {
+    /// Whoever had the file before may have been killed, or stopped, after it expunged something.
     fn new(wake: SyncSender<()>) -> Self {
         Self {
             pages: AtomicI32::new(0),
             asked_at: AtomicI32::new(0),
             restart_at: AtomicI32::new(TOO_MANY_PAGES),
-            holds_expunged: AtomicBool::new(false),
-            free_pages_hold_expunged: AtomicBool::new(false),
+            holds_expunged: AtomicBool::new(true),
+            free_pages_hold_expunged: AtomicBool::new(true),
             tried_at: AtomicI64::new(i64::MIN),
             wake,
         }

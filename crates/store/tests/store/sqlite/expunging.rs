@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
+use domain::ids::MessageId;
 use domain::time::Timestamp;
 use store::catalog::Application;
 use store::conformance::{Handle, Harness, NOW, Scene};
 use store::queue::{Accept, Accepted, Done, NextState, Upkeep};
 use store::sqlite::{Settings, Sqlite};
 
-use super::{Arc, Pass, settings};
+use super::{Arc, Pass, harness, settings};
 
 /// Opens a store whose clock goes on when it is told to.
 async fn scene(directory: &Path, now: &Arc<AtomicI64>) -> Scene {
@@ -120,4 +121,30 @@ async fn what_was_expunged_is_not_in_pages_that_became_free_before() {
     }
     go_on(&scene, &now).await;
     assert_eq!(files_with(directory.path(), "expunged"), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_a_killed_process_expunged_is_gone_when_its_files_are_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let scene = Scene::new(harness(directory.path())).await;
+    let mut accept = scene.message(&[]).await;
+    accept.message.payload = Bytes::from_static(b"what was expunged");
+    let in_file = scene.accept_new(accept.clone()).await;
+    drop(scene);
+    // The clock stands still, so that the log is not emptied again after the store was opened.
+    let scene = Scene::new(harness(directory.path())).await;
+    accept.message.id = MessageId::new(NOW, [9; 16]);
+    let in_log = scene.accept_new(accept).await;
+    for message in [in_file, in_log] {
+        scene.store().ledger.expunge(scene.application.key, message).await.unwrap();
+    }
+    let left = tempfile::tempdir().unwrap();
+    for name in ["redial.db", "redial.db-wal", "redial.key"] {
+        fs::copy(directory.path().join(name), left.path().join(name)).unwrap();
+    }
+    let mut found = files_with(left.path(), "what was expunged");
+    found.sort_unstable();
+    assert_eq!(found, ["redial.db", "redial.db-wal"]);
+    let _opened = Sqlite::open(settings(left.path())).unwrap();
+    assert_eq!(files_with(left.path(), "what was expunged"), [""; 0]);
 }
