@@ -228,6 +228,12 @@ macro_rules! conformance {
                 a_settle_that_comes_again_brings_no_old_running_state_back
                 a_message_to_two_endpoints_is_settled_for_each
             ;
+            tokens:
+                the_tokens_of_a_deleted_application_are_revoked_with_it
+                the_tokens_of_a_deleted_application_go_with_it
+                a_token_goes_thirty_days_after_it_expired_or_was_revoked
+                old_tokens_are_found_however_many_stay
+            ;
             upkeep:
                 burying_takes_the_pending_ones_only
                 an_endpoint_that_never_ran_has_the_running_state_of_a_new_one

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::connection::free_pages;
 use super::writer::Writing;
-use super::{codec, dead_letters, failure, missing, once, purge, rollups, tasks, walk};
+use super::{codec, dead_letters, failure, missing, once, purge, rollups, tasks, tokens, walk};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::{Error, limits};
 
@@ -65,6 +65,7 @@ pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Res
     allowance.used(secrets);
     let walks_on = walk(writing, now, &mut allowance)?;
     allowance.used(tasks::forget(writing.connection, now, allowance.left())?);
+    allowance.used(tokens::forget(writing.connection, now, allowance.left())?);
     allowance.used(rollups::forget(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_answers(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_steps(writing.connection, now, allowance.left())?);

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::prune::{self, Allowance};
 use super::writer::Writing;
-use super::{codec, rollups};
+use super::{codec, rollups, tokens};
 use crate::Error;
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::queue::Subject;
@@ -40,6 +40,7 @@ pub(super) fn applications(
         }
         remove_sums(connection, Subject::Application(application), allowance)?;
         remove_keys(connection, application, allowance)?;
+        allowance.used(tokens::remove_with(connection, application, allowance.left())?);
         if allowance.is_used_up() || !allowance.take(1) {
             return Ok(());
         }

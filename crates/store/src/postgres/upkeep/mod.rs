@@ -14,6 +14,7 @@ mod replay;
 mod request;
 mod rollup;
 mod run;
+mod tokens;
 
 use std::time::Duration;
 

@@ -12,8 +12,8 @@ use super::super::row::field;
 use super::rows;
 
 /// What belongs to an application, in the order in which it goes. Indexes: the primary keys, which
-/// begin with the application, and replay_tasks_application; requests are few.
-const BELONGINGS: [&str; 10] = [
+/// begin with the application, replay_tasks_application and tokens_application; requests are few.
+const BELONGINGS: [&str; 11] = [
     "delete from deliveries where ctid = any(array( \
         select ctid from deliveries where application = $1 limit $2))",
     "delete from attempts where ctid = any(array( \
@@ -37,6 +37,9 @@ const BELONGINGS: [&str; 10] = [
         select ctid from requests where application = $1 limit $2))",
     "delete from replay_tasks where ctid = any(array( \
         select ctid from replay_tasks where application = $1 limit $2))",
+    "delete from tokens where ctid = any(array( \
+        select ctid from tokens \
+        where application = (select id from applications where key = $1) limit $2))",
 ];
 
 /// Removes secrets that sign no more.
