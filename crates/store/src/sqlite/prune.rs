@@ -17,8 +17,9 @@ use super::{codec, dead_letters, failure, missing, once, purge, rollups, tasks, 
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::{Error, limits};
 
-/// The most messages that a step looks at, whether they go or not.
-const LOOKED_AT: i64 = 1_024;
+/// The most rows that a step looks at, whether they go or not: messages, and the deliveries of those
+/// whose time is over. The first message is looked at as a whole.
+const LOOKED_AT: usize = 1_024;
 /// So many bytes of a payload count as one more row: to free its pages takes time, too.
 pub(super) const BYTES_OF_A_ROW: usize = 16 * 1024;
 /// Free pages that are kept for what comes next, and the most that a step gives back.
@@ -97,16 +98,16 @@ fn prune_messages(
 ) -> Result<bool, Error> {
     let connection = writing.connection;
     let start = pruned_up_to(connection)?;
-    let mut walk = next_messages(writing, (start, i64::MAX), LOOKED_AT)?;
-    let mut walks_on = walk.rows == LOOKED_AT;
-    if walk.rows < LOOKED_AT && start > 0 {
-        let rest = next_messages(writing, (0, start - 1), LOOKED_AT - walk.rows)?;
+    let mut walk = next_messages(writing, (start, i64::MAX), now, LOOKED_AT)?;
+    let mut walks_on = walk.rows >= LOOKED_AT;
+    if !walks_on && start > 0 {
+        let rest = next_messages(writing, (0, start - 1), now, LOOKED_AT - walk.rows)?;
         walk.rows += rest.rows;
         walk.last = rest.last.or(walk.last);
         walk.messages.extend(rest.messages);
     }
     // Whoever stops in the middle goes on there; whoever looked at everything begins anew.
-    let enough = walk.rows == LOOKED_AT;
+    let enough = walk.rows >= LOOKED_AT;
     let mut stopped_at = walk.last.filter(|_| enough).map_or(0, |last| last + 1);
     let around = walk.messages;
     for message in &around {
@@ -135,6 +136,7 @@ struct Candidate {
     idempotency: Option<[u8; 32]>,
     received_at: Timestamp,
     retained_until: Timestamp,
+    /// Read only if its time is over.
     fan_out: Vec<EndpointKey>,
     payload_bytes: usize,
 }
@@ -266,19 +268,24 @@ fn set_pruned_up_to(connection: &Connection, key: i64) -> Result<(), Error> {
 fn next_messages(
     writing: &Writing<'_>,
     (first, last): (i64, i64),
-    most: i64,
+    now: Timestamp,
+    most: usize,
 ) -> Result<Walked, Error> {
-    let sql = "SELECT key, application, id, idempotency, received_at, retained_until, fan_out,
+    let sql = "SELECT key, application, id, idempotency, received_at, retained_until,
+            CASE WHEN retained_until < ?3 THEN fan_out ELSE x'' END AS fan_out,
             coalesce(length(payload), 0) AS payload_bytes
-        FROM messages WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3";
+        FROM messages WHERE key BETWEEN ?1 AND ?2 ORDER BY key";
     let mut statement = writing.connection.prepare_cached(sql)?;
-    let mut rows = statement.query([first, last, most])?;
+    let mut rows = statement.query([first, last, now.as_micros()])?;
     let mut walked = Walked { messages: Vec::new(), rows: 0, last: None };
-    while let Some(row) = rows.next()? {
-        walked.rows += 1;
+    while walked.rows < most
+        && let Some(row) = rows.next()?
+    {
         walked.last = Some(row.get("key")?);
         let read = Candidate::of(row).map_err(Error::from);
-        walked.messages.extend(walk::readable(writing.notes, row, read)?);
+        let message = walk::readable(writing.notes, row, read)?;
+        walked.rows += 1 + message.as_ref().map_or(0, |message| message.fan_out.len());
+        walked.messages.extend(message);
     }
     Ok(walked)
 }
@@ -286,7 +293,8 @@ fn next_messages(
 /// Messages that were walked by; the damaged ones are counted and stay.
 struct Walked {
     messages: Vec<Candidate>,
-    rows: i64,
+    /// How many rows there are to look at, with their deliveries.
+    rows: usize,
     last: Option<i64>,
 }
 
