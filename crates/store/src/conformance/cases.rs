@@ -181,6 +181,7 @@ macro_rules! conformance {
                 a_response_is_kept_as_far_as_its_status_allows
                 the_attempts_of_a_delivery_are_told_newest_first
                 a_delivery_is_found_by_its_derived_id
+                a_delivery_tells_the_policy_of_its_message
                 the_deliveries_of_a_message_are_told_by_endpoint
                 an_unknown_message_is_missing
                 an_application_sees_nothing_of_another

@@ -41,7 +41,7 @@ async fn walk_list(
     walk: &mut Walk<'_, DeliveryEntry, Place>,
 ) -> Result<(), Failure> {
     let statement = "\
-        select d.*, m.id, m.event_type, m.received_at \
+        select d.*, m.id, m.event_type, m.received_at, m.policy \
         from ( \
             select * from deliveries \
             where application = $1 and state = 2 \
