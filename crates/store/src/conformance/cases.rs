@@ -171,6 +171,7 @@ macro_rules! conformance {
                 a_key_that_a_later_message_took_over_stays
                 a_step_removes_no_more_than_it_may
                 what_is_pending_for_a_deleted_endpoint_is_buried_in_steps
+                the_sums_of_a_deleted_endpoint_go_when_its_deliveries_are_gone
                 secrets_whose_time_is_over_go
                 all_that_a_deleted_application_had_goes_in_steps
             ;

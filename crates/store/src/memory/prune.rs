@@ -273,20 +273,24 @@ impl State {
         }
     }
 
-    /// Removes the tombstones of endpoints that nothing refers to any more.
+    /// Removes the tombstones of endpoints that nothing refers to any more, and their sums, for which
+    /// nobody can ask.
     fn prune_endpoints(&mut self, allowance: &mut Allowance) {
-        let deliveries = &self.deliveries;
         let is_referred_to = |endpoint: EndpointKey| {
             let theirs = (endpoint, MessageKey(i64::MIN))..=(endpoint, MessageKey(i64::MAX));
-            deliveries.range(theirs).next().is_some()
+            self.deliveries.range(theirs).next().is_some()
         };
-        self.endpoints.retain(|key, row| {
-            let goes = row.endpoint.state == EndpointState::Deleted
-                && !is_referred_to(*key)
-                && !allowance.is_used_up();
-            allowance.used += usize::from(goes);
-            !goes
+        let over = self.endpoints.iter().filter(|(key, row)| {
+            row.endpoint.state == EndpointState::Deleted && !is_referred_to(**key)
         });
+        let over: Vec<_> = over.map(|(key, _)| *key).collect();
+        for endpoint in over {
+            if !allowance.take(1) {
+                return;
+            }
+            self.endpoints.remove(&endpoint);
+            self.rollups.retain(|(subject, _), _| *subject != Subject::Endpoint(endpoint));
+        }
     }
 }
 

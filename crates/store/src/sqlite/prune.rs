@@ -33,6 +33,10 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
+    pub(super) const fn of(most: usize) -> Self {
+        Self { most, used: 0 }
+    }
+
     pub(super) fn left(&self) -> usize {
         self.most.saturating_sub(self.used)
     }
@@ -59,7 +63,7 @@ impl Allowance {
 /// at, or pages are still to be given back, where it got counts as one: the next step follows soon.
 pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Result<usize, Error> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let mut allowance = Allowance { most, used: 0 };
+    let mut allowance = Allowance::of(most);
     purge::applications(writing, &mut allowance)?;
     purge::endpoints(writing, now, &mut allowance)?;
     let secrets = remove_secrets(writing.connection, now, allowance.left())?;
@@ -223,7 +227,7 @@ fn remove_message(
     remove_key(connection, message)?;
     remove_row(connection, message.key)?;
     for endpoint in BTreeSet::from_iter(endpoints) {
-        purge::retire(writing, endpoint)?;
+        purge::retire(writing, endpoint, allowance)?;
     }
     Ok(true)
 }

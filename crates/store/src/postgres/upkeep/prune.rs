@@ -78,6 +78,7 @@ pub(super) async fn prune(
     let mut left = limits.most;
     left -= removal::secrets(transaction, limits.now, left).await?.min(left);
     left -= removal::bury_deleted(transaction, limits.now, left).await?.min(left);
+    left -= removal::sums_of_tombstones(transaction, left).await?.min(left);
     left -= removal::tombstones(transaction, left).await?.min(left);
     left -= removal::applications(transaction, left).await?.min(left);
     let walks_on;
