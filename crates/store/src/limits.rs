@@ -27,6 +27,9 @@ pub const DEAD_LETTERS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long a replay task is remembered after it has finished.
 pub const TASKS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
+/// How long a token is remembered after it expired or was revoked.
+pub const TOKENS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// How many old secrets of an endpoint may be live when another one is to join them.
 pub const OLD_SECRETS: usize = 10;
 

@@ -61,13 +61,31 @@ impl Client {
         asked.with_context(|| format!("{} did not answer within {PATIENCE:?}", self.server))?
     }
 
+    /// Asks for a page that is no part of the API, and returns its text.
+    pub(super) async fn page(&self, path: &str) -> anyhow::Result<String> {
+        let request = Request::get(path).header(HOST, self.host()?).body(Full::default())?;
+        let asked = tokio::time::timeout(PATIENCE, self.carry(request)).await;
+        let (status, text) = asked
+            .with_context(|| format!("{} did not answer within {PATIENCE:?}", self.server))??;
+        if !status.is_success() {
+            bail!("{}{path} answered {status}", self.server);
+        }
+        Ok(String::from_utf8(text.into())?)
+    }
+
     async fn exchange(
         &self,
         method: Method,
         path: &str,
         body: Option<&Value>,
     ) -> anyhow::Result<(StatusCode, Value)> {
-        let host = self.server.host_str().context("the server's URL has no host")?;
+        let (status, body) = self.carry(self.request(method, path, body)?).await?;
+        let answer = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body)? };
+        Ok((status, answer))
+    }
+
+    async fn carry(&self, request: Request<Full<Bytes>>) -> anyhow::Result<(StatusCode, Bytes)> {
+        let host = self.host()?;
         let port = self.server.port_or_known_default().unwrap_or(80);
         let place = host.trim_start_matches('[').trim_end_matches(']');
         let stream = TcpStream::connect((place, port)).await;
@@ -76,14 +94,17 @@ impl Client {
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         let driven = tokio::spawn(connection);
-        let response = sender.send_request(self.request(method, path, body, host)?).await?;
+        let response = sender.send_request(request).await?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
         let body =
             body.map_err(|error| anyhow::anyhow!("the answer broke off: {error}"))?.to_bytes();
         driven.abort();
-        let answer = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body)? };
-        Ok((status, answer))
+        Ok((status, body))
+    }
+
+    fn host(&self) -> anyhow::Result<&str> {
+        self.server.host_str().context("the server's URL has no host")
     }
 
     fn request(
@@ -91,12 +112,11 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<&Value>,
-        host: &str,
     ) -> anyhow::Result<Request<Full<Bytes>>> {
         let request = Request::builder()
             .method(method)
             .uri(format!("/api/v1{path}"))
-            .header(HOST, host)
+            .header(HOST, self.host()?)
             .header(CONTENT_TYPE, "application/json");
         let request = match &self.token {
             Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),

@@ -99,6 +99,7 @@ async fn examine(configuration: &Configuration, url: Option<&str>) -> Vec<Findin
     findings.extend(egress::examine(configuration, url, &clock).await);
     findings.extend([files(configuration), warnings(configuration)]);
     findings.push(server(configuration).await);
+    findings.extend(damage(configuration).await);
     findings
 }
 
@@ -179,5 +180,48 @@ async fn server(configuration: &Configuration) -> Finding {
             );
             found("server", State::Doubtful, text)
         }
+    }
+}
+
+/// Looks what a running server has found damaged, if it shows its figures.
+async fn damage(configuration: &Configuration) -> Option<Finding> {
+    let client = Client::new(token::url_at(configuration.metrics?).ok()?, None).ok()?;
+    damaged_rows(&client.page("/metrics").await.ok()?).map(damaged)
+}
+
+/// Finds the number of damaged rows among a server's figures.
+fn damaged_rows(figures: &str) -> Option<u64> {
+    let mut lines = figures.lines();
+    lines.find_map(|line| line.strip_prefix("redial_damaged_rows ")?.parse().ok())
+}
+
+fn damaged(rows: u64) -> Finding {
+    let subject = "damaged rows";
+    match rows {
+        0 => found(subject, State::Good, "the server has met none"),
+        _ => {
+            let text = format!(
+                "{} do not read as what they should be, and are passed over; the server's log \
+                 names them: restore them from a backup",
+                grouped(rows)
+            );
+            found(subject, State::Doubtful, text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    #[test]
+    fn damaged_rows_are_found_among_the_figures() {
+        assert_eq!(damaged_rows(&Metrics::new().page(None, 2)), Some(2));
+        assert_eq!(damaged_rows("redial_commits_total 3\n"), None);
+        assert_eq!(damaged(0).state, State::Good);
+        let told = damaged(2);
+        assert_eq!(told.state, State::Doubtful);
+        assert!(told.text.starts_with("2 do not read"), "{told:?}");
     }
 }

@@ -250,7 +250,12 @@ impl Server {
             tokio::spawn(Arc::clone(&metrics).listen(node.announcements())),
         ];
         drop(context);
-        let scraping = Scraping { metrics, queue: store.queue, clock: node.clock() };
+        let scraping = Scraping {
+            metrics,
+            queue: store.queue,
+            ledger: Arc::clone(&store.ledger),
+            clock: node.clock(),
+        };
         let settings = settings(&configuration, listener.local_addr()?);
         let app = Arc::new(App::new(Parts {
             catalog: store.catalog,

@@ -1,5 +1,6 @@
 //! `redial token`: make, list and revoke API tokens of a running server, over its API.
 
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -112,11 +113,14 @@ pub(super) fn configuration(file: Option<PathBuf>) -> Result<Configuration, Fail
 
 /// Returns where a server with this configuration is reached from beside it.
 pub(super) fn own_url(configuration: &Configuration) -> anyhow::Result<Url> {
-    let mut address = configuration.listen;
+    url_at(configuration.listen)
+}
+
+/// Returns the URL under which somebody on this machine reaches an address that is listened at.
+pub(super) fn url_at(mut address: SocketAddr) -> anyhow::Result<Url> {
     if address.ip().is_unspecified() {
         let v4 = address.is_ipv4();
-        let local: std::net::IpAddr =
-            if v4 { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
+        let local: IpAddr = if v4 { [127, 0, 0, 1].into() } else { Ipv6Addr::LOCALHOST.into() };
         address.set_ip(local);
     }
     format!("http://{address}").parse().context("the server's address makes no URL")

@@ -1,4 +1,5 @@
-//! What a node does from time to time: pruning, sums, policies of event types, other nodes' calls.
+//! What a node does from time to time: pruning, sums, policies of event types, other nodes' calls,
+//! damaged rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ const SUMS_EVERY: Duration = Duration::from_secs(10);
 const POLICIES_EVERY: Duration = Duration::from_secs(5);
 /// The wait before listening again after the store failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often it is looked whether more rows were found damaged.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(30);
 /// The most event types on a page.
 const PAGE: u32 = 250;
 
@@ -52,6 +55,20 @@ pub(super) async fn roll_up(world: Arc<World>) {
     loop {
         tokio::time::sleep(SUMS_EVERY).await;
         world.sums.flush(&world).await;
+    }
+}
+
+/// Names each row once that does not read as what it should be, for whoever looks after the store.
+/// What is wrong with it is not said: that may quote what is in it.
+pub(super) async fn complain(world: Arc<World>) {
+    let mut told = Vec::new();
+    loop {
+        tokio::time::sleep(COMPLAIN_EVERY).await;
+        let damage = world.ledger.damage();
+        for row in damage.iter().filter(|row| !told.contains(*row)) {
+            tracing::error!(row = %row.what, "a row is damaged, and is passed over");
+        }
+        told = damage;
     }
 }
 

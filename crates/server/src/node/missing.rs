@@ -15,9 +15,8 @@ use domain::delivery::Pending;
 use domain::ids::{DeliveryId, MessageId};
 use domain::names::{Channel, EventTypeName};
 use domain::partition::Partition;
-use domain::policy::Policy;
 use domain::time::Timestamp;
-use engine::roster::{Facts, read_policy};
+use engine::roster::Facts;
 use engine::{Member, Roster};
 use store::keys::{Cursor, DeliveryKey, EndpointKey};
 use store::ledger::{MessageEntry, MessageFilter, Task};
@@ -25,7 +24,7 @@ use store::page::{From, Page};
 use store::queue::{FirstState, Missing, Order};
 
 use super::World;
-use super::replays::{Again, CHUNK, Walked, pending_again, wish_of};
+use super::replays::{CHUNK, Walked, own_policy, pending_again, wish_of};
 use crate::replay::Wish;
 
 /// How far the clock that ids are made by may be from the one that rows are on.
@@ -52,15 +51,10 @@ pub(super) async fn walk(
     let mut chosen = Vec::new();
     for message in messages.iter().filter(|message| message.key <= task.upper) {
         let id = DeliveryId::derive(&message.id, endpoint.0.cast_unsigned());
-        let policy = own_policy(message);
         match world.ledger.delivery(task.application, id).await {
-            Ok(entry) => {
-                let again = Again { entry: &entry, policy: policy.as_ref() };
-                chosen.extend(pending_again(world, &roster, &wish, again));
-            }
+            Ok(entry) => chosen.extend(pending_again(world, &roster, &wish, &entry)),
             Err(store::Error::Missing(_)) => {
-                let first = first(world, (&roster, &member), (message, policy.as_ref()), now);
-                missing.deliveries.extend(first);
+                missing.deliveries.extend(first(world, (&roster, &member), message, now));
             }
             Err(error) => return Err(error),
         }
@@ -72,7 +66,7 @@ pub(super) async fn walk(
 fn first(
     world: &World,
     (roster, member): (&Roster, &Arc<Member>),
-    (message, policy): (&MessageEntry, Option<&Arc<Policy>>),
+    message: &MessageEntry,
     now: Timestamp,
 ) -> Option<(DeliveryKey, Partition, Order, Pending)> {
     let event_type = EventTypeName::parse(&message.event_type).ok()?;
@@ -86,10 +80,11 @@ fn first(
     if !fits || foreign || in_line {
         return None;
     }
+    let policy = own_policy(message.policy.as_deref());
     let facts = Facts {
         event_type: &event_type,
         channels: &channels,
-        policy,
+        policy: policy.as_ref(),
         received_at: now,
         deliver_at,
     };
@@ -102,12 +97,6 @@ fn first(
             Some((key, made.partition, made.order, pending))
         }
     }
-}
-
-/// Reads the policy that was set on a message. One that no longer reads gives way to the next.
-fn own_policy(message: &MessageEntry) -> Option<Arc<Policy>> {
-    let document = serde_json::from_str(message.policy.as_deref()?).ok()?;
-    read_policy(&document).ok().map(|read| read.policy)
 }
 
 /// Returns the messages of the next chunk, oldest first, and the millisecond that comes next; none

@@ -156,7 +156,10 @@ impl Node {
             announcements: broadcast::Sender::new(ANNOUNCEMENTS),
         });
         let trouble = Trouble::default();
-        let mut tasks = vec![repeated("reading policies", &world, housekeeping::policies)];
+        let mut tasks = vec![
+            repeated("reading policies", &world, housekeeping::policies),
+            repeated("naming damaged rows", &world, housekeeping::complain),
+        ];
         let core = sends.then(|| {
             tasks.push(repeated("hearing other nodes", &world, housekeeping::wakes));
             tasks.push(repeated("pruning", &world, housekeeping::prune));

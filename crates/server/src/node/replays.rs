@@ -11,6 +11,7 @@ use domain::delivery::Pending;
 use domain::ids::{EndpointId, TaskId};
 use domain::partition::Partition;
 use domain::policy::Policy;
+use engine::roster::read_policy;
 use engine::{Event, Roster};
 use store::catalog::Name;
 use store::keys::{Cursor, DeliveryKey, EndpointKey, Lease, MessageKey};
@@ -190,8 +191,7 @@ async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
     let over = entries.last().is_some_and(|last| wish.ends_before(last.received_at));
     let mut chosen = Vec::new();
     for entry in &entries {
-        let again = Again { entry, policy: None };
-        let Some(again) = pending_again(world, &roster, &wish, again) else { continue };
+        let Some(again) = pending_again(world, &roster, &wish, entry) else { continue };
         if on_channel(world, &wish, entry).await? {
             chosen.push(again);
         }
@@ -281,28 +281,28 @@ async fn dead_letters(
     }
 }
 
-/// A delivery that may be sent again.
-pub(super) struct Again<'a> {
-    pub(super) entry: &'a DeliveryEntry,
-    /// The policy that was set on its message.
-    pub(super) policy: Option<&'a Arc<Policy>>,
-}
-
+/// Describes a delivery that is meant as one to be sent again, by the policy that applies to it now.
 pub(super) fn pending_again(
     world: &World,
     roster: &Roster,
     wish: &Wish,
-    Again { entry, policy }: Again<'_>,
+    entry: &DeliveryEntry,
 ) -> Option<(DeliveryKey, Partition, Order, Pending)> {
     let member = roster.member(entry.key.endpoint)?;
     let endpoint = &member.view.endpoint;
     if !wish.means(entry, endpoint.id) {
         return None;
     }
-    let policies = world.rosters.policies();
-    let policy = roster.applicable(member, &entry.event_type, policy, &policies);
+    let (own, policies) = (own_policy(entry.policy.as_deref()), world.rosters.policies());
+    let policy = roster.applicable(member, &entry.event_type, own.as_ref(), &policies);
     let pending = Pending::fresh(&policy.limits, world.timeline.rows());
     Some((entry.key, endpoint.partition, endpoint.order, pending))
+}
+
+/// Reads the policy that was set on a message. One that no longer reads gives way to the next.
+pub(super) fn own_policy(document: Option<&str>) -> Option<Arc<Policy>> {
+    let document = serde_json::from_str(document?).ok()?;
+    read_policy(&document).ok().map(|read| read.policy)
 }
 
 #[cfg(test)]

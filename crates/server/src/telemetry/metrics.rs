@@ -54,6 +54,7 @@ pub(crate) struct Metrics {
     disabled: Counter,
     waiting: Gauge,
     oldest_due: Fraction,
+    damaged: Gauge,
     memory: Gauge,
 }
 
@@ -163,6 +164,11 @@ impl Metrics {
             "For how long the delivery that waits longest has been due, held back or not",
             self.oldest_due.clone(),
         );
+        registry.register(
+            "damaged_rows",
+            "Rows that do not read as what they should be, and were passed over",
+            self.damaged.clone(),
+        );
         registry.register("resident_memory_bytes", "Memory in use", self.memory.clone());
     }
 
@@ -192,8 +198,10 @@ impl Metrics {
         }
     }
 
-    /// Writes everything down. Without an answer of the store its figures stay as they were.
-    pub(crate) fn page(&self, waiting: Option<Waiting>) -> String {
+    /// Writes everything down, with how many rows were found damaged. Without an answer of the store
+    /// its figures stay as they were.
+    pub(crate) fn page(&self, waiting: Option<Waiting>, damaged: usize) -> String {
+        self.damaged.set(i64::try_from(damaged).unwrap_or(i64::MAX));
         if let Some(waiting) = waiting {
             self.waiting.set(i64::from(waiting.endpoints));
             self.oldest_due.set(waiting.oldest_due.as_secs_f64());

@@ -49,7 +49,8 @@ pub trait Catalog: Send + Sync {
         settings: ApplicationSettings,
         at: Timestamp,
     ) -> Answer<'_, Application>;
-    /// Deletes an application: a tombstone at once, its uid free; upkeep removes all that is its.
+    /// Deletes an application: a tombstone at once, its uid free, its tokens revoked; upkeep removes
+    /// all that is its.
     fn delete_application(&self, key: ApplicationKey, at: Timestamp) -> Answer<'_, ()>;
     /// Lists applications by id, ascending.
     fn applications(

@@ -171,6 +171,7 @@ macro_rules! conformance {
                 a_key_that_a_later_message_took_over_stays
                 a_step_removes_no_more_than_it_may
                 what_is_pending_for_a_deleted_endpoint_is_buried_in_steps
+                the_sums_of_a_deleted_endpoint_go_when_its_deliveries_are_gone
                 secrets_whose_time_is_over_go
                 all_that_a_deleted_application_had_goes_in_steps
             ;
@@ -181,6 +182,7 @@ macro_rules! conformance {
                 a_response_is_kept_as_far_as_its_status_allows
                 the_attempts_of_a_delivery_are_told_newest_first
                 a_delivery_is_found_by_its_derived_id
+                a_delivery_tells_the_policy_of_its_message
                 the_deliveries_of_a_message_are_told_by_endpoint
                 an_unknown_message_is_missing
                 an_application_sees_nothing_of_another
@@ -227,6 +229,12 @@ macro_rules! conformance {
                 a_settle_that_is_left_alone_brings_the_running_state_along
                 a_settle_that_comes_again_brings_no_old_running_state_back
                 a_message_to_two_endpoints_is_settled_for_each
+            ;
+            tokens:
+                the_tokens_of_a_deleted_application_are_revoked_with_it
+                the_tokens_of_a_deleted_application_go_with_it
+                a_token_goes_thirty_days_after_it_expired_or_was_revoked
+                old_tokens_are_found_however_many_stay
             ;
             upkeep:
                 burying_takes_the_pending_ones_only

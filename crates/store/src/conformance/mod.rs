@@ -14,8 +14,8 @@
 //! - [`Harness`]: what a case gets
 //! - [`Scene`]: what a case arranges with
 //! - `accepting`, `settling`, `fencing`, `loading`, `leases`, `upkeep`, `replays`,
-//!   `missing`, `pruning`, `catalog`, `disabling`, `secrets`, `listing`, `filters`, `records`, `counting`, `answers`: the
-//!   cases, by theme
+//!   `missing`, `pruning`, `catalog`, `disabling`, `secrets`, `listing`, `filters`, `records`,
+//!   `counting`, `answers`, `tokens`: the cases, by theme
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
@@ -40,13 +40,14 @@ pub mod records;
 pub mod replays;
 pub mod secrets;
 pub mod settling;
+pub mod tokens;
 pub mod upkeep;
 
 pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 17] = [
+const THEMES: [(&str, &str); 18] = [
     ("accepting", include_str!("accepting.rs")),
     ("answers", include_str!("answers.rs")),
     ("catalog", include_str!("catalog.rs")),
@@ -63,5 +64,6 @@ const THEMES: [(&str, &str); 17] = [
     ("replays", include_str!("replays.rs")),
     ("secrets", include_str!("secrets.rs")),
     ("settling", include_str!("settling.rs")),
+    ("tokens", include_str!("tokens.rs")),
     ("upkeep", include_str!("upkeep.rs")),
 ];

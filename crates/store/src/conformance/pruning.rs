@@ -270,6 +270,34 @@ pub async fn what_is_pending_for_a_deleted_endpoint_is_buried_in_steps(harness: 
     assert_eq!(waiting.len(), 1);
 }
 
+pub async fn the_sums_of_a_deleted_endpoint_go_when_its_deliveries_are_gone(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = short_lived(&scene, &endpoint).await;
+    settle(&scene, key, NextState::Delivered).await;
+    let subjects = [Subject::Endpoint(endpoint.key), Subject::Application(key.application)];
+    for minute in 0..9 {
+        let minute = Minute(Minute::of(NOW).0 + minute);
+        scene.roll_up(subjects.map(|subject| Rollup { minute, ..one(subject) }).to_vec()).await;
+    }
+    let sums = async || {
+        let mut numbers = Vec::new();
+        for subject in subjects {
+            let all = scene.store().ledger.rollups(subject, Minute(0), Minute(i64::MAX)).await;
+            numbers.push(all.unwrap().len());
+        }
+        numbers
+    };
+    scene.store().catalog.delete_endpoint(key.application, key.endpoint, NOW).await.unwrap();
+    prune(&scene, later(9)).await;
+    assert_eq!(sums().await, [9, 9]);
+    prune_by(&scene, NOW.after(MINUTE * 61), 2).await;
+    assert_eq!(sums().await, [0, 9]);
+    scene.store().catalog.delete_application(key.application, NOW).await.unwrap();
+    prune_by(&scene, NOW.after(MINUTE * 61), 2).await;
+    assert_eq!(sums().await, [0, 0]);
+}
+
 pub async fn secrets_whose_time_is_over_go(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;

@@ -15,7 +15,7 @@ use crate::keys::{DeliveryKey, MessageKey};
 use crate::ledger::{AttemptEntry, Payload};
 use crate::limits;
 use crate::page::{From, Page};
-use crate::queue::{AttemptRecord, NextState, Phases, RequestKind, Settle, Trigger};
+use crate::queue::{AttemptRecord, FirstState, NextState, Phases, RequestKind, Settle, Trigger};
 
 pub async fn an_attempt_is_read_as_it_was_written(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -190,6 +190,27 @@ pub async fn a_delivery_is_found_by_its_derived_id(harness: Harness) {
         let answer = ledger.delivery(scene.application.key, unknown).await;
         assert!(matches!(answer, Err(Error::Missing("delivery"))), "{answer:?}");
     }
+}
+
+pub async fn a_delivery_tells_the_policy_of_its_message(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let mut accept = scene.message(&[&endpoint]).await;
+    accept.message.policy = Some(r#"{"policy":{"give_up_after":"7m"}}"#.to_owned());
+    accept.deliveries[0].state = FirstState::Dead(Cause::EndpointDisabled);
+    let own = scene.accept_new(accept.clone()).await;
+    let without = scene.pending(&endpoint).await;
+    let (application, ledger) = (scene.application.key, &scene.store().ledger);
+    let entry = scene.look(scene.key(&endpoint, own)).await;
+    assert_eq!(entry.policy, accept.message.policy);
+    assert_eq!(ledger.delivery(application, entry.id).await.unwrap(), entry);
+    let page = Page { from: From::Start, limit: 100 };
+    let listed = ledger.deliveries(application, endpoint.key, Default::default(), page).await;
+    assert_eq!(listed.unwrap().entries, [scene.look(without).await, entry.clone()]);
+    let page = Page { from: From::Start, limit: 100 };
+    let listed = ledger.dead_letters(application, Default::default(), page).await;
+    assert_eq!(listed.unwrap().entries, [entry]);
+    assert_eq!(scene.look(without).await.policy, None);
 }
 
 pub async fn the_deliveries_of_a_message_are_told_by_endpoint(harness: Harness) {

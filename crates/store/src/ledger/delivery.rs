@@ -21,6 +21,8 @@ pub struct DeliveryEntry {
     pub event_type: String,
     /// When its message was received.
     pub received_at: Timestamp,
+    /// The policy that was set on its message, as a document.
+    pub policy: Option<String>,
     /// Where it stands.
     pub state: Delivery,
     /// When it got there, if it is settled.

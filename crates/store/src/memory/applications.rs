@@ -72,7 +72,7 @@ impl State {
         Ok(application.clone())
     }
 
-    /// Deletes an application; pruning removes all that is its.
+    /// Deletes an application and revokes its tokens; pruning removes all that is its.
     ///
     /// # Errors
     /// If it is not there.
@@ -80,6 +80,8 @@ impl State {
         let application = self.living(key).ok_or(Error::Missing("application"))?;
         application.revision += 1;
         application.updated_at = at;
+        let id = application.id;
+        self.expire_tokens(id, at);
         if let Some(row) = self.applications.get_mut(&key) {
             row.deleted = true;
         }

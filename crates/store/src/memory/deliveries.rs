@@ -178,6 +178,7 @@ impl State {
             message: message.id,
             event_type: message.event_type.clone(),
             received_at: message.received_at,
+            policy: message.policy.clone(),
             state: row.state,
             settled_at: row.settled_at,
             recorded: row.recorded,

@@ -9,6 +9,7 @@ use domain::time::Timestamp;
 
 use super::State;
 use super::rows::MessageRow;
+use crate::catalog::Scope;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::TaskState;
 use crate::limits;
@@ -49,7 +50,7 @@ impl State {
         u32::try_from(allowance.used).unwrap_or(u32::MAX)
     }
 
-    /// Removes sums, answers, steps and tasks that have been remembered for long enough.
+    /// Removes sums, answers, steps, tasks and tokens that have been remembered for long enough.
     fn prune_memories(&mut self, now: Timestamp, allowance: &mut Allowance) {
         let oldest = Minute::of(now.before(limits::ROLLUPS));
         let mut goes = |over: bool| {
@@ -63,6 +64,11 @@ impl State {
         self.tasks.retain(|_, task| {
             let over = now.since(task.updated_at) > limits::TASKS;
             !goes(over && task.state == TaskState::Finished)
+        });
+        let before = now.before(limits::TOKENS);
+        self.tokens.retain(|_, token| {
+            let ends = [token.expires_at, token.revoked_at];
+            !goes(ends.into_iter().flatten().any(|end| end < before))
         });
         self.prune_nodes();
     }
@@ -106,6 +112,10 @@ impl State {
     }
 
     fn forget(&mut self, application: ApplicationKey) {
+        if let Some(row) = self.applications.get(&application) {
+            let own = Scope::Application(row.application.id);
+            self.tokens.retain(|_, token| token.scope != own);
+        }
         self.rollups.retain(|(subject, _), _| *subject != Subject::Application(application));
         self.idempotency.retain(|(whose, _), _| *whose != application);
         self.tasks.retain(|_, task| task.application != application);
@@ -263,20 +273,24 @@ impl State {
         }
     }
 
-    /// Removes the tombstones of endpoints that nothing refers to any more.
+    /// Removes the tombstones of endpoints that nothing refers to any more, and their sums, for which
+    /// nobody can ask.
     fn prune_endpoints(&mut self, allowance: &mut Allowance) {
-        let deliveries = &self.deliveries;
         let is_referred_to = |endpoint: EndpointKey| {
             let theirs = (endpoint, MessageKey(i64::MIN))..=(endpoint, MessageKey(i64::MAX));
-            deliveries.range(theirs).next().is_some()
+            self.deliveries.range(theirs).next().is_some()
         };
-        self.endpoints.retain(|key, row| {
-            let goes = row.endpoint.state == EndpointState::Deleted
-                && !is_referred_to(*key)
-                && !allowance.is_used_up();
-            allowance.used += usize::from(goes);
-            !goes
+        let over = self.endpoints.iter().filter(|(key, row)| {
+            row.endpoint.state == EndpointState::Deleted && !is_referred_to(**key)
         });
+        let over: Vec<_> = over.map(|(key, _)| *key).collect();
+        for endpoint in over {
+            if !allowance.take(1) {
+                return;
+            }
+            self.endpoints.remove(&endpoint);
+            self.rollups.retain(|(subject, _), _| *subject != Subject::Endpoint(endpoint));
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! out connections for one transaction, or cannot listen at all, everything counts as called once a
 //! second.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ use crate::keys::{Lease, Node};
 const NOTIFY_EVERY: Duration = Duration::from_millis(5);
 /// How long to wait before listening again after the connection was lost.
 const LISTEN_AGAIN_AFTER: Duration = LOOK_EVERY;
+/// How long connecting may take in all. Whoever is connected to may never answer.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// How often everything counts as called while nothing can be heard.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -179,34 +181,49 @@ struct Listener {
 }
 
 impl Listener {
-    /// Listens for ever, on a connection of its own.
+    /// Listens for ever, on a connection of its own. As long as nothing is heard, be it that a
+    /// connection cannot be made and does not say so, everything is looked at.
     async fn run(self, incoming: Arc<Gathered>) {
-        loop {
-            drop(self.listen(&incoming).await);
-            // Whatever was called meanwhile was not heard.
-            incoming.add(Partition::all().collect());
-            tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
+        let hears = AtomicBool::new(false);
+        let listening = async {
+            loop {
+                drop(self.listen(&incoming, &hears).await);
+                hears.store(false, Ordering::Release);
+                // Whatever was called meanwhile was not heard.
+                incoming.add(Partition::all().collect());
+                tokio::time::sleep(LISTEN_AGAIN_AFTER).await;
+            }
+        };
+        let looking = async {
+            loop {
+                tokio::time::sleep(LOOK_EVERY).await;
+                if !hears.load(Ordering::Acquire) {
+                    incoming.add(Partition::all().collect());
+                }
+            }
+        };
+        tokio::select! {
+            () = listening => {}
+            () = looking => {}
         }
     }
 
     /// Listens until the connection is lost.
-    async fn listen(&self, incoming: &Gathered) -> Result<(), Failure> {
-        let (client, mut connection) = self.connector.listen().await?;
+    async fn listen(&self, incoming: &Gathered, hears: &AtomicBool) -> Result<(), Failure> {
+        let connected = tokio::time::timeout(CONNECT_WITHIN, self.connector.listen()).await;
+        let Ok(connected) = connected else { return Ok(()) };
+        let (client, mut connection) = connected?;
         let command = format!("LISTEN \"{}\"", self.channel.replace('"', "\"\""));
-        let heard_something = Notify::new();
         let asked = async {
             client.batch_execute(&command).await?;
             self.call().await?;
-            while tokio::time::timeout(LOOK_EVERY, heard_something.notified()).await.is_err() {
-                incoming.add(Partition::all().collect());
-            }
             // The client has to live as long as the connection is listened to.
             std::future::pending().await
         };
         let heard = async {
             while let Some(message) = connection.next().await {
                 if let AsyncMessage::Notification(notification) = message {
-                    heard_something.notify_one();
+                    hears.store(true, Ordering::Release);
                     incoming.add(parse(notification.payload()));
                 }
             }

@@ -4,10 +4,10 @@ use domain::ids::ApplicationId;
 use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::codec;
 use super::reader::Reading;
 use super::walk::{self, List};
 use super::writer::Writing;
+use super::{codec, tokens};
 use crate::Error;
 use crate::catalog::{Application, ApplicationSettings, Name, NewApplication};
 use crate::keys::ApplicationKey;
@@ -66,7 +66,7 @@ pub(super) fn delete(
     writing.memo.forget(key);
     match bury(writing.connection, key, at)? {
         0 => Err(Error::Missing("application")),
-        _ => Ok(()),
+        _ => tokens::expire_with(writing.connection, key, at),
     }
 }
 

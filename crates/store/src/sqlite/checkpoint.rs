@@ -12,7 +12,7 @@ use std::time::Duration;
 use domain::time::Timestamp;
 use rusqlite::Connection;
 
-use super::connection::{PATIENCE, Place};
+use super::connection::{PATIENCE, Place, free_pages};
 use crate::Error;
 
 /// A checkpoint begins when so many pages have been added since the last one: 8 MiB.
@@ -39,6 +39,9 @@ pub(super) struct Wal {
     restart_at: AtomicI32,
     /// Whether something was expunged that may still be in it.
     holds_expunged: AtomicBool,
+    /// Whether some of that may be in pages of the file that became free before: a row that moves
+    /// when its neighbours go leaves a copy behind.
+    free_pages_hold_expunged: AtomicBool,
     /// When it was last tried to empty it, in microseconds.
     tried_at: AtomicI64,
     wake: SyncSender<()>,
@@ -53,14 +56,7 @@ impl Checkpointer {
     pub(super) fn start(place: &Place) -> Result<(Self, Arc<Wal>), Error> {
         let connection = place.write()?;
         let (wake, woken) = sync_channel(1);
-        let wal = Wal {
-            pages: AtomicI32::new(0),
-            asked_at: AtomicI32::new(0),
-            restart_at: AtomicI32::new(TOO_MANY_PAGES),
-            holds_expunged: AtomicBool::new(false),
-            tried_at: AtomicI64::new(i64::MIN),
-            wake,
-        };
+        let wal = Wal::new(wake);
         let place = place.clone();
         let thread = Builder::new().name("sqlite-checkpoint".to_owned());
         let thread = thread.spawn(move || run(&place, connection, &woken));
@@ -87,6 +83,19 @@ fn run(place: &Place, connection: Connection, woken: &Receiver<()>) {
 }
 
 impl Wal {
+    /// Whoever had the file before may have been killed, or stopped, after it expunged something.
+    fn new(wake: SyncSender<()>) -> Self {
+        Self {
+            pages: AtomicI32::new(0),
+            asked_at: AtomicI32::new(0),
+            restart_at: AtomicI32::new(TOO_MANY_PAGES),
+            holds_expunged: AtomicBool::new(true),
+            free_pages_hold_expunged: AtomicBool::new(true),
+            tried_at: AtomicI64::new(i64::MIN),
+            wake,
+        }
+    }
+
     /// Lets a connection tell how long the log is after each of its commits.
     pub(super) fn watch(self: &Arc<Self>, connection: &mut Connection) -> Result<(), Error> {
         // The connection lives as long as the thread that writes, and so does the log.
@@ -114,25 +123,40 @@ impl Wal {
         }
     }
 
-    /// Has the log emptied between two transactions, for the sake of what was expunged.
+    /// Has the log emptied between two transactions, for the sake of what was expunged, and all
+    /// free pages given back by the next steps of pruning.
     pub(super) fn empty_soon(&self) {
         self.holds_expunged.store(true, Ordering::Relaxed);
+        self.free_pages_hold_expunged.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether no free page may be kept for what comes next.
+    pub(super) fn wants_no_free_pages(&self) -> bool {
+        self.free_pages_hold_expunged.load(Ordering::Relaxed)
     }
 
     /// Empties the log if something was expunged that may still be in it. If somebody reads it, or
-    /// it was emptied just now, that is left to a later time: pruning comes by twice a minute.
+    /// it was emptied just now, that is left to a later time: pruning comes by twice a minute. Once
+    /// there are no free pages any more the log is emptied again: until then their old bytes are
+    /// still in the file.
     pub(super) fn empty_if_asked(&self, connection: &Connection, now: Timestamp) {
         let tried_at = Timestamp::from_micros(self.tried_at.load(Ordering::Relaxed));
-        let asked = self.holds_expunged.load(Ordering::Relaxed);
-        if !asked || now.since(tried_at) < EMPTYING_EVERY {
+        let in_log = self.holds_expunged.load(Ordering::Relaxed);
+        let in_pages = self.wants_no_free_pages();
+        if !(in_log || in_pages) || now.since(tried_at) < EMPTYING_EVERY {
             return;
         }
         self.tried_at.store(now.as_micros(), Ordering::Relaxed);
+        let all_given_back = in_pages && free_pages(connection).is_ok_and(|free| free == 0);
+        if !in_log && !all_given_back {
+            return;
+        }
         let _patience = connection.busy_timeout(EMPTYING_PATIENCE);
         let emptied = truncate(connection).is_ok();
         let _patience = connection.busy_timeout(PATIENCE);
         if emptied {
             self.holds_expunged.store(false, Ordering::Relaxed);
+            self.free_pages_hold_expunged.store(in_pages && !all_given_back, Ordering::Relaxed);
             self.pages.store(0, Ordering::Relaxed);
             self.asked_at.store(0, Ordering::Relaxed);
             self.restart_at.store(TOO_MANY_PAGES, Ordering::Relaxed);
@@ -187,15 +211,7 @@ mod tests {
 
     fn wal() -> (Wal, Receiver<()>) {
         let (wake, woken) = sync_channel(1);
-        let wal = Wal {
-            pages: AtomicI32::new(0),
-            asked_at: AtomicI32::new(0),
-            restart_at: AtomicI32::new(TOO_MANY_PAGES),
-            holds_expunged: AtomicBool::new(false),
-            tried_at: AtomicI64::new(i64::MIN),
-            wake,
-        };
-        (wal, woken)
+        (Wal::new(wake), woken)
     }
 
     #[test]

@@ -48,6 +48,12 @@ fn set_erasing(connection: &Connection, erasing: Erasing) -> Result<(), Error> {
     Ok(connection.pragma_update_and_check(None, "secure_delete", word, |_| Ok(()))?)
 }
 
+/// Returns how many pages of the file hold nothing.
+pub(super) fn free_pages(connection: &Connection) -> Result<i64, Error> {
+    let mut statement = connection.prepare_cached("PRAGMA freelist_count")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
+
 /// Where the file is.
 #[derive(Debug, Clone)]
 pub(super) struct Place {

@@ -66,7 +66,7 @@ pub(super) fn prune(
         }
         if over {
             prune::remove_with_attempts(writing.connection, one.key, one.last_attempt)?;
-            purge::retire(writing, endpoint)?;
+            purge::retire(writing, endpoint, allowance)?;
         }
         before = (application.0, message.0, endpoint.0);
     }

@@ -21,7 +21,7 @@ use crate::queue::{Request, RequestKind};
 pub(super) const OF_ENDPOINT: &str = "SELECT
         d.endpoint, d.message, d.application, d.state, d.cause, d.due, d.attempts, d.ambiguous,
         d.last_wait, d.expires_at, d.recorded, d.last_attempt, d.last_status, d.settled_at,
-        m.id AS message_id, m.event_type, m.received_at
+        m.id AS message_id, m.event_type, m.received_at, m.policy
     FROM deliveries AS d CROSS JOIN messages AS m ON m.key = d.message
     WHERE d.endpoint = ?1 AND d.message < ?2 ORDER BY d.message DESC LIMIT ?3";
 
@@ -29,7 +29,7 @@ pub(super) const OF_ENDPOINT: &str = "SELECT
 pub(super) const DEAD_LETTERS: &str = "SELECT
         d.endpoint, d.message, d.application, d.state, d.cause, d.due, d.attempts, d.ambiguous,
         d.last_wait, d.expires_at, d.recorded, d.last_attempt, d.last_status, d.settled_at,
-        m.id AS message_id, m.event_type, m.received_at
+        m.id AS message_id, m.event_type, m.received_at, m.policy
     FROM deliveries AS d INDEXED BY deliveries_dead
     CROSS JOIN messages AS m ON m.key = d.message
     WHERE d.application = ?1 AND d.state = 2 AND (d.message, d.endpoint) < (?2, ?3)
@@ -82,7 +82,8 @@ pub(super) fn of_endpoint(
         onwards: OF_ENDPOINT,
         backwards: "SELECT d.endpoint, d.message, d.application, d.state, d.cause, d.due,
                 d.attempts, d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.last_attempt,
-                d.last_status, d.settled_at, m.id AS message_id, m.event_type, m.received_at
+                d.last_status, d.settled_at, m.id AS message_id, m.event_type, m.received_at,
+                m.policy
             FROM deliveries AS d CROSS JOIN messages AS m ON m.key = d.message
             WHERE d.endpoint = ?1 AND d.message > ?2 ORDER BY d.message LIMIT ?3",
         whose: Some(endpoint.0),
@@ -116,7 +117,8 @@ pub(super) fn dead_letters(
         onwards: DEAD_LETTERS,
         backwards: "SELECT d.endpoint, d.message, d.application, d.state, d.cause, d.due,
                 d.attempts, d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.last_attempt,
-                d.last_status, d.settled_at, m.id AS message_id, m.event_type, m.received_at
+                d.last_status, d.settled_at, m.id AS message_id, m.event_type, m.received_at,
+                m.policy
             FROM deliveries AS d INDEXED BY deliveries_dead
             CROSS JOIN messages AS m ON m.key = d.message
             WHERE d.application = ?1 AND d.state = 2 AND (d.message, d.endpoint) > (?2, ?3)
@@ -203,7 +205,7 @@ fn fan_out(connection: &Connection, message: MessageKey) -> Result<Vec<EndpointK
 fn entry(connection: &Connection, key: DeliveryKey) -> Result<Option<DeliveryEntry>, Error> {
     let sql = "SELECT d.endpoint, d.message, d.application, d.state, d.cause, d.due, d.attempts,
             d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.last_attempt, d.last_status,
-            d.settled_at, m.id AS message_id, m.event_type, m.received_at
+            d.settled_at, m.id AS message_id, m.event_type, m.received_at, m.policy
         FROM deliveries AS d CROSS JOIN messages AS m ON m.key = d.message
         WHERE d.endpoint = ?1 AND d.message = ?2 AND d.application = ?3";
     let parameters = params![key.endpoint.0, key.message.0, key.application.0];
@@ -251,6 +253,7 @@ fn of(row: &Row<'_>) -> rusqlite::Result<DeliveryEntry> {
         message,
         event_type: row.get("event_type")?,
         received_at: codec::time(row, "received_at")?,
+        policy: row.get("policy")?,
         state: codec::delivery_of(row)?,
         settled_at: codec::time_if_any(row, "settled_at")?,
         recorded: row.get("recorded")?,

@@ -140,6 +140,8 @@ impl Sqlite {
         let vault = Arc::new(directory::vault(&directory, key, entropy, &connection)?);
         let notes = Arc::new(Notes::default());
         let (checkpointer, wal) = Checkpointer::start(&place)?;
+        // Nobody reads yet, so nobody is waited for. If it fails, it is tried again.
+        wal.empty_if_asked(&connection, clock());
         let writer = Writer {
             place: place.clone(),
             clock: clock.clone(),

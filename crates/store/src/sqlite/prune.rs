@@ -11,13 +11,15 @@ use domain::ids::{AttemptId, MessageId};
 use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::connection::free_pages;
 use super::writer::Writing;
-use super::{codec, dead_letters, failure, missing, once, purge, rollups, tasks, walk};
+use super::{codec, dead_letters, failure, missing, once, purge, rollups, tasks, tokens, walk};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::{Error, limits};
 
-/// The most messages that a step looks at, whether they go or not.
-const LOOKED_AT: i64 = 1_024;
+/// The most rows that a step looks at, whether they go or not: messages, and the deliveries of those
+/// whose time is over. The first message is looked at as a whole.
+const LOOKED_AT: usize = 1_024;
 /// So many bytes of a payload count as one more row: to free its pages takes time, too.
 pub(super) const BYTES_OF_A_ROW: usize = 16 * 1024;
 /// Free pages that are kept for what comes next, and the most that a step gives back.
@@ -31,6 +33,10 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
+    pub(super) const fn of(most: usize) -> Self {
+        Self { most, used: 0 }
+    }
+
     pub(super) fn left(&self) -> usize {
         self.most.saturating_sub(self.used)
     }
@@ -57,17 +63,18 @@ impl Allowance {
 /// at, or pages are still to be given back, where it got counts as one: the next step follows soon.
 pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Result<usize, Error> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let mut allowance = Allowance { most, used: 0 };
+    let mut allowance = Allowance::of(most);
     purge::applications(writing, &mut allowance)?;
     purge::endpoints(writing, now, &mut allowance)?;
     let secrets = remove_secrets(writing.connection, now, allowance.left())?;
     allowance.used(secrets);
     let walks_on = walk(writing, now, &mut allowance)?;
     allowance.used(tasks::forget(writing.connection, now, allowance.left())?);
+    allowance.used(tokens::forget(writing.connection, now, allowance.left())?);
     allowance.used(rollups::forget(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_answers(writing.connection, now, allowance.left())?);
     allowance.used(once::forget_steps(writing.connection, now, allowance.left())?);
-    let gives_more = give_back(writing.connection)?;
+    let gives_more = give_back(writing)?;
     Ok(allowance.used.max(usize::from(walks_on || gives_more)))
 }
 
@@ -95,16 +102,16 @@ fn prune_messages(
 ) -> Result<bool, Error> {
     let connection = writing.connection;
     let start = pruned_up_to(connection)?;
-    let mut walk = next_messages(writing, (start, i64::MAX), LOOKED_AT)?;
-    let mut walks_on = walk.rows == LOOKED_AT;
-    if walk.rows < LOOKED_AT && start > 0 {
-        let rest = next_messages(writing, (0, start - 1), LOOKED_AT - walk.rows)?;
+    let mut walk = next_messages(writing, (start, i64::MAX), now, LOOKED_AT)?;
+    let mut walks_on = walk.rows >= LOOKED_AT;
+    if !walks_on && start > 0 {
+        let rest = next_messages(writing, (0, start - 1), now, LOOKED_AT - walk.rows)?;
         walk.rows += rest.rows;
         walk.last = rest.last.or(walk.last);
         walk.messages.extend(rest.messages);
     }
     // Whoever stops in the middle goes on there; whoever looked at everything begins anew.
-    let enough = walk.rows == LOOKED_AT;
+    let enough = walk.rows >= LOOKED_AT;
     let mut stopped_at = walk.last.filter(|_| enough).map_or(0, |last| last + 1);
     let around = walk.messages;
     for message in &around {
@@ -133,6 +140,7 @@ struct Candidate {
     idempotency: Option<[u8; 32]>,
     received_at: Timestamp,
     retained_until: Timestamp,
+    /// Read only if its time is over.
     fan_out: Vec<EndpointKey>,
     payload_bytes: usize,
 }
@@ -219,7 +227,7 @@ fn remove_message(
     remove_key(connection, message)?;
     remove_row(connection, message.key)?;
     for endpoint in BTreeSet::from_iter(endpoints) {
-        purge::retire(writing, endpoint)?;
+        purge::retire(writing, endpoint, allowance)?;
     }
     Ok(true)
 }
@@ -264,19 +272,24 @@ fn set_pruned_up_to(connection: &Connection, key: i64) -> Result<(), Error> {
 fn next_messages(
     writing: &Writing<'_>,
     (first, last): (i64, i64),
-    most: i64,
+    now: Timestamp,
+    most: usize,
 ) -> Result<Walked, Error> {
-    let sql = "SELECT key, application, id, idempotency, received_at, retained_until, fan_out,
+    let sql = "SELECT key, application, id, idempotency, received_at, retained_until,
+            CASE WHEN retained_until < ?3 THEN fan_out ELSE x'' END AS fan_out,
             coalesce(length(payload), 0) AS payload_bytes
-        FROM messages WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3";
+        FROM messages WHERE key BETWEEN ?1 AND ?2 ORDER BY key";
     let mut statement = writing.connection.prepare_cached(sql)?;
-    let mut rows = statement.query([first, last, most])?;
+    let mut rows = statement.query([first, last, now.as_micros()])?;
     let mut walked = Walked { messages: Vec::new(), rows: 0, last: None };
-    while let Some(row) = rows.next()? {
-        walked.rows += 1;
+    while walked.rows < most
+        && let Some(row) = rows.next()?
+    {
         walked.last = Some(row.get("key")?);
         let read = Candidate::of(row).map_err(Error::from);
-        walked.messages.extend(walk::readable(writing.notes, row, read)?);
+        let message = walk::readable(writing.notes, row, read)?;
+        walked.rows += 1 + message.as_ref().map_or(0, |message| message.fan_out.len());
+        walked.messages.extend(message);
     }
     Ok(walked)
 }
@@ -284,7 +297,8 @@ fn next_messages(
 /// Messages that were walked by; the damaged ones are counted and stay.
 struct Walked {
     messages: Vec<Candidate>,
-    rows: i64,
+    /// How many rows there are to look at, with their deliveries.
+    rows: usize,
     last: Option<i64>,
 }
 
@@ -362,11 +376,13 @@ fn remove_secrets(connection: &Connection, now: Timestamp, most: usize) -> Resul
     Ok(connection.prepare_cached(sql)?.execute(params![now.as_micros(), most])?)
 }
 
-/// Gives some free pages back to the file system; tells whether there are more.
-fn give_back(connection: &Connection) -> Result<bool, Error> {
-    let free: i64 =
-        connection.prepare_cached("PRAGMA freelist_count")?.query_row([], |row| row.get(0))?;
-    let pages = (free - SPARE_PAGES).min(PAGES_PER_STEP);
+/// Gives some free pages back to the file system; tells whether there are more. Some are kept for
+/// what comes next, unless they may hold something that was expunged.
+fn give_back(writing: &Writing<'_>) -> Result<bool, Error> {
+    let connection = writing.connection;
+    let kept = if writing.wal.wants_no_free_pages() { 0 } else { SPARE_PAGES };
+    let free = free_pages(connection)?;
+    let pages = (free - kept).min(PAGES_PER_STEP);
     if pages <= 0 {
         return Ok(false);
     }
@@ -374,5 +390,7 @@ fn give_back(connection: &Connection) -> Result<bool, Error> {
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}
-    Ok(free - SPARE_PAGES > pages)
+    // A file that was restored from a dump may not be able to give any back.
+    let left = free_pages(connection)?;
+    Ok(left > kept && left < free)
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::prune::{self, Allowance};
 use super::writer::Writing;
-use super::{codec, rollups};
+use super::{codec, rollups, tokens};
 use crate::Error;
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::queue::Subject;
@@ -40,6 +40,7 @@ pub(super) fn applications(
         }
         remove_sums(connection, Subject::Application(application), allowance)?;
         remove_keys(connection, application, allowance)?;
+        allowance.used(tokens::remove_with(connection, application, allowance.left())?);
         if allowance.is_used_up() || !allowance.take(1) {
             return Ok(());
         }
@@ -66,20 +67,32 @@ pub(super) fn endpoints(
             return Ok(());
         }
         remove_secrets(writing.connection, endpoint)?;
-        mark_emptied(writing.connection, endpoint)?;
-        allowance.used(retire(writing, endpoint)?);
+        mark_emptied(writing.connection, endpoint, true)?;
+        retire(writing, endpoint, allowance)?;
     }
     Ok(())
 }
 
-/// Removes the tombstone of an endpoint that nothing refers to any more.
-pub(super) fn retire(writing: &mut Writing<'_>, endpoint: EndpointKey) -> Result<usize, Error> {
-    let Some(application) = unreferenced(writing.connection, endpoint)? else {
-        return Ok(0);
+/// Removes the tombstone of an endpoint that nothing refers to any more, and its sums, for which
+/// nobody can ask. What the allowance is not enough for is left to the next step, which begins with
+/// endpoints that are not emptied.
+pub(super) fn retire(
+    writing: &mut Writing<'_>,
+    endpoint: EndpointKey,
+    allowance: &mut Allowance,
+) -> Result<(), Error> {
+    let connection = writing.connection;
+    let Some(application) = unreferenced(connection, endpoint)? else {
+        return Ok(());
     };
-    remove_endpoint(writing.connection, endpoint)?;
+    remove_sums(connection, Subject::Endpoint(endpoint), allowance)?;
+    if allowance.is_used_up() {
+        return mark_emptied(connection, endpoint, false);
+    }
+    remove_endpoint(connection, endpoint)?;
     writing.memo.forget(application);
-    Ok(1)
+    allowance.used(1);
+    Ok(())
 }
 
 /// Removes an application's messages; answers whether these were all.
@@ -255,9 +268,13 @@ fn bury(
 }
 
 /// Needs the primary key of `endpoints`.
-fn mark_emptied(connection: &Connection, endpoint: EndpointKey) -> Result<(), Error> {
-    let sql = "UPDATE endpoints SET emptied = 1 WHERE key = ?1";
-    connection.prepare_cached(sql)?.execute([endpoint.0])?;
+fn mark_emptied(
+    connection: &Connection,
+    endpoint: EndpointKey,
+    emptied: bool,
+) -> Result<(), Error> {
+    let sql = "UPDATE endpoints SET emptied = ?1 WHERE key = ?2";
+    connection.prepare_cached(sql)?.execute(params![emptied, endpoint.0])?;
     Ok(())
 }
 

@@ -63,6 +63,8 @@ fn applied(connection: &Connection) -> Result<Vec<Applied>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
 
     fn versions(connection: &Connection) -> Vec<i64> {
@@ -94,6 +96,41 @@ mod tests {
         let canary: Vec<u8> =
             connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
         assert_eq!(canary, [1]);
+    }
+
+    /// Lists the columns of all tables, each with whether a row must be given it, and the unique
+    /// indexes, which a row can offend in the same way.
+    fn demands(connection: &Connection) -> BTreeMap<(String, String), bool> {
+        let sql = "SELECT t.name, c.name, c.\"notnull\" AND c.dflt_value IS NULL
+            FROM pragma_table_list AS t, pragma_table_info(t.name) AS c
+            WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%'
+            UNION ALL
+            SELECT t.name, i.name, true
+            FROM pragma_table_list AS t, pragma_index_list(t.name) AS i
+            WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%' AND i.\"unique\"";
+        let mut statement = connection.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)));
+        rows.unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn what_the_version_before_writes_is_whole_after_each_step() {
+        for version in 1..STEPS.len() {
+            let mut connection = Connection::open_in_memory().unwrap();
+            apply(&mut connection, &STEPS[..version]).unwrap();
+            let before = demands(&connection);
+            apply(&mut connection, &STEPS[..=version]).unwrap();
+            apply(&mut connection, &STEPS[..version]).expect("the version before starts on it");
+            let after = demands(&connection);
+            for (place, must) in &before {
+                assert_eq!(after.get(place), Some(must), "{place:?} of version {version}");
+            }
+            let tables: BTreeSet<_> = before.keys().map(|(table, _)| table).collect();
+            let mut added = after.iter().filter(|(place, _)| !before.contains_key(*place));
+            let offends =
+                |(place, must): &(&(String, String), &bool)| **must && tables.contains(&place.0);
+            assert_eq!(added.find(offends), None, "after version {version}");
+        }
     }
 
     #[test]

@@ -8,9 +8,13 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::codec;
 use super::reader::Reading;
 use super::walk::{self, List};
-use crate::Error;
 use crate::catalog::{Scope, Token};
+use crate::keys::ApplicationKey;
 use crate::page::{Listed, Page};
+use crate::{Error, limits};
+
+/// How many tokens a step of pruning looks at.
+const LOOKED_AT: i64 = 256;
 
 /// Keeps a token. Keeping the same one again changes nothing.
 pub(super) fn create(connection: &Connection, token: &Token) -> Result<(), Error> {
@@ -44,6 +48,86 @@ pub(super) fn expire(
     let parameters = params![at.as_micros(), application.as_bytes()];
     let revoked = connection.prepare_cached(sql)?.execute(parameters)?;
     Ok(u32::try_from(revoked).unwrap_or(u32::MAX))
+}
+
+/// Revokes what a deleted application leaves. Needs the primary key of `applications` and the index
+/// `tokens_application`.
+pub(super) fn expire_with(
+    connection: &Connection,
+    application: ApplicationKey,
+    at: Timestamp,
+) -> Result<(), Error> {
+    let sql = "UPDATE tokens SET revoked_at = ?1 WHERE revoked_at IS NULL
+            AND application = (SELECT id FROM applications WHERE key = ?2)";
+    connection.prepare_cached(sql)?.execute([at.as_micros(), application.0])?;
+    Ok(())
+}
+
+/// Removes tokens of an application. Needs the primary key of `applications` and the index
+/// `tokens_application`.
+pub(super) fn remove_with(
+    connection: &Connection,
+    application: ApplicationKey,
+    most: usize,
+) -> Result<usize, Error> {
+    let sql = "DELETE FROM tokens WHERE id IN (
+            SELECT id FROM tokens
+            WHERE application = (SELECT id FROM applications WHERE key = ?1) LIMIT ?2)";
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    Ok(connection.prepare_cached(sql)?.execute([application.0, most])?)
+}
+
+/// Forgets tokens that expired or were revoked long enough ago: so many are looked at in a step, from
+/// where the last step stopped.
+pub(super) fn forget(connection: &Connection, now: Timestamp, most: usize) -> Result<usize, Error> {
+    let start = looked_up_to(connection)?;
+    let end = end_of_step(connection, &start)?;
+    let removed = remove_between(connection, (&start, end.as_deref()), now, most)?;
+    // With nothing left of the allowance there may be something left between these.
+    let next = if removed < most { end.unwrap_or_default() } else { start.clone() };
+    if next != start {
+        keep_looked_up_to(connection, &next)?;
+    }
+    Ok(removed)
+}
+
+/// Needs the primary key of `meta`.
+fn looked_up_to(connection: &Connection) -> Result<String, Error> {
+    let sql = "SELECT value FROM meta WHERE name = 'tokens_up_to'";
+    let found = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    Ok(found.unwrap_or_default())
+}
+
+/// Needs the primary key of `meta`.
+fn keep_looked_up_to(connection: &Connection, id: &str) -> Result<(), Error> {
+    let sql = "INSERT INTO meta (name, value) VALUES ('tokens_up_to', ?1)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    connection.prepare_cached(sql)?.execute([id])?;
+    Ok(())
+}
+
+/// Returns the last token that a step looks at; none if it comes to the end. Needs the primary key
+/// of `tokens`.
+fn end_of_step(connection: &Connection, start: &str) -> Result<Option<String>, Error> {
+    let sql = "SELECT id FROM tokens WHERE id > ?1 ORDER BY id LIMIT 1 OFFSET ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row(params![start, LOOKED_AT - 1], |row| row.get(0)).optional()?)
+}
+
+/// Needs the primary key of `tokens`.
+fn remove_between(
+    connection: &Connection,
+    (start, end): (&str, Option<&str>),
+    now: Timestamp,
+    most: usize,
+) -> Result<usize, Error> {
+    let sql = "DELETE FROM tokens WHERE id IN (
+            SELECT id FROM tokens WHERE id > ?1 AND (?2 IS NULL OR id <= ?2)
+                AND (expires_at < ?3 OR revoked_at < ?3)
+            ORDER BY id LIMIT ?4)";
+    let before = now.before(limits::TOKENS).as_micros();
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    Ok(connection.prepare_cached(sql)?.execute(params![start, end, before, most])?)
 }
 
 /// Needs the primary key of `tokens`.

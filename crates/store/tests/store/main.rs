@@ -9,3 +9,4 @@ mod memory;
 mod model;
 mod postgres;
 mod sqlite;
+mod wide;

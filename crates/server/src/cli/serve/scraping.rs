@@ -14,7 +14,7 @@ use http::header::CONTENT_TYPE;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
-use store::Queue;
+use store::{Ledger, Queue};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -38,6 +38,8 @@ pub(super) struct Scraping {
     pub(super) metrics: Arc<Metrics>,
     /// Where to ask how much waits.
     pub(super) queue: Arc<dyn Queue>,
+    /// Where to ask what is damaged.
+    pub(super) ledger: Arc<dyn Ledger>,
     /// The time of the rows.
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -86,5 +88,6 @@ impl Scraping {
 async fn show(State(scraping): State<Scraping>) -> Response {
     let waiting = scraping.waiting().await;
     let headers = [(CONTENT_TYPE, HeaderValue::from_static(FORM))];
-    (headers, scraping.metrics.page(waiting)).into_response()
+    let damaged = scraping.ledger.damage().len();
+    (headers, scraping.metrics.page(waiting, damaged)).into_response()
 }

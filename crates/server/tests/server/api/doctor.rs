@@ -104,6 +104,17 @@ async fn a_server_that_runs_is_looked_at_and_not_disturbed() {
 }
 
 #[tokio::test]
+async fn a_server_that_shows_its_figures_is_asked_for_damaged_rows() {
+    let server = Running::with(&[("metrics.listen", "127.0.0.1:0")]).await;
+    let data = server.data().display().to_string();
+    let place = server.address().strip_prefix("http://").unwrap();
+    let figures = format!("metrics.listen={}", server.others().1.unwrap());
+    let seen = Diagnosis::of(&["--data", &data, "--listen", place, "--set", &figures]).await;
+    seen.well();
+    assert_eq!(seen.about("damaged rows").0, "ok");
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_store_in_a_file_is_found() {
     let mut server = Running::start().await;
     server.application().await;

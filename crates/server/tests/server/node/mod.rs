@@ -132,6 +132,23 @@ async fn what_is_sent_because_it_was_missing_keeps_its_delivery_time_and_its_pol
 }
 
 #[tokio::test]
+async fn what_is_replayed_keeps_the_policy_of_its_message() {
+    let minutes = Duration::from_secs(7 * 60);
+    let scene = Scene::begin(&[Step::Answer(400), Step::Slow(Duration::from_secs(600), 200)]).await;
+    let own = json!({ "policy": { "give_up_after": "7m" } });
+    let message = scene.send_as(|draft| draft.message.policy = Some(own.to_string())).await;
+    assert_eq!(scene.settled(message).await.state, Delivery::Dead(Cause::Permanent));
+    let began = scene.now();
+    scene.replay().await;
+    let Delivery::Pending(pending) = scene.look(message).await.state else {
+        panic!("it is in flight again");
+    };
+    let times = began.after(minutes)..=scene.now().after(minutes);
+    assert!(pending.budget.expires_at.is_some_and(|at| times.contains(&at)), "{pending:?}");
+    scene.end().await;
+}
+
+#[tokio::test]
 async fn an_endpoint_that_keeps_the_order_does_not_wait_for_a_delivery_time() {
     let scene = Scene::begin(&[Step::Answer(200)]).await;
     let tomorrow = scene.now().after(Duration::from_secs(86_400));

@@ -204,6 +204,11 @@ impl Scene {
         until(|| async { (self.arrivals() >= count).then_some(()) }).await;
     }
 
+    /// Looks at the message's delivery.
+    pub(super) async fn look(&self, message: MessageId) -> DeliveryEntry {
+        entry(&self.store, message).await
+    }
+
     /// Waits until the message's delivery is settled.
     pub(super) async fn settled(&self, message: MessageId) -> DeliveryEntry {
         until(|| async {

@@ -88,25 +88,27 @@ pub(super) async fn update(
     Ok(application(&row.ok_or(MISSING)?)?)
 }
 
-/// Makes an application a tombstone without a uid.
+/// Makes an application a tombstone without a uid, and revokes its tokens.
 ///
-/// Index: the primary key of applications.
+/// Indexes: the primary key of applications, tokens_application.
 pub(super) async fn delete(
     store: &Postgres,
     key: ApplicationKey,
     at: Timestamp,
 ) -> Result<(), Failure> {
     let statement = "\
-        update applications \
-        set uid = null, deleted_at = $2, updated_at = $2, revision = revision + 1 \
-        where key = $1 and deleted_at is null";
+        with gone as ( \
+            update applications \
+            set uid = null, deleted_at = $2, updated_at = $2, revision = revision + 1 \
+            where key = $1 and deleted_at is null returning id), \
+        revoked as ( \
+            update tokens set revoked_at = $2 from gone \
+            where tokens.application = gone.id and tokens.revoked_at is null) \
+        select 1 from gone";
     let columns = [single(key.0, Type::INT8), single(at.as_micros(), Type::INT8)];
     let mut transaction = store.write().await?;
-    let result = transaction.execute(statement, &parameters(&columns)).await;
-    match transaction.end(result).await? {
-        0 => Err(MISSING.into()),
-        _ => Ok(()),
-    }
+    let result = transaction.one(statement, &parameters(&columns)).await;
+    transaction.end(result).await?.map(|_| ()).ok_or(MISSING.into())
 }
 
 /// Lists applications by id.

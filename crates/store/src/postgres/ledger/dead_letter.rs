@@ -2,17 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::columns::{column, parameters, single};
+use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
-use super::super::row::field;
+use super::super::{Postgres, upkeep};
 use super::delivery::entry;
-use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter};
 use crate::page::{Listed, Page};
@@ -41,7 +38,7 @@ async fn walk_list(
     walk: &mut Walk<'_, DeliveryEntry, Place>,
 ) -> Result<(), Failure> {
     let statement = "\
-        select d.*, m.id, m.event_type, m.received_at \
+        select d.*, m.id, m.event_type, m.received_at, m.policy \
         from ( \
             select * from deliveries \
             where application = $1 and state = 2 \
@@ -77,7 +74,7 @@ pub(super) async fn purge(
     let mut walk = Walk::new(&store.notes, page, Order::Descending);
     let mut transaction = store.write().await?;
     let result = match walk_list(&mut transaction, application, &filter, &mut walk).await {
-        Ok(()) => purge_in(&mut transaction, application, walk.finish()).await,
+        Ok(()) => purge_in(&mut transaction, walk.finish()).await,
         Err(failure) => Err(failure),
     };
     transaction.end(result).await
@@ -85,54 +82,15 @@ pub(super) async fn purge(
 
 async fn purge_in(
     transaction: &mut Transaction<'_>,
-    application: ApplicationKey,
     listed: Listed<DeliveryEntry, Place>,
 ) -> Result<Listed<DeliveryKey, Place>, Failure> {
     let Listed { entries, reached, done } = listed;
+    let place = |key: &DeliveryKey| [key.application.0, key.message.0, key.endpoint.0];
     let mut entries: Vec<_> = entries.into_iter().map(|entry| entry.key).collect();
-    let removed = remove(transaction, application, &entries).await?;
+    let doomed: Vec<_> = entries.iter().map(place).collect();
+    let removed: BTreeSet<_> =
+        upkeep::remove_dead_letters(transaction, &doomed, None).await?.into_iter().collect();
     // What is missing was replayed, or removed by somebody else, in the meantime.
-    entries.retain(|key| removed.contains(&(key.message, key.endpoint)));
+    entries.retain(|key| removed.contains(&place(key)));
     Ok(Listed { entries, reached, done })
-}
-
-/// Indexes: the primary keys of deliveries and attempts. Deliveries are locked in the order in which
-/// a settle locks them; attempts are found by walking back from each one's last.
-async fn remove(
-    transaction: &mut Transaction<'_>,
-    application: ApplicationKey,
-    keys: &[DeliveryKey],
-) -> Result<BTreeSet<Place>, Failure> {
-    let statement = "\
-        with recursive held as materialized ( \
-            select d.endpoint, d.message, d.last_attempt \
-            from unnest($2::bigint[], $3::bigint[]) i (endpoint, message) \
-            join deliveries d on d.application = $1 and d.endpoint = i.endpoint \
-                and d.message = i.message \
-            where d.state = 2 \
-            order by d.endpoint, d.message for update of d), \
-        lost as ( \
-            delete from deliveries d using held \
-            where d.application = $1 and d.endpoint = held.endpoint \
-              and d.message = held.message), \
-        chain as ( \
-            select endpoint, last_attempt as id from held where last_attempt is not null \
-            union all \
-            select a.endpoint, a.previous \
-            from chain join attempts a on a.application = $1 and a.endpoint = chain.endpoint \
-                and a.id = chain.id \
-            where a.previous is not null), \
-        tried as ( \
-            delete from attempts a using chain \
-            where a.application = $1 and a.endpoint = chain.endpoint and a.id = chain.id) \
-        select endpoint, message from held";
-    let columns = [
-        single(application.0, Type::INT8),
-        column(keys, Type::INT8_ARRAY, |key| key.endpoint.0),
-        column(keys, Type::INT8_ARRAY, |key| key.message.0),
-    ];
-    let rows = transaction.query(statement, &parameters(&columns)).await?;
-    let place =
-        |row: &Row| Ok((MessageKey(field(row, "message")?), EndpointKey(field(row, "endpoint")?)));
-    Ok(rows.iter().map(place).collect::<Result<_, Error>>()?)
 }

@@ -73,7 +73,7 @@ async fn at(
     key: DeliveryKey,
 ) -> Result<Option<DeliveryEntry>, Failure> {
     let statement = "\
-        select d.*, m.id, m.event_type, m.received_at \
+        select d.*, m.id, m.event_type, m.received_at, m.policy \
         from deliveries d join messages m on m.application = d.application and m.key = d.message \
         where d.application = $1 and d.endpoint = $2 and d.message = $3";
     let columns = [
@@ -94,7 +94,7 @@ pub(super) async fn of_message(
     message: MessageKey,
 ) -> Result<Vec<DeliveryEntry>, Failure> {
     let statement = "\
-        select d.*, m.id, m.event_type, m.received_at \
+        select d.*, m.id, m.event_type, m.received_at, m.policy \
         from messages m \
         cross join lateral unnest(m.fan_out) sent (endpoint) \
         join deliveries d on d.application = m.application and d.endpoint = sent.endpoint \
@@ -129,7 +129,7 @@ async fn walk_list(
     walk: &mut Walk<'_, DeliveryEntry, MessageKey>,
 ) -> Result<(), Failure> {
     let statement = "\
-        select d.*, m.id, m.event_type, m.received_at \
+        select d.*, m.id, m.event_type, m.received_at, m.policy \
         from ( \
             select * from deliveries \
             where application = $1 and endpoint = $2 and ($3::bigint is null or message {compare} $3) \
@@ -256,7 +256,7 @@ async fn call_off(
     Ok(row.map(|row| row::partition(&row, "partition")).transpose()?)
 }
 
-/// Reads a delivery's row, joined to its message's id, event type and time.
+/// Reads a delivery's row, joined to its message's id, event type, time and policy.
 pub(super) fn entry(row: &Row) -> Result<DeliveryEntry, Error> {
     let key = DeliveryKey {
         application: ApplicationKey(field(row, "application")?),
@@ -270,6 +270,7 @@ pub(super) fn entry(row: &Row) -> Result<DeliveryEntry, Error> {
         message,
         event_type: field(row, "event_type")?,
         received_at: moment(row, "received_at")?,
+        policy: field(row, "policy")?,
         state: row::delivery(row)?,
         settled_at: optional_moment(row, "settled_at")?,
         recorded: count(row, "recorded")?,

@@ -19,10 +19,12 @@ const CURSOR: &str = "dead letters cursor";
 /// The most dead letters that one step looks at.
 const MOST_WALKED: usize = 500;
 
+/// Where a dead letter is: application, message and endpoint.
+type Place = [i64; 3];
+
 /// A dead letter as the walk sees it.
 struct Walked {
-    /// Application, message and endpoint.
-    place: [i64; 3],
+    place: Place,
     /// How many rows go with it.
     rows: u32,
     over: bool,
@@ -61,7 +63,7 @@ pub(super) async fn walk(
             break;
         }
     }
-    remove(transaction, &doomed, before).await?;
+    remove(transaction, &doomed, Some(before)).await?;
     cursor::keep(transaction, CURSOR, place).await?;
     Ok((left, walks_on))
 }
@@ -69,7 +71,7 @@ pub(super) async fn walk(
 /// Index: deliveries_dead.
 async fn next(
     transaction: &mut Transaction<'_>,
-    [application, message, endpoint]: [i64; 3],
+    [application, message, endpoint]: Place,
     before: i64,
 ) -> Result<Vec<Walked>, Failure> {
     let statement = "\
@@ -89,7 +91,7 @@ async fn next(
     let walked = |row: &Row| {
         let recorded: i64 = field(row, "recorded")?;
         Ok(Walked {
-            place: [field(row, "application")?, field(row, "message")?, field(row, "endpoint")?],
+            place: place(row)?,
             rows: u32::try_from(recorded.saturating_add(1)).unwrap_or(u32::MAX),
             over: field(row, "over")?,
         })
@@ -97,17 +99,18 @@ async fn next(
     Ok(rows.iter().map(walked).collect::<Result<_, Error>>()?)
 }
 
-/// Removes them with their attempts, unless one was replayed meanwhile.
+/// Removes dead letters with their attempts, and returns those that it found: all of them, or those
+/// that were settled before a moment. What was replayed meanwhile is none.
 ///
 /// Indexes: the primary keys of deliveries and attempts. Deliveries are locked in the order in which
 /// a settle locks them; attempts are found by walking back from each one's last.
-async fn remove(
+pub(in super::super) async fn remove(
     transaction: &mut Transaction<'_>,
-    doomed: &[[i64; 3]],
-    before: i64,
-) -> Result<(), Failure> {
+    doomed: &[Place],
+    before: Option<i64>,
+) -> Result<Vec<Place>, Failure> {
     if doomed.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let statement = "\
         with recursive held as materialized ( \
@@ -115,7 +118,7 @@ async fn remove(
             from unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
                 i (application, message, endpoint) \
             join deliveries d using (application, endpoint, message) \
-            where d.state = 2 and d.settled_at < $4 \
+            where d.state = 2 and ($4::bigint is null or d.settled_at < $4) \
             order by d.application, d.endpoint, d.message for update of d), \
         lost as ( \
             delete from deliveries d using held \
@@ -128,16 +131,22 @@ async fn remove(
             select a.application, a.endpoint, a.previous \
             from chain join attempts a on a.application = chain.application \
                 and a.endpoint = chain.endpoint and a.id = chain.id \
-            where a.previous is not null) \
-        delete from attempts a using chain \
-        where a.application = chain.application and a.endpoint = chain.endpoint \
-          and a.id = chain.id";
+            where a.previous is not null), \
+        tried as ( \
+            delete from attempts a using chain \
+            where a.application = chain.application and a.endpoint = chain.endpoint \
+              and a.id = chain.id) \
+        select application, message, endpoint from held";
     let columns = [
         column(doomed, Type::INT8_ARRAY, |place| place[0]),
         column(doomed, Type::INT8_ARRAY, |place| place[1]),
         column(doomed, Type::INT8_ARRAY, |place| place[2]),
         single(before, Type::INT8),
     ];
-    transaction.execute(statement, &parameters(&columns)).await?;
-    Ok(())
+    let rows = transaction.query(statement, &parameters(&columns)).await?;
+    Ok(rows.iter().map(place).collect::<Result<_, Error>>()?)
+}
+
+fn place(row: &Row) -> Result<Place, Error> {
+    Ok([field(row, "application")?, field(row, "message")?, field(row, "endpoint")?])
 }

@@ -10,7 +10,7 @@ use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::row::field;
-use super::{cursor, rows};
+use super::{cursor, rows, tokens};
 use crate::ledger::TaskState;
 use crate::queue::{Minute, Once};
 use crate::{Error, limits};
@@ -45,6 +45,7 @@ pub(super) async fn forget(
     left -= answers(transaction, now, left).await?.min(left);
     left -= steps(transaction, now, left).await?.min(left);
     left -= tasks(transaction, now, left).await?.min(left);
+    left -= tokens::forget(transaction, now, left).await?.min(left);
     left -= nodes(transaction, left).await?.min(left);
     Ok(most - left)
 }

@@ -14,11 +14,13 @@ mod replay;
 mod request;
 mod rollup;
 mod run;
+mod tokens;
 
 use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
+pub(super) use self::dead_letters::remove as remove_dead_letters;
 pub(super) use self::request::ask;
 pub(super) use self::rollup::subject;
 use super::failure::{Failure, said};

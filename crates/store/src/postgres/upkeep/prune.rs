@@ -20,10 +20,11 @@ use crate::queue::Done;
 
 /// The name of the place where the walk over messages goes on.
 const CURSOR: &str = "prune cursor";
-/// The most messages that one step looks at.
+/// The most rows that one step looks at: messages, and the deliveries of those whose time is over,
+/// which are locked until it ends. The first message is looked at as a whole.
 const MOST_WALKED: u32 = 2_000;
-/// How many of them it looks at together.
-const CHUNK: u32 = 500;
+/// How many messages it looks at together.
+const CHUNK: usize = 500;
 
 /// What a step may do.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +40,31 @@ struct Walked {
     hash: Option<Vec<u8>>,
     received_at: Timestamp,
     retained_until: Timestamp,
+    /// How many deliveries have to be looked at: none before its time is over.
+    deliveries: u32,
+}
+
+/// Messages that are looked at together.
+struct Chunk {
+    messages: Vec<Walked>,
+    /// How many rows that are, with their deliveries.
+    rows: u32,
+    /// Whether there is no message behind them.
+    is_last: bool,
+}
+
+impl Chunk {
+    /// Cuts off what is too much for a step.
+    fn of(mut messages: Vec<Walked>, most: u32) -> Self {
+        let (mut rows, mut fitting) = (0_u32, 0);
+        while let Some(message) = messages.get(fitting).filter(|_| rows < most) {
+            rows = rows.saturating_add(1).saturating_add(message.deliveries);
+            fitting += 1;
+        }
+        let is_last = fitting == messages.len() && fitting < CHUNK;
+        messages.truncate(fitting);
+        Self { messages, rows, is_last }
+    }
 }
 
 /// Does one step.
@@ -52,6 +78,7 @@ pub(super) async fn prune(
     let mut left = limits.most;
     left -= removal::secrets(transaction, limits.now, left).await?.min(left);
     left -= removal::bury_deleted(transaction, limits.now, left).await?.min(left);
+    left -= removal::sums_of_tombstones(transaction, left).await?.min(left);
     left -= removal::tombstones(transaction, left).await?.min(left);
     left -= removal::applications(transaction, left).await?.min(left);
     let walks_on;
@@ -100,9 +127,9 @@ async fn walk(
     let (mut place, mut walked, mut wrapped) = (began, 0, began == (0, 0));
     let mut came_to_the_end = false;
     while left > 0 && walked < MOST_WALKED {
-        let messages = messages(transaction, place).await?;
-        let chunk = u32::try_from(messages.len()).unwrap_or(u32::MAX);
-        walked += chunk;
+        let found = messages(transaction, place, limits.now).await?;
+        let Chunk { messages, rows, is_last } = Chunk::of(found, MOST_WALKED - walked);
+        walked = walked.saturating_add(rows);
         left -= forget_keys(transaction, limits.now, &messages).await?.min(left);
         let (removed, reached) = remove_over(transaction, limits, &messages, left).await?;
         left -= removed.min(left);
@@ -112,7 +139,7 @@ async fn walk(
             break;
         }
         place = messages.last().map_or((0, 0), |message| message.place);
-        if chunk < CHUNK {
+        if is_last {
             place = (0, 0);
             came_to_the_end = true;
             if wrapped {
@@ -129,20 +156,27 @@ async fn walk(
 async fn messages(
     transaction: &mut Transaction<'_>,
     (application, message): (i64, i64),
+    now: Timestamp,
 ) -> Result<Vec<Walked>, Failure> {
     let statement = "\
-        select application, key, idempotency, received_at, retained_until from messages \
+        select application, key, idempotency, received_at, retained_until, \
+               case when retained_until < $4 then cardinality(fan_out) else 0 end as deliveries \
+        from messages \
         where (application, key) > ($1, $2) order by application, key limit $3";
-    let chunk = i64::from(CHUNK);
-    let parameters =
-        [(&application as _, Type::INT8), (&message as _, Type::INT8), (&chunk as _, Type::INT8)];
-    let rows = transaction.query(statement, &parameters).await?;
+    let columns = [
+        single(application, Type::INT8),
+        single(message, Type::INT8),
+        single(i64::try_from(CHUNK).unwrap_or(i64::MAX), Type::INT8),
+        single(now.as_micros(), Type::INT8),
+    ];
+    let rows = transaction.query(statement, &parameters(&columns)).await?;
     let walked = rows.iter().map(|row| {
         Ok(Walked {
             place: (field(row, "application")?, field(row, "key")?),
             hash: field(row, "idempotency")?,
             received_at: moment(row, "received_at")?,
             retained_until: moment(row, "retained_until")?,
+            deliveries: u32::try_from(field::<i32>(row, "deliveries")?).unwrap_or(0),
         })
     });
     walked.collect()

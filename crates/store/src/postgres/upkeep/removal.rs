@@ -12,8 +12,8 @@ use super::super::row::field;
 use super::rows;
 
 /// What belongs to an application, in the order in which it goes. Indexes: the primary keys, which
-/// begin with the application, and replay_tasks_application; requests are few.
-const BELONGINGS: [&str; 10] = [
+/// begin with the application, replay_tasks_application and tokens_application; requests are few.
+const BELONGINGS: [&str; 11] = [
     "delete from deliveries where ctid = any(array( \
         select ctid from deliveries where application = $1 limit $2))",
     "delete from attempts where ctid = any(array( \
@@ -37,6 +37,9 @@ const BELONGINGS: [&str; 10] = [
         select ctid from requests where application = $1 limit $2))",
     "delete from replay_tasks where ctid = any(array( \
         select ctid from replay_tasks where application = $1 limit $2))",
+    "delete from tokens where ctid = any(array( \
+        select ctid from tokens \
+        where application = (select id from applications where key = $1) limit $2))",
 ];
 
 /// Removes secrets that sign no more.
@@ -86,9 +89,30 @@ pub(super) async fn bury_deleted(
     transaction.execute(statement, &parameters(&columns)).await.map(rows)
 }
 
-/// Removes deleted endpoints to which no delivery refers any more. Their sums stay.
+/// Removes the sums of deleted endpoints to which no delivery refers any more: nobody can ask for
+/// them.
 ///
-/// Indexes: endpoints_deleted; the primary keys of deliveries and of what belongs to endpoints.
+/// Indexes: endpoints_deleted; the primary keys of deliveries and rollups, endpoint by endpoint.
+pub(super) async fn sums_of_tombstones(
+    transaction: &mut Transaction<'_>,
+    most: u32,
+) -> Result<u32, Failure> {
+    let statement = "\
+        delete from rollups where ctid = any(array( \
+            select sums.ctid from endpoints e \
+            cross join lateral ( \
+                select ctid from rollups where kind = 2 and subject = e.key limit $1) sums \
+            where e.state = 3 and not exists ( \
+                select 1 from deliveries d \
+                where d.application = e.application and d.endpoint = e.key) \
+            limit $1))";
+    let columns = [single(i64::from(most), Type::INT8)];
+    transaction.execute(statement, &parameters(&columns)).await.map(rows)
+}
+
+/// Removes deleted endpoints of which neither deliveries nor sums are left.
+///
+/// Indexes: endpoints_deleted; the primary keys of deliveries, rollups and what belongs to endpoints.
 pub(super) async fn tombstones(
     transaction: &mut Transaction<'_>,
     most: u32,
@@ -97,7 +121,10 @@ pub(super) async fn tombstones(
         with gone as ( \
             delete from endpoints where ctid = any(array( \
                 select e.ctid from endpoints e \
-                where e.state = 3 and not exists ( \
+                left join lateral ( \
+                    select true as found from rollups \
+                    where kind = 2 and subject = e.key limit 1) sums on true \
+                where e.state = 3 and sums.found is null and not exists ( \
                     select 1 from deliveries d \
                     where d.application = e.application and d.endpoint = e.key) \
                 limit $1)) \

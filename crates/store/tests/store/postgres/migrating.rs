@@ -30,6 +30,25 @@ async fn a_store_of_the_first_version_keeps_all_that_is_in_it() {
     assert_eq!(schema.number("select max(version)::bigint from schema_versions").await, 4);
 }
 
+/// A node of the version before names the columns it knows.
+#[tokio::test]
+async fn what_is_added_to_a_table_need_not_be_given() {
+    let schema = Schema::create().await;
+    schema.run(FIRST).await;
+    let demanded = "\
+        table_schema = current_schema() and is_nullable = 'NO' and column_default is null \
+        and is_identity = 'NO'";
+    let columns = "select table_name, column_name from information_schema.columns where";
+    schema.run(&format!("create table demanded_before as {columns} {demanded}")).await;
+    drop(schema.open().await);
+    let added = format!(
+        "select count(*) from information_schema.columns c where {demanded} \
+         and table_name in (select table_name from demanded_before) \
+         and (table_name, column_name) not in (select * from demanded_before)"
+    );
+    assert_eq!(schema.number(&added).await, 0);
+}
+
 #[tokio::test]
 async fn nodes_of_the_first_version_write_on_while_it_is_migrated() {
     let schema = Arc::new(Schema::create().await);

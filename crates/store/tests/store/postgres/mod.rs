@@ -20,13 +20,18 @@ use store::conformance::{Handle, Harness, Pass};
 use store::postgres::Postgres;
 
 use self::server::Schema;
-use crate::{memory, model};
+use crate::{memory, model, wide};
 
 store::conformance!(open);
 
 #[test]
 fn postgres_answers_like_the_reference() {
     model::check(16, memory::open, open);
+}
+
+#[tokio::test]
+async fn wide_fan_outs_are_looked_at_in_steps() {
+    wide::fan_outs_are_looked_at_in_steps(open().await).await;
 }
 
 /// Opens an empty store, as two nodes have it.

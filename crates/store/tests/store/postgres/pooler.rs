@@ -33,6 +33,23 @@ async fn who_hears_nothing_behind_a_pooler_looks_again_and_again() {
     }
 }
 
+#[tokio::test]
+async fn who_cannot_connect_to_listen_looks_once_a_second() {
+    let schema = Schema::create().await;
+    // Whoever connects there is never answered.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let listen_url = Some(schema.settings(&server::url_with_address(&address)).url);
+    let settings = Settings { listen_url, ..schema.settings(&url()) };
+    let deaf = Postgres::connect(settings).await.unwrap();
+    let woken = async {
+        for _ in 0..4 {
+            assert_eq!(deaf.woken().await.unwrap().len(), 64);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), woken).await.unwrap();
+}
+
 /// How many connections to the server are kept for all clients together.
 const CONNECTIONS: usize = 3;
 

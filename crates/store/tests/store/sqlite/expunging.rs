@@ -5,12 +5,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
+use domain::ids::MessageId;
 use domain::time::Timestamp;
+use store::catalog::Application;
 use store::conformance::{Handle, Harness, NOW, Scene};
-use store::queue::{NextState, Upkeep};
+use store::queue::{Accept, Accepted, Done, NextState, Upkeep};
 use store::sqlite::{Settings, Sqlite};
 
-use super::{Arc, Pass, settings};
+use super::{Arc, Pass, harness, settings};
 
 /// Opens a store whose clock goes on when it is told to.
 async fn scene(directory: &Path, now: &Arc<AtomicI64>) -> Scene {
@@ -33,6 +35,15 @@ fn files_with(directory: &Path, text: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// Lets time pass, and pruning come by. The log is emptied once a second, and not while somebody reads
+/// it: later steps make up for it.
+async fn go_on(scene: &Scene, now: &AtomicI64) {
+    for _ in 0..20 {
+        now.fetch_add(2_000_000, Ordering::Relaxed);
+        while scene.keep_up(Upkeep::Prune { now: NOW, most: 200 }).await != Done::Changed(0) {}
+    }
 }
 
 #[tokio::test]
@@ -67,11 +78,7 @@ async fn what_was_expunged_is_neither_in_the_file_nor_in_its_log() {
     for message in expunged {
         ledger.expunge(scene.application.key, message).await.unwrap();
     }
-    // The log is emptied once a second, and not while somebody reads it: later ones make up for it.
-    for _ in 0..20 {
-        now.fetch_add(2_000_000, Ordering::Relaxed);
-        scene.keep_up(Upkeep::Prune { now: NOW, most: 10 }).await;
-    }
+    go_on(&scene, &now).await;
     for text in &texts {
         assert_eq!(files_with(directory.path(), text), [""; 0], "{text}");
     }
@@ -80,4 +87,64 @@ async fn what_was_expunged_is_neither_in_the_file_nor_in_its_log() {
     for text in &texts {
         assert_eq!(files_with(directory.path(), text), [""; 0], "{text}");
     }
+}
+
+/// A page that loses most of its rows is merged with its neighbours, and the page that becomes free
+/// keeps a copy of what was on it.
+#[tokio::test]
+async fn what_was_expunged_is_not_in_pages_that_became_free_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = Arc::new(AtomicI64::new(NOW.as_micros()));
+    let scene = scene(directory.path(), &now).await;
+    let (own, other) = (scene.application.clone(), scene.another_application().await);
+    let mut expunged = Vec::new();
+    let template = scene.message(&[]).await;
+    let of = |whose: &Application, text: &str, length: usize| {
+        let (application, revision) = (whose.key, whose.revision);
+        let mut accept = Accept { application, revision, ..scene.again(&template) };
+        accept.message.payload = Bytes::from(text.repeat(length / text.len()));
+        accept
+    };
+    for number in 0..300 {
+        let length = [200, 600, 1_500][number % 3];
+        let beside = |_: usize| of(&other, "other", length);
+        let mut seven: Vec<_> = (0..6).map(beside).collect();
+        seven.insert(3, of(&own, "expunged", length));
+        let answers = scene.accept(seven).await;
+        let Accepted::New { message, .. } = answers[3] else { panic!("{answers:?}") };
+        expunged.push(message);
+    }
+    scene.store().catalog.delete_application(other.key, NOW).await.unwrap();
+    go_on(&scene, &now).await;
+    for message in expunged {
+        scene.store().ledger.expunge(own.key, message).await.unwrap();
+    }
+    go_on(&scene, &now).await;
+    assert_eq!(files_with(directory.path(), "expunged"), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_a_killed_process_expunged_is_gone_when_its_files_are_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let scene = Scene::new(harness(directory.path())).await;
+    let mut accept = scene.message(&[]).await;
+    accept.message.payload = Bytes::from_static(b"what was expunged");
+    let in_file = scene.accept_new(accept.clone()).await;
+    drop(scene);
+    // The clock stands still, so that the log is not emptied again after the store was opened.
+    let scene = Scene::new(harness(directory.path())).await;
+    accept.message.id = MessageId::new(NOW, [9; 16]);
+    let in_log = scene.accept_new(accept).await;
+    for message in [in_file, in_log] {
+        scene.store().ledger.expunge(scene.application.key, message).await.unwrap();
+    }
+    let left = tempfile::tempdir().unwrap();
+    for name in ["redial.db", "redial.db-wal", "redial.key"] {
+        fs::copy(directory.path().join(name), left.path().join(name)).unwrap();
+    }
+    let mut found = files_with(left.path(), "what was expunged");
+    found.sort_unstable();
+    assert_eq!(found, ["redial.db", "redial.db-wal"]);
+    let _opened = Sqlite::open(settings(left.path())).unwrap();
+    assert_eq!(files_with(left.path(), "what was expunged"), [""; 0]);
 }

@@ -16,13 +16,18 @@ use domain::time::Timestamp;
 use store::conformance::{Handle, Harness, NOW, Pass};
 use store::sqlite::{Settings, Sqlite};
 
-use crate::{memory, model};
+use crate::{memory, model, wide};
 
 store::conformance!(open);
 
 #[test]
 fn sqlite_answers_like_the_reference() {
     model::check(8, memory::open, open);
+}
+
+#[tokio::test]
+async fn wide_fan_outs_are_looked_at_in_steps() {
+    wide::fan_outs_are_looked_at_in_steps(open().await).await;
 }
 
 /// Opens an empty store in a directory of its own.
