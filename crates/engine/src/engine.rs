@@ -228,6 +228,7 @@ impl Engine {
             self.walks.next().filter(|_| active),
             self.requests.next().filter(|_| active),
             self.rosters.next().filter(|_| active),
+            self.leases.next_quiet(act.now.elapsed),
         ];
         let earliest = routine.into_iter().flatten().min();
         act.effects.extend(self.timers.wish(act.now, earliest).map(Effect::WakeAt));
