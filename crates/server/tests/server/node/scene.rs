@@ -17,7 +17,7 @@ use engine::Sending;
 use engine::roster::read_policy;
 use redial::clock::{Clock, SystemClock};
 use redial::committer::Transactions;
-use redial::node::{Carrier, Draft, Intake, Node, NotTaken, Parts, Settings, unique_name};
+use redial::node::{Carrier, Draft, Ending, Intake, Node, NotTaken, Parts, Settings, unique_name};
 use serde_json::json;
 use store::catalog::{
     Application, ApplicationSettings, Confidential, Endpoint, EndpointSettings, Name,
@@ -329,6 +329,11 @@ impl Scene {
         let committed = memory.commit(Arc::new(batch)).await.unwrap();
         assert!(matches!(committed.accepts[..], [Accepted::New { .. }]), "{committed:?}");
         (endpoint, id)
+    }
+
+    /// Stops the node and tells how that went.
+    pub(super) async fn stop(self) -> Ending {
+        self.node.stop_beside(std::future::ready(())).await
     }
 
     /// Stops the node and returns what outlives it.

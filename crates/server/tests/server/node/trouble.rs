@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use domain::delivery::Delivery;
 use domain::partition::Partition;
+use redial::node::Ending;
 use store::Answer;
 use store::keys::{Lease, Node};
 use store::memory::Memory;
@@ -95,4 +96,20 @@ async fn a_question_that_panics_is_asked_again() {
     let scene = Scene::over(store, Arc::new(queue), &[Step::Answer(200)]);
     assert_eq!(scene.settled(message).await.state, Delivery::Delivered);
     scene.end().await;
+}
+
+/// A scene over a store that does as it is told later.
+async fn obedient(steps: &[Step]) -> (Scene, Arc<Panics>) {
+    let store = Scene::begin(steps).await.end().await;
+    let queue = Arc::new(Panics::over(&store));
+    (Scene::over(store, Arc::clone(&queue) as _, steps), queue)
+}
+
+#[tokio::test]
+async fn a_committer_that_panics_while_the_node_stops_is_told_at_once() {
+    let (scene, queue) = obedient(&[Step::Slow(Duration::from_millis(200), 200)]).await;
+    scene.send().await;
+    scene.arrived(1).await;
+    queue.commits.store(1, Ordering::SeqCst);
+    assert_eq!(scene.stop().await, Ending::Broken("the committer"));
 }
