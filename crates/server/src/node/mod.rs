@@ -229,13 +229,13 @@ impl Node {
 
     async fn wind_up(&mut self, answering: impl Future<Output = ()>) {
         self.tasks.iter().for_each(JoinHandle::abort);
-        self.world.inbox.post(Event::Stop);
+        self.world.inbox.stop(Event::Stop);
         let last = LAST_STEPS.min(self.grace / 4);
         let first = self.grace.saturating_sub(last);
         let sending = async {
             let Some(core) = &mut self.core else { return };
             if tokio::time::timeout(first, core.ended()).await.is_err() {
-                self.world.inbox.post(Event::StopNow);
+                self.world.inbox.stop(Event::StopNow);
                 // A store that is gone must not keep the process: what is not settled is sent again
                 // by whoever takes over.
                 core.ended().await;
