@@ -2,7 +2,7 @@
 //!
 //! It prints where it listens and where its data is, and at the first start the admin token. SIGTERM
 //! and SIGINT stop it: it says that it is not ready, takes in nothing more, finishes what it began. A
-//! second one ends it at once.
+//! second one ends it at once. Whatever hangs, the process is gone soon after its time is over.
 //!
 //! # Layout
 //! - `connections`: clients of the API; `rest`: what they send in vain; `scraping`: `/metrics`
@@ -41,13 +41,16 @@ use crate::clock::{Clock, SystemClock};
 use crate::committer::Transactions;
 use crate::config::{Configuration, Database, Hidden, Role, Sources, Tls};
 use crate::node::{self, Ending, Node, Outward, again_and_again};
-use crate::process::{Stops, raise_file_limit};
+use crate::process::{Stops, end_after, raise_file_limit};
 use crate::telemetry::{Measured, Metrics};
 use crate::transport::{Resolver, Transport, TransportSettings};
 use crate::{dice, telemetry};
 
 /// The most deliveries that wait to be handed over from accepting to sending.
 const HANDED_OVER: usize = 16_384;
+/// How long closing may take after the time to stop is over, or was cut short. Nothing that still
+/// runs then is worth waiting for: what counts is on disk.
+const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 /// What is said when something was still under way.
 const UNFINISHED: &str = "not everything has ended in time; what is left goes on at the next start";
 /// What is said when somebody does not want to wait.
@@ -124,7 +127,7 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
     let configuration = arguments.configuration()?;
     telemetry::begin(&configuration.log).map_err(Failure::Usage)?;
     raise_file_limit();
-    let threads = threads();
+    let (threads, shutdown) = (threads(), configuration.limits.shutdown);
     let sending = runtime("sending", threads)?;
     let (answering, handle) = (runtime("api", threads)?, sending.handle().clone());
     let served = answering.block_on(async {
@@ -137,12 +140,17 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
         // Before anybody is told that the server is there, and could stop it.
         let [mut first, mut second] = [Stops::listen()?, Stops::listen()?];
         server.announce(streams.out)?;
+        let asked = async {
+            first.next().await;
+            end_after(shutdown.saturating_add(CLOSED_WITHIN));
+        };
         let hurried = async {
             second.next().await;
             second.next().await;
+            end_after(CLOSED_WITHIN);
         };
         tokio::select! {
-            served = server.run(first.next()) => served.map_err(Failure::Other),
+            served = server.run(asked) => served.map_err(Failure::Other),
             () = hurried => Err(Failure::Other(anyhow::anyhow!(HURRIED))),
         }
     });
@@ -343,7 +351,7 @@ impl Server {
         // Whoever spreads requests over servers has to see that this one is not ready any more,
         // and until then goes on sending.
         tokio::select! {
-            () = tokio::time::sleep(limits.notice) => {}
+            () = tokio::time::sleep(limits.notice()) => {}
             what = node.failed() => return Err(broken(what)),
             () = door.open(&listener, secure.as_ref()) => {}
         }
@@ -433,7 +441,7 @@ fn node_settings(configuration: &Configuration) -> node::Settings {
             Role::Api => false,
         },
         handed_over: HANDED_OVER,
-        grace: limits.shutdown,
+        grace: limits.shutdown.saturating_sub(limits.notice()),
     }
 }
 
