@@ -163,6 +163,7 @@ impl Engine {
             Event::Disabled { endpoint } => self.disabled(endpoint, act),
             Event::Requests(answer) => self.requested(answer, act),
             Event::Asked => self.requests.read_soon(),
+            Event::Woken(free) if free.is_empty() => self.leases.renew_at(act.now.elapsed),
             Event::Woken(partitions) => self.walks.wake(partitions),
             Event::Stop => self.stop(act),
             Event::StopNow => self.stop_now(act),

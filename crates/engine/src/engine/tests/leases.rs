@@ -253,6 +253,20 @@ fn a_node_that_has_given_everything_back_does_not_renew() {
 }
 
 #[test]
+fn what_another_node_gives_back_is_taken_at_once() {
+    let mut scene = Scene::before_start(|_| {});
+    let (other, rows) = (Node("b".into()), scene.now.rows);
+    scene.store.renew(other.clone(), rows);
+    let leases = scene.store.take(&other, 64, rows);
+    scene.start();
+    let endpoint = scene.endpoint();
+    assert!(scene.lease(&endpoint).is_none());
+    scene.store.release(&other, &leases);
+    scene.tell(Event::Woken(Vec::new()));
+    assert!(scene.lease(&endpoint).is_some());
+}
+
+#[test]
 fn stopping_now_aborts_first() {
     let mut scene = Scene::new();
     let endpoint = scene.endpoint();
