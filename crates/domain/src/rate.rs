@@ -6,12 +6,19 @@
 //! time that attempts are [`ON_THE_WAY`]: no second ever holds more than the limit says, neither
 //! where they begin nor where they arrive. A new owner goes on as if the one before had used what it
 //! may until the last moment.
+//!
+//! That is right as long as no attempt takes much longer to leave than another. Where connecting
+//! takes its time, the [`Gate`] keeps the rate at the moment of writing.
+
+mod gate;
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::policy::Problem;
 use crate::time::Timestamp;
+
+pub use gate::{FarEnd, Gate, Wait};
 
 /// How far a limiter may lag behind its own spacing and still make up for it. At 1,000 attempts a
 /// second that is at most ten at once; below 100 a second it is none.

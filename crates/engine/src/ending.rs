@@ -9,10 +9,11 @@ use domain::dice::Dice;
 use domain::endpoint::Reason;
 use domain::health::Finding;
 use domain::outcome::Outcome;
+use domain::rate::ON_THE_WAY;
 use domain::verdict::{Decision, EndpointEffect, Signal};
 use domain::{concurrency::Concurrency, judge};
-use store::keys::{DeliveryKey, EndpointKey};
-use store::queue::{AttemptRecord, NextState, Settle};
+use store::keys::{DeliveryKey, EndpointKey, Lease};
+use store::queue::{AttemptRecord, NextState, Phases, Settle};
 
 use crate::announcement::Announcement;
 use crate::effect::Effect;
@@ -24,6 +25,8 @@ use crate::roster::Member;
 
 /// How long an endpoint rests after our own code failed at it.
 const REST: Duration = Duration::from_secs(1);
+/// How long what a receiver gets counts for the rate there.
+const COUNTS_FOR: Duration = Duration::from_secs(1);
 /// The most deliveries whose panics are counted.
 const PANICS: usize = 1_024;
 
@@ -124,6 +127,7 @@ impl Engine {
             act.announce(Announcement::Noticed { delivery: key, notice });
         }
         self.weigh(key, role, verdict.endpoint, act);
+        self.stay_if_late(lease, record.phases, act);
         let mut running = None;
         if let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) {
             endpoint.ended = Some(act.now.elapsed);
@@ -142,6 +146,21 @@ impl Engine {
         let settle = Settle { lease, key, recorded, next, budget, attempt: record, running };
         act.effects.push(Effect::Settle { attempt: number, settle: Box::new(settle) });
         self.forgive(key, next);
+    }
+
+    /// Keeps a partition a little longer whose receiver may have got a request long after it left: a
+    /// new owner begins with one spacing, as if all had arrived when they were sent. Only the first
+    /// request on a connection without TLS can wait at the receiver for its program.
+    fn stay_if_late(&mut self, lease: Lease, phases: Phases, act: &Act<'_>) {
+        let may_wait = phases.connect.is_some() && phases.tls.is_none();
+        let late = phases.first_byte.is_none_or(|after| after > ON_THE_WAY);
+        if may_wait
+            && late
+            && let Some(held) = self.leases.get_mut(lease.partition)
+            && held.epoch == lease.epoch
+        {
+            held.quiet_at = act.now.elapsed.saturating_add(COUNTS_FOR);
+        }
     }
 
     /// A delivery that is done with has no panics to count any more.

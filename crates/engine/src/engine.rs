@@ -163,6 +163,7 @@ impl Engine {
             Event::Disabled { endpoint } => self.disabled(endpoint, act),
             Event::Requests(answer) => self.requested(answer, act),
             Event::Asked => self.requests.read_soon(),
+            Event::Woken(free) if free.is_empty() => self.leases.renew_at(act.now.elapsed),
             Event::Woken(partitions) => self.walks.wake(partitions),
             Event::Stop => self.stop(act),
             Event::StopNow => self.stop_now(act),
@@ -228,6 +229,7 @@ impl Engine {
             self.walks.next().filter(|_| active),
             self.requests.next().filter(|_| active),
             self.rosters.next().filter(|_| active),
+            self.leases.next_quiet(act.now.elapsed),
         ];
         let earliest = routine.into_iter().flatten().min();
         act.effects.extend(self.timers.wish(act.now, earliest).map(Effect::WakeAt));

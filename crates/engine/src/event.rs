@@ -97,7 +97,8 @@ pub enum Event {
     Requests(Result<Vec<Request>, Unanswered>),
     /// A request was left on this node: it is read at once instead of at the next look.
     Asked,
-    /// Another node says that it committed work for these, or this one lost a hand-over.
+    /// Another node says that it committed work for these, or this one lost a hand-over. An empty
+    /// list says that another node gave some back.
     Woken(Vec<Partition>),
     /// Finish what is in flight, settle, release, and then say [`crate::Effect::Stopped`].
     Stop,

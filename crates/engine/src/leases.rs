@@ -34,6 +34,8 @@ pub(crate) struct Held {
     pub(crate) leaving: bool,
     /// Attempts and steps of upkeep that must be answered before it can be given back.
     pub(crate) busy: u32,
+    /// It is not given back before: what arrived late at a receiver counts there for a second.
+    pub(crate) quiet_at: Duration,
     /// The last answer to a load of an endpoint that memory has let go since; or the take-over.
     /// A hand-over from before may be settled already.
     pub(crate) answered: Duration,
@@ -163,8 +165,16 @@ impl Leases {
         if known.max(given_back).is_some_and(|newest| newest >= epoch) {
             return false;
         }
-        let (since, answered) = (now, now);
-        let held = Held { epoch, since, asked, surveyed: false, leaving: false, busy: 0, answered };
+        let held = Held {
+            epoch,
+            since: now,
+            asked,
+            surveyed: false,
+            leaving: false,
+            busy: 0,
+            quiet_at: Duration::ZERO,
+            answered: now,
+        };
         self.held.resize(usize::from(PARTITIONS), None);
         if let Some(place) = self.held.get_mut(usize::from(partition.number())) {
             *place = Some(held);
@@ -248,11 +258,21 @@ impl Leases {
     }
 
     /// Returns the partitions that can be given back now.
-    pub(crate) fn drained(&self) -> Vec<Partition> {
+    pub(crate) fn drained(&self, now: Duration) -> Vec<Partition> {
         let drained = self.all().filter(|(_, held)| {
-            held.leaving && (held.busy == 0 || planted::has(Bug::ReleaseUndrained))
+            let settled = held.busy == 0 && held.quiet_at <= now;
+            held.leaving && (settled || planted::has(Bug::ReleaseUndrained))
         });
         drained.map(|(partition, _)| partition).collect()
+    }
+
+    /// Returns when the next partition can be given back that has nothing left to settle.
+    pub(crate) fn next_quiet(&self, now: Duration) -> Option<Duration> {
+        if !self.leaving {
+            return None;
+        }
+        let waits = |held: &&Held| held.leaving && held.busy == 0 && held.quiet_at > now;
+        self.held.iter().flatten().filter(waits).map(|held| held.quiet_at).min()
     }
 
     fn all(&self) -> impl Iterator<Item = (Partition, &Held)> {

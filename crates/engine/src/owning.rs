@@ -162,7 +162,7 @@ impl Engine {
         if !self.leases.any_leaving() || !self.leases.releasing.is_empty() {
             return;
         }
-        let drained = self.leases.drained();
+        let drained = self.leases.drained(act.now.elapsed);
         let leases: Vec<Lease> =
             drained.iter().filter_map(|partition| self.leases.give_back(*partition)).collect();
         self.forget_partitions(drained, act);

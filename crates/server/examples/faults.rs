@@ -102,7 +102,10 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
             let good = once.good_end && once.took <= grace + TOLERANCE * 10 && once.files_raised;
             let good = good && !twice.good_end && twice.took <= TOLERANCE * 10;
             let counted = once.attempts == 1 && twice.attempts == 1;
-            (good && counted, format!("{once}\n{twice}"))
+            let (took, code) = stops::hung(&ground, grace.min(stops::HUNG / 4)).await?;
+            let ended = code == Some(1) && took < stops::HUNG / 2;
+            let hung = format!("disk hangs      in {took:?}, exit code {code:?}");
+            (good && counted && ended, format!("{once}\n{twice}\n{hung}"))
         }
         "bad" => {
             let span = Duration::from_secs(arguments.seconds.into());

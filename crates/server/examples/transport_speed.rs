@@ -210,7 +210,8 @@ fn sending(address: SocketAddr) -> anyhow::Result<Sending> {
             partition,
             state: State::Active,
             order: Order::Due,
-            settings: EndpointSettings { origin, ..EndpointSettings::default() },
+            // The rate is not what is measured.
+            settings: EndpointSettings { origin, rate: Some(1_000_000), ..Default::default() },
             confidential: Confidential { path_and_query, ..Confidential::default() },
             created_at: Timestamp::EPOCH,
             updated_at: Timestamp::EPOCH,

@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -17,6 +18,18 @@ pub(crate) fn raise_file_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // Where it is not allowed, what needs that many files says so itself.
     let _raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}
+
+/// Ends the process after a time, if it is still there: a disk that does not answer, or whatever else
+/// hangs, must not keep it.
+pub(crate) fn end_after(limit: Duration) {
+    let end = move || {
+        std::thread::sleep(limit);
+        tracing::error!("the process has not ended in time, so it is ended; nothing is lost");
+        std::process::exit(1);
+    };
+    // Without a thread for it, the process can still be killed.
+    drop(std::thread::Builder::new().name("deadline".to_owned()).spawn(end));
 }
 
 /// Signals to stop.

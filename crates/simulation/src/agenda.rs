@@ -69,6 +69,8 @@ pub(crate) enum Input {
     End(WireId),
     /// A batch is to be committed again.
     Repeat(usize),
+    /// A committer has waited long enough for those who come back, if it still waits that time.
+    Gathered(usize, u64),
     /// The signal to stop.
     Stop,
     /// The end of its grace time.

@@ -2,13 +2,13 @@
 //!
 //! Like SQLite, a process has one committer for everything; like PostgreSQL, it has one for each
 //! lane. A batch that failed is committed again before anything newer, mostly without its accepts:
-//! their callers were told 503.
+//! their callers were told 503. Behind a batch it waits for half of a crowd, as the real one does.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::time::Timestamp;
-use engine::lanes::{Cut, Lanes, Limits, Weight};
+use engine::lanes::{Crowd, Cut, Lanes, Limits, Weight};
 use engine::{Event, Number};
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Batch, Committed, Settle, Upkeep};
@@ -16,6 +16,7 @@ use store::queue::{Accept, Batch, Committed, Settle, Upkeep};
 use crate::agenda::{ArrivalId, Input, RequestId};
 use crate::bugs::Bug;
 use crate::calls::Question;
+use crate::counters::Path;
 use crate::node::NodeRef;
 use crate::people::Errand;
 use crate::world::World;
@@ -60,6 +61,12 @@ pub(crate) struct Committer {
     flying: Option<(Tickets, Duration)>,
     /// The batch that has to be committed again, and when it was issued first.
     failed: Option<(Tickets, Duration)>,
+    /// Who shares its batches.
+    crowd: Crowd,
+    /// How many must wait before the next batch is cut, while it waits for them.
+    gathering: Option<usize>,
+    /// How often it has waited for them.
+    gathers: u64,
     /// What found its lane full.
     overflow: VecDeque<SettleTicket>,
     upkeep_overflow: VecDeque<UpkeepTicket>,
@@ -72,6 +79,9 @@ impl Committer {
             lanes: Lanes::new(limits, now),
             flying: None,
             failed: None,
+            crowd: Crowd::default(),
+            gathering: None,
+            gathers: 0,
             overflow: VecDeque::new(),
             upkeep_overflow: VecDeque::new(),
         }
@@ -102,7 +112,16 @@ impl Committer {
 
     fn next(&mut self, now: Timestamp) -> Option<Tickets> {
         self.refill();
-        self.lanes.cut(now)
+        if self.gathering.is_some_and(|enough| self.lanes.waiting(None) < enough) {
+            return None;
+        }
+        self.gathering = None;
+        let cut = self.lanes.cut(now);
+        if cut.is_none() {
+            // Whoever comes after a silence is not one of those who were here before it.
+            self.crowd = Crowd::default();
+        }
+        cut
     }
 }
 
@@ -197,10 +216,44 @@ impl World {
         let Some(committer) = process.committers.get_mut(place) else { return };
         let Some((cut, issued)) = committer.flying.take() else { return };
         match answer {
-            Some(answer) => self.tell_all(me, cut, answer, issued),
+            Some(answer) => {
+                let items = cut.accepts.len() + cut.settles.len() + cut.upkeep.len();
+                // Nothing is cut while they are told.
+                committer.gathering = Some(usize::MAX);
+                self.tell_all(me, cut, answer, issued);
+                self.gather(me, place, items);
+            }
             None => self.failed(me, place, cut, issued),
         }
         self.pump(me, place);
+    }
+
+    /// Waits behind a batch until enough of those who come back are there again, or it has been long.
+    fn gather(&mut self, me: NodeRef, place: usize, items: usize) {
+        let Some(process) = self.process_mut(me) else { return };
+        let Some(committer) = process.committers.get_mut(place) else { return };
+        let waiting = committer.lanes.waiting(None);
+        let enough = committer.crowd.committed(items, waiting);
+        if waiting >= enough {
+            committer.gathering = None;
+            return;
+        }
+        committer.gathering = Some(enough);
+        committer.gathers += 1;
+        let gathers = committer.gathers;
+        if enough > 1 {
+            self.counters.count(Path::WaitedForACrowd);
+        }
+        self.reach_later(me, Crowd::PATIENCE, Input::Gathered(place, gathers));
+    }
+
+    /// Goes on with whoever is there.
+    pub(crate) fn gathered(&mut self, me: NodeRef, place: usize, time: u64) {
+        let Some(process) = self.process_mut(me) else { return };
+        let Some(committer) = process.committers.get_mut(place) else { return };
+        if committer.gathers == time && committer.gathering.take().is_some() {
+            self.pump(me, place);
+        }
     }
 
     fn tell_all(&mut self, me: NodeRef, cut: Tickets, answer: Committed, issued: Duration) {

@@ -12,6 +12,10 @@ pub enum Path {
     HandOverOfKnown,
     /// Another node was not woken.
     NotificationLost,
+    /// Another node was not told that partitions are free.
+    FreeUnheard,
+    /// A committer waited for half of a crowd.
+    WaitedForACrowd,
     /// A load returned deliveries whose attempt was not settled yet.
     LoadedKnownRows,
     /// A load did not return everything.
@@ -104,11 +108,13 @@ pub enum Path {
 
 impl Path {
     /// All of them.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 50] = [
         Self::HandOverLost,
         Self::HandOverLate,
         Self::HandOverOfKnown,
         Self::NotificationLost,
+        Self::FreeUnheard,
+        Self::WaitedForACrowd,
         Self::LoadedKnownRows,
         Self::LoadedPart,
         Self::PayloadLeftOut,

@@ -161,6 +161,7 @@ impl World {
             Input::Request(request) => self.requested(me, request),
             Input::End(wire) => self.ended(me, wire),
             Input::Repeat(lane) => self.repeat(me, lane),
+            Input::Gathered(lane, time) => self.gathered(me, lane, time),
             Input::Stop => self.feed(me, Event::Stop),
             Input::StopNow => {
                 self.counters.count(Path::StopForced);

@@ -325,6 +325,20 @@ impl World {
             self.reach_later(owner, wait, Input::Event(Box::new(Event::Woken(theirs))));
         }
     }
+
+    /// Tells all others that partitions are free; that may get lost.
+    pub(crate) fn notify_of_free(&mut self, me: NodeRef) {
+        let processes = self.slots.iter().filter_map(|slot| slot.process.as_ref());
+        let others: Vec<NodeRef> = processes.map(|it| it.me).filter(|it| *it != me).collect();
+        for other in others {
+            if self.chance.permille(self.plan.faults.lost_notifications) {
+                self.counters.count(Path::FreeUnheard);
+                continue;
+            }
+            let wait = self.chance.millis(1, 60);
+            self.reach_later(other, wait, Input::Event(Box::new(Event::Woken(Vec::new()))));
+        }
+    }
 }
 
 /// Returns the pending deliveries of a message that was just accepted.

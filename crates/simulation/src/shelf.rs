@@ -65,6 +65,7 @@ impl World {
         self.state.release(&name, leases);
         self.watch.released(me, leases);
         self.counters.count(Path::Released);
+        self.notify_of_free(me);
         Reply::Nothing
     }
 

@@ -2,9 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);
+pub(super) const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);
 
-fn rate(count: u64) -> Rate {
+pub(super) fn rate(count: u64) -> Rate {
     Rate::per_second(count).unwrap()
 }
 
@@ -27,7 +27,7 @@ fn greedy(rate: Rate, mut limiter: Limiter, from: Timestamp, count: usize) -> Ve
 /// What is between two attempts at ten a second: a hundredth more than a tenth of a second.
 const SPACING: Duration = Duration::from_millis(101);
 
-fn most_within(window: Duration, moments: &[Timestamp]) -> usize {
+pub(super) fn most_within(window: Duration, moments: &[Timestamp]) -> usize {
     (0..moments.len())
         .map(|i| moments[i..].iter().take_while(|later| later.since(moments[i]) < window).count())
         .max()

@@ -71,7 +71,7 @@ fn partitions_are_shared_evenly_and_one_too_many_is_kept() {
     leases.renewed(2 * SECOND, &renewal(owned, 1), false);
     leases.mark_leaving(64);
     assert_eq!(leases.staying().len(), 32);
-    assert_eq!(leases.drained(), [partition(32), partition(33)]);
+    assert_eq!(leases.drained(2 * SECOND), [partition(32), partition(33)]);
     leases.lose(partition(33));
     leases.get_mut(partition(32)).unwrap().leaving = false;
     leases.mark_leaving(64);

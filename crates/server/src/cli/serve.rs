@@ -2,7 +2,7 @@
 //!
 //! It prints where it listens and where its data is, and at the first start the admin token. SIGTERM
 //! and SIGINT stop it: it says that it is not ready, takes in nothing more, finishes what it began. A
-//! second one ends it at once.
+//! second one ends it at once. Whatever hangs, the process is gone soon after its time is over.
 //!
 //! # Layout
 //! - `connections`: clients of the API; `rest`: what they send in vain; `scraping`: `/metrics`
@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -39,14 +40,19 @@ use crate::app::{App, Parts, Settings};
 use crate::clock::{Clock, SystemClock};
 use crate::committer::Transactions;
 use crate::config::{Configuration, Database, Hidden, Role, Sources, Tls};
-use crate::node::{self, Node, Outward};
-use crate::process::{Stops, raise_file_limit};
+use crate::node::{self, Ending, Node, Outward, again_and_again};
+use crate::process::{Stops, end_after, raise_file_limit};
 use crate::telemetry::{Measured, Metrics};
 use crate::transport::{Resolver, Transport, TransportSettings};
 use crate::{dice, telemetry};
 
 /// The most deliveries that wait to be handed over from accepting to sending.
 const HANDED_OVER: usize = 16_384;
+/// How long closing may take after the time to stop is over, or was cut short. Nothing that still
+/// runs then is worth waiting for: what counts is on disk.
+const CLOSED_WITHIN: Duration = Duration::from_secs(2);
+/// What is said when something was still under way.
+const UNFINISHED: &str = "not everything has ended in time; what is left goes on at the next start";
 /// What is said when somebody does not want to wait.
 const HURRIED: &str =
     "stopped at once by a second signal; what was in flight is sent again at the next start";
@@ -121,7 +127,7 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
     let configuration = arguments.configuration()?;
     telemetry::begin(&configuration.log).map_err(Failure::Usage)?;
     raise_file_limit();
-    let threads = threads();
+    let (threads, shutdown) = (threads(), configuration.limits.shutdown);
     let sending = runtime("sending", threads)?;
     let (answering, handle) = (runtime("api", threads)?, sending.handle().clone());
     let served = answering.block_on(async {
@@ -134,12 +140,17 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
         // Before anybody is told that the server is there, and could stop it.
         let [mut first, mut second] = [Stops::listen()?, Stops::listen()?];
         server.announce(streams.out)?;
+        let asked = async {
+            first.next().await;
+            end_after(shutdown.saturating_add(CLOSED_WITHIN));
+        };
         let hurried = async {
             second.next().await;
             second.next().await;
+            end_after(CLOSED_WITHIN);
         };
         tokio::select! {
-            served = server.run(first.next()) => served.map_err(Failure::Other),
+            served = server.run(asked) => served.map_err(Failure::Other),
             () = hurried => Err(Failure::Other(anyhow::anyhow!(HURRIED))),
         }
     });
@@ -246,7 +257,7 @@ impl Server {
             node_settings(&configuration),
         );
         let tasks = vec![
-            tokio::spawn(async move { transport.upkeep(clock.as_ref()).await }),
+            tokio::spawn(look_after(transport, clock)),
             tokio::spawn(Arc::clone(&metrics).listen(node.announcements())),
         ];
         drop(context);
@@ -325,7 +336,8 @@ impl Server {
     /// Serves until `shutdown` is done, then finishes what was begun, within `limits.shutdown`.
     ///
     /// # Errors
-    /// If a part fails without which the server would take messages in and do nothing about them.
+    /// If a part fails without which the server would take messages in and do nothing about them, or
+    /// if not everything has ended in time.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Self { configuration, listener, secure, metrics, scraping, app, node, .. } = self;
         let mut tasks = self.tasks;
@@ -344,16 +356,30 @@ impl Server {
         // Whoever spreads requests over servers has to see that this one is not ready any more,
         // and until then goes on sending.
         tokio::select! {
-            () = tokio::time::sleep(limits.notice) => {}
+            () = tokio::time::sleep(limits.notice()) => {}
             what = node.failed() => return Err(broken(what)),
             () = door.open(&listener, secure.as_ref()) => {}
         }
         drop((listener, secure));
         // Nothing is sent any more while the last requests are answered.
-        node.stop_beside(door.close()).await;
+        let ending = node.stop_beside(door.close()).await;
         tasks.iter().for_each(JoinHandle::abort);
-        Ok(())
+        match ending {
+            Ending::InTime => Ok(()),
+            Ending::TooLate => Err(anyhow::anyhow!(UNFINISHED)),
+            Ending::Broken(what) => Err(broken(what)),
+        }
     }
+}
+
+/// Closes old connections and reads this machine's own addresses again and again, come what may: the
+/// address guard must know them.
+async fn look_after(transport: Arc<Transport>, clock: Arc<dyn Clock>) {
+    let upkeep = move || {
+        let (transport, clock) = (Arc::clone(&transport), Arc::clone(&clock));
+        async move { transport.upkeep(clock.as_ref()).await }
+    };
+    again_and_again("looking after the way out", upkeep).await;
 }
 
 /// What is said when a part of the node is gone that nothing goes on without.
@@ -405,7 +431,7 @@ fn node_settings(configuration: &Configuration) -> node::Settings {
     engine.payload_bytes = limits.payload_memory;
     if !shared {
         // Nobody else writes: what memory knows is what there is, unless a hand-over got lost.
-        engine.walk_every = std::time::Duration::from_secs(30);
+        engine.walk_every = Duration::from_secs(30);
     }
     node::Settings {
         engine,
@@ -420,7 +446,7 @@ fn node_settings(configuration: &Configuration) -> node::Settings {
             Role::Api => false,
         },
         handed_over: HANDED_OVER,
-        grace: limits.shutdown,
+        grace: limits.shutdown.saturating_sub(limits.notice()),
     }
 }
 
@@ -440,5 +466,40 @@ fn settings(configuration: &Configuration, address: SocketAddr) -> Settings {
         token_age: limits.token_age,
         cached_tokens: limits.cached_tokens,
         cached_applications: limits.cached_applications,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use domain::time::Timestamp;
+
+    use super::*;
+    use crate::transport::NoAddress;
+
+    /// Panics when it is asked for the second time.
+    #[derive(Default)]
+    struct Moody(AtomicU32);
+
+    impl Clock for Moody {
+        fn now(&self) -> Timestamp {
+            assert_ne!(self.0.fetch_add(1, Ordering::SeqCst), 1, "as told");
+            Timestamp::EPOCH
+        }
+
+        fn wall(&self) -> Timestamp {
+            Timestamp::EPOCH
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_way_out_is_looked_after_also_after_a_panic() {
+        let nobody = Resolver::from_fn(|_| Box::pin(async { Err(NoAddress::Absent) }));
+        let settings = TransportSettings::new(Guard::new(Default::default()), nobody);
+        let (transport, clock) = (Arc::new(Transport::new(settings)), Arc::new(Moody::default()));
+        let looking = look_after(transport, Arc::clone(&clock) as _);
+        assert!(tokio::time::timeout(Duration::from_secs(10), looking).await.is_err());
+        assert!(clock.0.load(Ordering::SeqCst) > 4);
     }
 }

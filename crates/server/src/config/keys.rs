@@ -71,7 +71,7 @@ pub(super) const KEYS: [Key; 41] = [
     key("limits.cached_applications", "number", "10000", "The most applications remembered."),
     key("limits.token_age", "span", "5s", "How long a token is trusted without asking the store."),
     key("limits.notice", "span", "1s", "How long a stopping server is not ready but answers."),
-    key("limits.shutdown", "span", "30s", "How long a stopping server waits for what it began."),
+    key("limits.shutdown", "span", "30s", "How long stopping may take, notice included."),
     key("retention.messages", "span", "30d", "How long messages and attempts are kept."),
     key("retention.dead_letters", "span", "30d", "How long dead letters are kept."),
     key("log.format", "word", "text", "`text` or `json`."),

@@ -122,8 +122,16 @@ pub struct Limits {
     pub token_age: Duration,
     /// How long a stopping server says that it is not ready before it stops taking requests.
     pub notice: Duration,
-    /// How long a stopping server waits for what it began.
+    /// How long stopping may take, all in all.
     pub shutdown: Duration,
+}
+
+impl Limits {
+    /// Returns the part of the time to stop in which requests are still taken: half of it at most.
+    #[must_use]
+    pub fn notice(&self) -> Duration {
+        self.notice.min(self.shutdown / 2)
+    }
 }
 
 /// How long things are kept.

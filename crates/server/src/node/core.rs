@@ -1,4 +1,8 @@
 //! The task that owns the engine: it hands it what happened, and carries out what it says.
+//!
+//! An engine that panics is dropped with everything it knows. Its attempts are interrupted, which
+//! costs nothing; what it had judged is written under its lease; then that is given back, and the
+//! next engine takes it under a new epoch, reads everything anew, and counts from other numbers.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +20,8 @@ use crate::dice;
 
 /// The wait before a core is started again after a panic.
 const AFTER_A_PANIC: Duration = Duration::from_millis(500);
+/// How long the store may take for what a core had judged before it panicked. Leases last longer.
+const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs engines one after the other until one has stopped: usually the first one.
 pub(super) async fn run(world: Arc<World>, settings: engine::Settings) {
@@ -27,18 +33,42 @@ pub(super) async fn run(world: Arc<World>, settings: engine::Settings) {
             return;
         }
         tracing::error!("the engine panicked; it starts again and reads everything anew");
+        let settling = core.settling;
         drop(core);
+        settled(&world, settling).await;
         give_up(&world, &settings.node).await;
         settings.node = Name(format!("{original}-{life}"));
         tokio::time::sleep(AFTER_A_PANIC).await;
     }
 }
 
+/// Waits until the store has answered so many settles. Once the next core has taken the partitions,
+/// they would be refused, and what has arrived would be sent again. If it takes too long, they are:
+/// a panic is a crash, and nothing is lost by it.
+async fn settled(world: &World, mut settling: usize) {
+    let answered = async {
+        while settling > 0 {
+            world.inbox.wait().await;
+            let mut events = Vec::new();
+            world.inbox.take(&mut events);
+            settling = settling.saturating_sub(settles_in(&events));
+        }
+    };
+    if tokio::time::timeout(SETTLED_WITHIN, answered).await.is_err() {
+        tracing::warn!("what the engine had judged may be sent again: the store does not answer");
+    }
+}
+
+fn settles_in(events: &[Event]) -> usize {
+    events.iter().filter(|event| matches!(event, Event::Settled { .. })).count()
+}
+
 /// Gives back what a core that panicked still owns, so that the next one takes it under a new epoch.
+/// Answers that are on their way to it come to the next one, and say nothing there: numbers are not
+/// used twice, and a renewal under another name tells what is owned.
 async fn give_up(world: &World, node: &Name) {
     world.inbox.own(std::iter::empty());
-    let mut left = Vec::new();
-    world.inbox.take(&mut left);
+    world.inbox.begin_anew();
     if let Ok(renewal) = world.queue.renew(node.clone()).await {
         let released = world.queue.release(node.clone(), renewal.owned).await;
         if let Err(error) = released {
@@ -56,6 +86,8 @@ struct Core {
     attempts: Attempts,
     /// What is owned, for whoever writes under a lease besides the engine.
     leases: BTreeMap<Partition, Epoch>,
+    /// Settles that were handed in and have not been answered.
+    settling: usize,
     wake_at: Option<Duration>,
     effects: Vec<Effect>,
 }
@@ -79,6 +111,7 @@ impl Core {
             engine: Engine::new(settings).after_lives(life - 1),
             attempts: Attempts::new(u64::from_be_bytes(seed)),
             leases: BTreeMap::new(),
+            settling: 0,
             wake_at: None,
             effects: Vec::new(),
         }
@@ -113,14 +146,16 @@ impl Core {
     fn work(&mut self, events: &mut Vec<Event>) -> Life {
         let mut written = Written::default();
         let mut stopped = false;
-        for event in events.drain(..) {
+        let mut events = events.drain(..);
+        while let Some(event) = events.next() {
             self.note(&event);
             let now = self.world.timeline.moment();
             let (engine, effects) = (&mut self.engine, &mut self.effects);
             let stepped = catch_unwind(AssertUnwindSafe(|| engine.step(now, event, effects)));
             if stepped.is_err() {
                 // What earlier events led to has happened: attempts that ended are settled.
-                written.hand_in(&self.world);
+                self.settling += written.hand_in(&self.world);
+                self.settling = self.settling.saturating_sub(settles_in(events.as_slice()));
                 return Life::Panicked;
             }
             for effect in self.effects.drain(..) {
@@ -148,7 +183,7 @@ impl Core {
                 }
             }
         }
-        written.hand_in(&self.world);
+        self.settling += written.hand_in(&self.world);
         if stopped { Life::Stopped } else { Life::Goes }
     }
 
@@ -161,7 +196,10 @@ impl Core {
                     self.world.sums.interrupted(*attempt);
                 }
             }
-            Event::Settled { attempt, answer } => self.world.sums.settled(*attempt, *answer),
+            Event::Settled { attempt, answer } => {
+                self.settling = self.settling.saturating_sub(1);
+                self.world.sums.settled(*attempt, *answer);
+            }
             Event::Renewed { asked_at, answer: Ok(renewal) } => {
                 self.world.timeline.correct(*asked_at, renewal.now);
                 self.leases = owned(&renewal.owned);

@@ -23,11 +23,13 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Hands it all in under one lock.
-    pub(super) fn hand_in(self, world: &World) {
+    /// Hands it all in under one lock; returns how many settles there were.
+    pub(super) fn hand_in(self, world: &World) -> usize {
+        let settles = self.settles.len();
         if !self.settles.is_empty() || !self.upkeep.is_empty() {
             world.committer.take_in(self.settles, self.upkeep);
         }
+        settles
     }
 }
 

@@ -32,6 +32,8 @@ struct Waiting {
     handed_over: usize,
     /// Partitions whose hand-over found no room, as bits.
     missed: u64,
+    /// What was last said about stopping. It holds for every core.
+    stop: Option<Event>,
 }
 
 impl Inbox {
@@ -60,6 +62,21 @@ impl Inbox {
             return;
         }
         self.lock().events.extend(events);
+        self.wake.notify_one();
+    }
+
+    /// Adds an event about stopping, which a core that begins anew gets once more.
+    pub(crate) fn stop(&self, event: Event) {
+        self.lock().stop = Some(event.clone());
+        self.post(event);
+    }
+
+    /// Drops what waits for a core that is no more: it is not for the next one, but for a stop.
+    pub(crate) fn begin_anew(&self) {
+        let mut waiting = self.lock();
+        let stop = waiting.stop.clone();
+        *waiting = Waiting { events: stop.iter().cloned().collect(), stop, ..Waiting::default() };
+        drop(waiting);
         self.wake.notify_one();
     }
 
@@ -185,5 +202,30 @@ fn hand_over(
             payload: Some(message.payload.clone()),
             expunged: false,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_that_begins_anew_gets_nothing_of_the_one_before_but_a_stop() {
+        let (inbox, mut events) = (Inbox::new(10), Vec::new());
+        inbox.post(Event::Asked);
+        inbox.begin_anew();
+        inbox.take(&mut events);
+        assert_eq!(events, []);
+        inbox.stop(Event::Stop);
+        inbox.post(Event::Asked);
+        inbox.take(&mut events);
+        assert_eq!(events, [Event::Stop, Event::Asked]);
+        for stop in [Event::Stop, Event::StopNow] {
+            inbox.stop(stop.clone());
+            inbox.begin_anew();
+            events.clear();
+            inbox.take(&mut events);
+            assert_eq!(events, [stop]);
+        }
     }
 }

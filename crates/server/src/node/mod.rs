@@ -45,6 +45,7 @@ use self::inbox::Inbox;
 pub use self::intake::{Draft, NotTaken};
 use self::rosters::Rosters;
 use self::sums::Sums;
+pub(crate) use self::supervision::again_and_again;
 use self::supervision::{Trouble, Vital, repeated};
 use self::timeline::Timeline;
 use crate::clock::Clock;
@@ -97,6 +98,17 @@ pub struct Node {
     core: Option<Vital>,
     trouble: Trouble,
     grace: Duration,
+}
+
+/// How stopping went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Everything was settled and given back.
+    InTime,
+    /// Not everything; the rest goes on at the next start.
+    TooLate,
+    /// This part failed meanwhile.
+    Broken(&'static str),
 }
 
 /// What all parts of a node share.
@@ -202,31 +214,31 @@ impl Node {
     }
 
     /// Stops while somebody else still answers those who hand messages in. There is one deadline for
-    /// both. Tells whether everything has ended in time.
-    pub async fn stop_beside(mut self, answering: impl Future<Output = ()>) -> bool {
-        let grace = self.grace;
-        let in_time = tokio::time::timeout(grace, self.wind_up(answering)).await.is_ok();
-        if !in_time {
-            let seconds = grace.as_secs_f64();
-            tracing::warn!(
-                seconds,
-                "not everything has ended in time; it goes on at the next start"
-            );
-        }
+    /// both, and nobody waits for it if a part fails that the others wait for.
+    pub async fn stop_beside(mut self, answering: impl Future<Output = ()>) -> Ending {
+        let (grace, failed) = (self.grace, self.failed());
+        let ending = tokio::select! {
+            biased;
+            what = failed => Ending::Broken(what),
+            wound_up = tokio::time::timeout(grace, self.wind_up(answering)) => match wound_up {
+                Ok(()) => Ending::InTime,
+                Err(_) => Ending::TooLate,
+            },
+        };
         self.core.iter().for_each(Vital::abort);
         self.committer.abort();
-        in_time
+        ending
     }
 
     async fn wind_up(&mut self, answering: impl Future<Output = ()>) {
         self.tasks.iter().for_each(JoinHandle::abort);
-        self.world.inbox.post(Event::Stop);
+        self.world.inbox.stop(Event::Stop);
         let last = LAST_STEPS.min(self.grace / 4);
         let first = self.grace.saturating_sub(last);
         let sending = async {
             let Some(core) = &mut self.core else { return };
             if tokio::time::timeout(first, core.ended()).await.is_err() {
-                self.world.inbox.post(Event::StopNow);
+                self.world.inbox.stop(Event::StopNow);
                 // A store that is gone must not keep the process: what is not settled is sent again
                 // by whoever takes over.
                 core.ended().await;

@@ -154,7 +154,9 @@ async fn step(world: &World, id: &TaskId, lease: Lease) -> Result<bool, store::E
     let done = world.committer.upkeep(Upkeep::Replay(chunk)).await;
     // What is pending again is found by looking; the sooner the better. A chunk that seems to have
     // failed, or to be fenced, may have been done before its answer got lost.
-    world.inbox.post(Event::Woken(partitions));
+    if !partitions.is_empty() {
+        world.inbox.post(Event::Woken(partitions));
+    }
     match done {
         Ok(Done::Changed(_)) => Ok(walked.reached.is_some()),
         Ok(Done::Fenced) => Ok(false),

@@ -92,7 +92,8 @@ where
     tokio::spawn(again_and_again(what, move || run(Arc::clone(&world))))
 }
 
-async fn again_and_again<Running>(what: &'static str, run: impl Fn() -> Running)
+/// Runs something that has nothing of its own to lose, and begins it anew if it panics.
+pub(crate) async fn again_and_again<Running>(what: &'static str, run: impl Fn() -> Running)
 where
     Running: Future<Output = ()> + Send + 'static,
 {

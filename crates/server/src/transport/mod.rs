@@ -8,6 +8,7 @@
 //! - `prepared`, `cache`: what stays the same between attempts; `headers`: which ones may be added
 //! - `connect`, `resolve`, `tls`, `proxy`, `interfaces`: from a URL to a connection
 //! - `exchange`, `answer`, `stream`: one request and its answer; `pool`: connections in waiting
+//! - `gates`: where a request waits, connection in hand, until its endpoint's rate lets it be written
 //! - `outcome`: from errors to outcomes and words; [`prospect`]: a look at the way out
 //!
 //! Redirects are not followed yet: they are answers. The environment's proxies are never used.
@@ -16,6 +17,7 @@ mod answer;
 mod cache;
 mod connect;
 mod exchange;
+mod gates;
 pub mod headers;
 mod interfaces;
 mod outcome;
@@ -53,7 +55,8 @@ use crate::dice;
 use cache::Cache;
 use connect::{Dialler, Leave};
 use exchange::{Ended, Progress, Terms, exchange};
-use outcome::Failure;
+use gates::Gates;
+use outcome::{Failure, Stage};
 use pool::Pool;
 use prepared::{Prepared, Preparing};
 use tls::Tls;
@@ -87,6 +90,7 @@ pub struct Transport {
     brand: Brand,
     dialler: Dialler,
     pool: Pool,
+    gates: Gates,
     prepared: Cache<Prepared>,
 }
 
@@ -119,6 +123,7 @@ impl Transport {
             brand: settings.brand,
             dialler: Dialler { resolver: settings.resolver, tls },
             pool: Pool::new(settings.pool),
+            gates: Gates::default(),
             prepared: Cache::new(settings.prepared),
         }
     }
@@ -171,6 +176,7 @@ impl Transport {
             sweep.tick().await;
             let now = clock.now();
             self.pool.sweep(now);
+            self.gates.sweep(now);
             if now.since(read_at) >= ADDRESSES_READ_EVERY {
                 read_at = now;
                 self.read_addresses();
@@ -207,6 +213,7 @@ impl Transport {
         let mut waiting = self.pool.take(&prepared.site, record.began_at);
         loop {
             let used_before = waiting.is_some();
+            let far_end = prepared.far_end(used_before);
             let wire = match waiting.take() {
                 Some(wire) => wire,
                 None => {
@@ -215,7 +222,11 @@ impl Transport {
                     Box::pin(self.dialler.open(&prepared.target, leave, progress)).await?
                 }
             };
-            match exchange(wire, request, terms, progress).await {
+            progress.stage = Stage::Turn;
+            let passage = prepared.gate.pass(sending.member.rate(), far_end, clock).await;
+            let ended = exchange(wire, request, terms, progress).await;
+            drop(passage);
+            match ended {
                 Ended::Answered(wire) => {
                     if let Some(wire) = wire {
                         self.pool.keep(&prepared.site, wire, clock.now());
@@ -239,8 +250,8 @@ impl Transport {
         if let Some(found) = found.filter(|found| found.is_good(member, guard, now)) {
             return Ok(found);
         }
-        let (pool, brand) = (&self.pool, &self.brand);
-        let with = Preparing { pool, guard, brand, now };
+        let (pool, gates, brand) = (&self.pool, &self.gates, &self.brand);
+        let with = Preparing { pool, gates, guard, brand, now };
         let prepared = Arc::new(Prepared::new(member, &with)?);
         self.prepared.put(member.key(), Arc::clone(&prepared));
         Ok(prepared)

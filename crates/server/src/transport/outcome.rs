@@ -31,6 +31,8 @@ pub(super) enum Stage {
     Connect,
     /// TLS is agreed upon.
     Handshake,
+    /// The connection is there, and the endpoint's rate does not let the request be written yet.
+    Turn,
     /// The request is written and its answer awaited.
     Exchange,
 }
@@ -69,12 +71,13 @@ impl Failure {
         Self::unreachable(Unreachable::Reset, "the receiver closed the connection at once")
     }
 
-    /// Makes a deadline that passed.
+    /// Makes a deadline that passed. Waiting costs no attempt.
     pub(super) fn timed_out(stage: Stage) -> Self {
         let text = match stage {
             Stage::LookUp => "looking up the name took too long",
             Stage::Connect => "connecting took too long",
             Stage::Handshake => "the TLS handshake took too long",
+            Stage::Turn => return Self::interrupted("the endpoint's rate left no room in time"),
             Stage::Exchange => "there was no answer in time",
         };
         Self { outcome: Outcome::TimedOut, text: text.into() }
@@ -235,6 +238,15 @@ mod tests {
         }
         let refused = Failure::dialling(&Errno::CONNREFUSED.into());
         assert_eq!(refused.outcome, Outcome::Unreachable(Unreachable::Refused));
+    }
+
+    #[test]
+    fn whoever_runs_out_of_time_at_its_endpoint_s_rate_has_made_no_attempt() {
+        let stages = [Stage::LookUp, Stage::Connect, Stage::Handshake, Stage::Exchange];
+        for stage in stages {
+            assert_eq!(Failure::timed_out(stage).outcome, Outcome::TimedOut, "{stage:?}");
+        }
+        assert_eq!(Failure::timed_out(Stage::Turn).outcome, Outcome::Interrupted);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use domain::address::{Guard, Scheme};
 use domain::ids::DeliveryId;
 use domain::policy;
+use domain::rate::FarEnd;
 use domain::time::Timestamp;
 use engine::effect::Sending;
 use engine::roster::Member;
@@ -26,6 +27,7 @@ use store::catalog::{Credentials, Endpoint, Secret};
 
 use super::connect::Target;
 use super::exchange::Outgoing;
+use super::gates::{Gate, Gates};
 use super::headers::{Allowance, MASK, is_sensitive, safe_header};
 use super::outcome::Failure;
 use super::pool::{Pool, Site};
@@ -44,6 +46,8 @@ pub(super) struct Prepared {
     pub(super) target: Target,
     /// Where its connections wait.
     pub(super) site: Arc<Site>,
+    /// Where its requests wait until its rate lets them be written.
+    pub(super) gate: Arc<Gate>,
     /// Whose it is; held, so that its address in memory is not given to another.
     member: Arc<Member>,
     guard: Arc<Guard>,
@@ -64,6 +68,8 @@ pub(super) struct Prepared {
 pub(super) struct Preparing<'a> {
     /// Where connections wait.
     pub(super) pool: &'a Pool,
+    /// Where requests wait.
+    pub(super) gates: &'a Gates,
     /// Decides where requests may go.
     pub(super) guard: &'a Arc<Guard>,
     /// The brand of the signatures that have one.
@@ -96,6 +102,7 @@ impl Prepared {
         let good_until = live(&member.view.secrets, with.now).filter_map(|it| it.expires_at).min();
         Ok(Self {
             site: with.pool.site(with.guard.pool_key(&url, member.application)),
+            gate: with.gates.of(member.key(), with.now),
             target: Target {
                 server_name: server_name(url.host()).filter(|_| tls),
                 application: member.application,
@@ -118,6 +125,16 @@ impl Prepared {
         Arc::ptr_eq(&self.member, member)
             && Arc::ptr_eq(&self.guard, guard)
             && now < self.good_until
+    }
+
+    /// Tells whom a connection has been heard from. To open one, and to take a request in, needs
+    /// nobody but the receiver's system: its program may come for it much later.
+    pub(super) fn far_end(&self, used_before: bool) -> FarEnd {
+        match self.target.url.scheme() {
+            Scheme::Https => FarEnd::Program,
+            Scheme::Http if used_before => FarEnd::Program,
+            Scheme::Http => FarEnd::System,
+        }
     }
 
     /// Makes the request of one attempt, and the record of its headers.

@@ -16,6 +16,7 @@ use super::failure::Failure;
 use super::link::{Access, Pool, Transaction};
 use super::queue::number;
 use super::row::{field, partition};
+use super::wake::FREE;
 use crate::Error;
 use crate::keys::{Epoch, Lease, Node};
 use crate::limits;
@@ -141,7 +142,15 @@ async fn release_in(
         (&epochs as _, Type::INT8_ARRAY),
     ];
     transaction.execute(statement, &parameters).await?;
-    retire(transaction, node).await
+    retire(transaction, node).await?;
+    call(transaction).await
+}
+
+/// Has everybody hear, once this is committed, that something is free. The channel is that of `wake`.
+async fn call(transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    let statement = "select pg_notify(left('redial_' || current_schema(), 60), $1)::text";
+    transaction.query(statement, &[(&FREE, Type::TEXT)]).await?;
+    Ok(())
 }
 
 /// Ends the lease of a node that owns nothing, so that others do not leave it a share. Its row

@@ -3,6 +3,7 @@
 //! NOTIFY takes a lock that all commits with one share, so it never rides on a batch: a task of its
 //! own sends what has gathered, every 5 ms at the most, in a statement of its own, and only for
 //! partitions that others own. Either side may lose some; whoever relies on it also looks for itself.
+//! A release is rare, and says with its own commit that something is [`FREE`].
 //!
 //! Whoever listens calls itself first. As long as it does not hear that, as behind a pooler that gives
 //! out connections for one transaction, or cannot listen at all, everything counts as called once a
@@ -34,26 +35,52 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 /// How often everything counts as called while nothing can be heard.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A set of partitions that gathers until somebody comes for it.
+/// What a notification says if partitions were given back.
+pub(super) const FREE: &str = "free";
+
+/// What is called out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Called {
+    /// There is work in these.
+    partitions: Partitions,
+    /// Some were given back.
+    free: bool,
+}
+
+impl FromIterator<Partition> for Called {
+    fn from_iter<I: IntoIterator<Item = Partition>>(partitions: I) -> Self {
+        Self { partitions: partitions.into_iter().collect(), free: false }
+    }
+}
+
+/// What was called out, gathered until somebody comes for it.
 #[derive(Default)]
 struct Gathered {
     partitions: AtomicU64,
+    free: AtomicBool,
     changed: Notify,
 }
 
 impl Gathered {
-    fn add(&self, partitions: Partitions) {
-        if partitions.0 != 0 {
-            self.partitions.fetch_or(partitions.0, Ordering::AcqRel);
+    fn add(&self, called: Called) {
+        if called != Called::default() {
+            self.partitions.fetch_or(called.partitions.0, Ordering::AcqRel);
+            self.free.fetch_or(called.free, Ordering::AcqRel);
             self.changed.notify_one();
         }
     }
 
-    async fn next(&self) -> Partitions {
+    async fn next(&self) -> Called {
         loop {
+            // What is free first: it has no partitions of its own to tell.
+            if self.free.swap(false, Ordering::AcqRel) {
+                return Called { free: true, ..Called::default() };
+            }
             match self.partitions.swap(0, Ordering::AcqRel) {
                 0 => self.changed.notified().await,
-                partitions => return Partitions(partitions),
+                partitions => {
+                    return Called { partitions: Partitions(partitions), free: false };
+                }
             }
         }
     }
@@ -95,12 +122,14 @@ impl Wake {
 
     /// Tells other nodes, soon, that there is work in these partitions.
     pub(super) fn others(&self, partitions: Partitions) {
-        self.outgoing.add(Partitions(partitions.0 & !self.owned.load(Ordering::Acquire)));
+        let partitions = Partitions(partitions.0 & !self.owned.load(Ordering::Acquire));
+        self.outgoing.add(Called { partitions, free: false });
     }
 
-    /// Waits for what other nodes tell.
+    /// Waits for what other nodes tell: of work in partitions, or, if it names none, of some that are
+    /// free.
     pub(super) async fn heard(&self) -> Vec<Partition> {
-        self.incoming.next().await.list().collect()
+        self.incoming.next().await.partitions.list().collect()
     }
 
     /// Remembers whose store this is, and that it owns these and no others.
@@ -148,7 +177,7 @@ struct Sender {
 impl Sender {
     async fn run(self) {
         loop {
-            let partitions = self.outgoing.next().await;
+            let partitions = self.outgoing.next().await.partitions;
             // A notification that cannot be sent is lost, as it may be.
             drop(self.send(partitions).await);
             tokio::time::sleep(NOTIFY_EVERY).await;
@@ -245,9 +274,10 @@ impl Listener {
 }
 
 /// Reads a notification. What is no partition is left out: another version may have sent it.
-fn parse(payload: &str) -> Partitions {
+fn parse(payload: &str) -> Called {
     let numbers = payload.split(',').filter_map(|number| number.parse().ok());
-    numbers.filter_map(Partition::from_number).collect()
+    let partitions = numbers.filter_map(Partition::from_number).collect();
+    Called { partitions, free: payload == FREE }
 }
 
 #[cfg(test)]
@@ -256,9 +286,21 @@ mod tests {
 
     #[test]
     fn a_notification_lists_partitions_and_nonsense_is_left_out() {
-        let numbers = |text| parse(text).list().map(Partition::number).collect::<Vec<_>>();
+        let numbers =
+            |text| parse(text).partitions.list().map(Partition::number).collect::<Vec<_>>();
         assert_eq!(numbers("3,1,63"), [1, 3, 63]);
         assert_eq!(numbers("x,64,,2"), [2]);
         assert_eq!(numbers(""), Vec::<u8>::new());
+        assert_eq!((numbers(FREE), parse(FREE).free), (Vec::new(), true));
+        assert!(!parse("3").free && !parse("").free);
+    }
+
+    #[tokio::test]
+    async fn what_is_free_is_told_beside_what_there_is_to_do() {
+        let gathered = Gathered::default();
+        gathered.add(parse("3"));
+        gathered.add(parse(FREE));
+        assert_eq!(gathered.next().await, parse(FREE));
+        assert_eq!(gathered.next().await, parse("3"));
     }
 }

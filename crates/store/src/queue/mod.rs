@@ -60,8 +60,9 @@ pub trait Queue: Send + Sync {
     /// node that has none left does not count any more, until it renews or takes again.
     fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()>;
 
-    /// Waits until another node says that it committed work for some partitions. It may be missed;
-    /// whoever relies on it also looks for itself from time to time.
+    /// Waits until another node says that it committed work for some partitions, or that it gave some
+    /// back: then the list is empty. It may be missed; whoever relies on it also looks for itself from
+    /// time to time.
     fn woken(&self) -> Answer<'_, Vec<Partition>>;
 }
 

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use domain::dice::Dice;
 use domain::outcome::Outcome;
 use domain::partition::PARTITIONS;
 use store::keys::Node;
+use store::queue::{AttemptRecord, Phases};
 
 use super::scene::{Kind, SECOND, Scene};
 use crate::event::Unanswered;
-use crate::{Announcement, Effect, Event};
+use crate::{Announcement, Effect, End, Event};
 
 const OK: Outcome = Outcome::answered(200);
 
@@ -213,6 +215,33 @@ fn stopping_lets_attempts_end_settles_them_and_gives_everything_back() {
 }
 
 #[test]
+fn a_partition_is_kept_for_a_second_after_what_may_have_arrived_late() {
+    let (soon, late) = (Some(SECOND / 200), Some(SECOND / 2));
+    let fresh = Phases { connect: soon, first_byte: late, ..Phases::default() };
+    let table = [
+        (fresh, true),
+        (Phases { first_byte: None, ..fresh }, true),
+        (Phases { first_byte: soon, ..fresh }, false),
+        (Phases { tls: soon, ..fresh }, false),
+        (Phases { connect: None, ..fresh }, false),
+    ];
+    for (phases, stays) in table {
+        let mut scene = Scene::new();
+        let endpoint = scene.endpoint();
+        scene.send(&endpoint);
+        scene.tell(Event::Stop);
+        let sending = scene.flying.remove(0);
+        let record = AttemptRecord { phases, ..scene.record(&sending, OK) };
+        let end = End::Recorded(Box::new(record));
+        scene.tell(Event::Ended { attempt: sending.attempt, end, dice: Dice::thrown(0) });
+        assert_eq!(scene.lease(&endpoint).is_some(), stays, "{phases:?}");
+        assert_eq!(scene.stopped, !stays, "{phases:?}");
+        scene.pass(SECOND);
+        assert!(scene.stopped && scene.lease(&endpoint).is_none(), "{phases:?}");
+    }
+}
+
+#[test]
 fn a_node_that_has_given_everything_back_does_not_renew() {
     let mut scene = Scene::new();
     scene.keep = vec![Kind::Release, Kind::Renew];
@@ -221,6 +250,20 @@ fn a_node_that_has_given_everything_back_does_not_renew() {
     assert!(matches!(scene.kept.make_contiguous(), [Effect::Release(_)]));
     scene.answer_kept();
     assert!(scene.stopped);
+}
+
+#[test]
+fn what_another_node_gives_back_is_taken_at_once() {
+    let mut scene = Scene::before_start(|_| {});
+    let (other, rows) = (Node("b".into()), scene.now.rows);
+    scene.store.renew(other.clone(), rows);
+    let leases = scene.store.take(&other, 64, rows);
+    scene.start();
+    let endpoint = scene.endpoint();
+    assert!(scene.lease(&endpoint).is_none());
+    scene.store.release(&other, &leases);
+    scene.tell(Event::Woken(Vec::new()));
+    assert!(scene.lease(&endpoint).is_some());
 }
 
 #[test]

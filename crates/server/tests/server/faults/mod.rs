@@ -78,6 +78,13 @@ async fn a_server_that_is_asked_twice_stops_at_once() {
     assert_eq!(report.attempts, 1, "what was interrupted does not count");
 }
 
+#[tokio::test]
+async fn a_server_whose_disk_hangs_is_gone_soon_after_its_time() {
+    let (took, code) = stops::hung(&ground(None), Duration::from_secs(2)).await.unwrap();
+    assert_eq!(code, Some(1));
+    assert!(took < stops::HUNG / 2, "{took:?}");
+}
+
 /// The database of the other tests must go on, so this one starts another.
 #[test]
 fn nothing_acknowledged_is_lost_when_the_database_restarts() {

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::delivery::{Cause, Delivery};
+use domain::delivery::{Cause, Delivery, Pending};
 use domain::endpoint::State;
 use domain::ids::{ApplicationId, AttemptId, EndpointId, MessageId, TaskId};
 use domain::names::EventTypeName;
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
-use engine::Sending;
 use engine::roster::read_policy;
+use engine::{Number, Sending};
 use redial::clock::{Clock, SystemClock};
 use redial::committer::Transactions;
-use redial::node::{Carrier, Draft, Intake, Node, NotTaken, Parts, Settings, unique_name};
+use redial::node::{Carrier, Draft, Ending, Intake, Node, NotTaken, Parts, Settings, unique_name};
 use serde_json::json;
 use store::catalog::{
     Application, ApplicationSettings, Confidential, Endpoint, EndpointSettings, Name,
@@ -44,6 +44,7 @@ pub(super) enum Step {
 struct Script {
     steps: Mutex<VecDeque<Step>>,
     arrivals: AtomicUsize,
+    numbers: Mutex<Vec<Number>>,
 }
 
 impl Carrier for Script {
@@ -56,6 +57,7 @@ impl Carrier for Script {
             if steps.len() > 1 { steps.pop_front() } else { steps.front().copied() }.unwrap()
         };
         let number = self.arrivals.fetch_add(1, Ordering::SeqCst);
+        self.numbers.lock().unwrap().push(sending.attempt);
         Box::pin(async move {
             let status = match step {
                 Step::Answer(status) => status,
@@ -129,6 +131,7 @@ impl Scene {
         let script = Arc::new(Script {
             steps: Mutex::new(steps.iter().copied().collect()),
             arrivals: AtomicUsize::new(0),
+            numbers: Mutex::default(),
         });
         let parts = Parts {
             queue,
@@ -199,6 +202,11 @@ impl Scene {
         self.script.arrivals.load(Ordering::SeqCst)
     }
 
+    /// Returns the numbers of all attempts, as they were begun.
+    pub(super) fn numbers(&self) -> Vec<Number> {
+        self.script.numbers.lock().unwrap().clone()
+    }
+
     /// Waits until so many attempts were begun.
     pub(super) async fn arrived(&self, count: usize) {
         until(|| async { (self.arrivals() >= count).then_some(()) }).await;
@@ -211,8 +219,17 @@ impl Scene {
 
     /// Waits until the message's delivery is settled.
     pub(super) async fn settled(&self, message: MessageId) -> DeliveryEntry {
+        self.settled_for(message, &self.store.endpoint).await
+    }
+
+    /// Waits until the message's delivery for an endpoint is settled.
+    pub(super) async fn settled_for(
+        &self,
+        message: MessageId,
+        endpoint: &Endpoint,
+    ) -> DeliveryEntry {
         until(|| async {
-            let entry = entry(&self.store, message).await;
+            let entry = entry_of(&self.store, message, endpoint).await;
             (!matches!(entry.state, Delivery::Pending(_))).then_some(entry)
         })
         .await
@@ -313,6 +330,17 @@ impl Scene {
 
     /// Makes another endpoint with a dead letter, without a word to the node, as another one would.
     pub(super) async fn elsewhere(&self) -> (Endpoint, MessageId) {
+        self.elsewhere_as(FirstState::Dead(Cause::Permanent)).await
+    }
+
+    /// The same with a delivery that is to be sent.
+    pub(super) async fn pending_elsewhere(&self) -> (Endpoint, MessageId) {
+        let limits = settings().policy.policy.limits;
+        let pending = Pending::fresh(&limits, self.intake.now());
+        self.elsewhere_as(FirstState::Pending(pending)).await
+    }
+
+    async fn elsewhere_as(&self, state: FirstState) -> (Endpoint, MessageId) {
         let Store { memory, application, .. } = &self.store;
         let at = self.intake.now();
         let new = new_endpoint(application.key, at, ([9; 16], Order::Due));
@@ -327,13 +355,18 @@ impl Scene {
                 endpoint: endpoint.key,
                 partition: endpoint.partition,
                 order: endpoint.order,
-                state: FirstState::Dead(Cause::Permanent),
+                state,
             }],
         };
         let batch = Batch { accepts: vec![accept], ..Batch::default() };
         let committed = memory.commit(Arc::new(batch)).await.unwrap();
         assert!(matches!(committed.accepts[..], [Accepted::New { .. }]), "{committed:?}");
         (endpoint, id)
+    }
+
+    /// Stops the node and tells how that went.
+    pub(super) async fn stop(self) -> Ending {
+        self.node.stop_beside(std::future::ready(())).await
     }
 
     /// Stops the node and returns what outlives it.
@@ -416,7 +449,7 @@ fn settings() -> Settings {
 }
 
 /// Asks again and again, for twenty seconds at the most.
-async fn until<T, Asking: Future<Output = Option<T>>>(ask: impl Fn() -> Asking) -> T {
+pub(super) async fn until<T, Asking: Future<Output = Option<T>>>(ask: impl Fn() -> Asking) -> T {
     for _ in 0..2_000 {
         if let Some(found) = ask().await {
             return found;

@@ -1,17 +1,22 @@
-//! A store whose code panics: what can be asked again is, and what cannot is told.
+//! A store whose code panics, or makes the engine panic: what can be asked again is, and what cannot
+//! is told.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use domain::delivery::Delivery;
 use domain::partition::Partition;
+use redial::node::Ending;
 use store::Answer;
 use store::keys::{Lease, Node};
 use store::memory::Memory;
 use store::queue::{Batch, Committed, Load, Loaded, Queue, Renewal, Request, Waiting};
+use tokio::sync::Notify;
 
-use super::scene::{Scene, Step, Store};
+use super::scene::{Scene, Step, Store, until};
 
 /// Panics so many times before it does what it is asked.
 #[derive(Default)]
@@ -20,6 +25,37 @@ struct Panics {
     commits: AtomicU32,
     walks: AtomicU32,
     loads: AtomicU32,
+    /// So many loads bring what makes the engine panic.
+    grenades: AtomicU32,
+    /// How long each commit takes, in milliseconds.
+    slowness: AtomicU64,
+    /// Commits with settles that have begun.
+    begun: AtomicU32,
+    /// Has the node look at everything.
+    wake: Notify,
+}
+
+/// A payload that panics when it is let go.
+struct Grenade;
+
+impl AsRef<[u8]> for Grenade {
+    fn as_ref(&self) -> &[u8] {
+        b"{}"
+    }
+}
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        panic!("as told");
+    }
+}
+
+/// Adds a row that no store returns: one that is there already, so that it is let go at once.
+fn with_grenade(mut loaded: Loaded) -> Loaded {
+    let mut again = loaded.deliveries[0].clone();
+    again.payload = Some(Bytes::from_owner(Grenade));
+    loaded.deliveries.insert(1, again);
+    loaded
 }
 
 impl Panics {
@@ -33,19 +69,33 @@ impl Panics {
 }
 
 fn panic_while(left: &AtomicU32) {
-    let before = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-    assert!(before.is_err(), "as told");
+    assert!(!is_left(left), "as told");
+}
+
+/// Takes one, if one is left.
+fn is_left(left: &AtomicU32) -> bool {
+    left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
 }
 
 impl Queue for Panics {
     fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed> {
         panic_while(&self.commits);
-        self.memory().commit(batch)
+        self.begun.fetch_add(u32::from(!batch.settles.is_empty()), Ordering::SeqCst);
+        let slowness = Duration::from_millis(self.slowness.load(Ordering::SeqCst));
+        Box::pin(async move {
+            tokio::time::sleep(slowness).await;
+            self.memory().commit(batch).await
+        })
     }
 
     fn load(&self, load: Load) -> Answer<'_, Loaded> {
         panic_while(&self.loads);
-        self.memory().load(load)
+        let loading = self.memory().load(load);
+        Box::pin(async move {
+            let loaded = loading.await?;
+            let full = !loaded.deliveries.is_empty() && is_left(&self.grenades);
+            Ok(if full { with_grenade(loaded) } else { loaded })
+        })
     }
 
     fn waiting(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Waiting>> {
@@ -70,7 +120,10 @@ impl Queue for Panics {
     }
 
     fn woken(&self) -> Answer<'_, Vec<Partition>> {
-        self.memory().woken()
+        Box::pin(async {
+            self.wake.notified().await;
+            Ok(Partition::all().collect())
+        })
     }
 }
 
@@ -95,4 +148,62 @@ async fn a_question_that_panics_is_asked_again() {
     let scene = Scene::over(store, Arc::new(queue), &[Step::Answer(200)]);
     assert_eq!(scene.settled(message).await.state, Delivery::Delivered);
     scene.end().await;
+}
+
+/// A scene over a store that does as it is told later.
+async fn obedient(steps: &[Step]) -> (Scene, Arc<Panics>) {
+    let store = Scene::begin(steps).await.end().await;
+    let queue = Arc::new(Panics::over(&store));
+    (Scene::over(store, Arc::clone(&queue) as _, steps), queue)
+}
+
+#[tokio::test]
+async fn a_committer_that_panics_while_the_node_stops_is_told_at_once() {
+    let (scene, queue) = obedient(&[Step::Slow(Duration::from_millis(200), 200)]).await;
+    scene.send().await;
+    scene.arrived(1).await;
+    queue.commits.store(1, Ordering::SeqCst);
+    assert_eq!(scene.stop().await, Ending::Broken("the committer"));
+}
+
+#[tokio::test]
+async fn an_engine_that_panics_begins_anew_and_what_it_was_at_does_not_count() {
+    let hanging = Step::Slow(Duration::from_secs(600), 200);
+    let (scene, queue) = obedient(&[hanging, Step::Answer(200)]).await;
+    let message = scene.send().await;
+    scene.arrived(1).await;
+    let (endpoint, other) = scene.pending_elsewhere().await;
+    queue.grenades.store(1, Ordering::SeqCst);
+    queue.wake.notify_one();
+    for entry in [scene.settled(message).await, scene.settled_for(other, &endpoint).await] {
+        assert_eq!((entry.state, entry.recorded), (Delivery::Delivered, 1));
+    }
+    assert_eq!(queue.grenades.load(Ordering::SeqCst), 0, "it did panic");
+    let numbers = scene.numbers();
+    let distinct: BTreeSet<_> = numbers.iter().collect();
+    assert_eq!((numbers.len(), distinct.len()), (3, 3), "{numbers:?}");
+    assert!(numbers[1].0 - numbers[0].0 > u64::from(u32::MAX), "{numbers:?}");
+    // It lives on, and stops as usual.
+    let next = scene.send().await;
+    assert_eq!(scene.settled(next).await.state, Delivery::Delivered);
+    assert_eq!(scene.stop().await, Ending::InTime);
+}
+
+#[tokio::test]
+async fn what_an_engine_had_judged_before_it_panicked_is_not_sent_again() {
+    let (scene, queue) = obedient(&[Step::Slow(Duration::from_millis(200), 200)]).await;
+    let message = scene.send().await;
+    scene.arrived(1).await;
+    let (endpoint, other) = scene.pending_elsewhere().await;
+    queue.grenades.store(1, Ordering::SeqCst);
+    // Longer than it takes to begin anew.
+    queue.slowness.store(1_500, Ordering::SeqCst);
+    let before = queue.begun.load(Ordering::SeqCst);
+    until(|| async { (queue.begun.load(Ordering::SeqCst) > before).then_some(()) }).await;
+    queue.wake.notify_one();
+    for entry in [scene.settled(message).await, scene.settled_for(other, &endpoint).await] {
+        assert_eq!((entry.state, entry.recorded), (Delivery::Delivered, 1));
+    }
+    assert_eq!(queue.grenades.load(Ordering::SeqCst), 0, "it did panic");
+    assert_eq!(scene.arrivals(), 2);
 }

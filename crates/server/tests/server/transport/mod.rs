@@ -7,6 +7,7 @@ mod answers;
 mod bad_receivers;
 mod guarding;
 mod names;
+mod rates;
 mod receiver;
 mod requests;
 mod reuse;

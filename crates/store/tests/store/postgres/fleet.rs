@@ -100,6 +100,32 @@ async fn a_node_does_not_come_back_while_another_takes_what_it_had() {
 }
 
 #[tokio::test]
+async fn what_is_given_back_is_heard_of() {
+    let schema = Arc::new(Schema::create().await);
+    let (store, second) = (schema.open().await, schema.open().await);
+    let harness = harness(schema, store, second);
+    let (one, two) = (&harness.store.queue, &harness.other.queue);
+    let heard = async { while !two.woken().await.unwrap().is_empty() {} };
+    // The other may not be listening yet, so it is told again and again.
+    let given = async {
+        loop {
+            one.renew(other()).await.unwrap();
+            let leases = one.take(other(), 64).await.unwrap();
+            one.release(other(), leases).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let within = Duration::from_secs(30);
+    let heard = tokio::time::timeout(within, async {
+        tokio::select! {
+            () = heard => {}
+            () = given => {}
+        }
+    });
+    assert!(heard.await.is_ok(), "nobody heard of it");
+}
+
+#[tokio::test]
 async fn an_endpoint_is_created_after_the_accepts_that_do_not_know_it() {
     let (schema, proxy) = (Arc::new(Schema::create().await), Proxy::start().await);
     let store = Postgres::connect(schema.settings(&proxy.url())).await.unwrap();

@@ -58,12 +58,14 @@ pub(crate) struct Attempt {
     pub(crate) endpoint: String,
     pub(crate) message: String,
     pub(crate) began_at: Timestamp,
+    /// When its request was written, at the latest.
+    pub(crate) written_at: Timestamp,
 }
 
 /// Returns all attempts on record.
 pub(crate) async fn attempts(url: &str) -> anyhow::Result<Vec<Attempt>> {
     let statement = "\
-        select e.id, m.id, a.began_at from attempts a \
+        select e.id, m.id, a.began_at, a.ended_at - coalesce(a.first_byte, 0) from attempts a \
         join endpoints e on e.application = a.application and e.key = a.endpoint \
         join messages m on m.application = a.application and m.key = a.message";
     let rows = connect(url).await?.query(statement, &[]).await?;
@@ -74,6 +76,7 @@ pub(crate) async fn attempts(url: &str) -> anyhow::Result<Vec<Attempt>> {
             endpoint: EndpointId::from_bytes(endpoint).to_string(),
             message: MessageId::from_bytes(message).to_string(),
             began_at: Timestamp::from_micros(row.get(2)),
+            written_at: Timestamp::from_micros(row.get(3)),
         })
     };
     rows.iter().map(read).collect()

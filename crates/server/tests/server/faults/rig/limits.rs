@@ -1,10 +1,13 @@
 //! Endpoints with limits get more than they may, while partitions go from server to server and
 //! back: what the receivers see of it, at a time and in any second.
 //!
-//! Both are exact. At a time: a request counts from when it arrives until it is answered or its
-//! sender is gone. In a second: the limiter allows for requests that are [`ON_THE_WAY`] for a while.
-//! On a busy machine some take longer from server to receiver; these count from the latest moment at
-//! which they should have been there. When each began is in its attempt's record.
+//! At a time: a request counts from when it arrives until it is answered or its sender is gone.
+//!
+//! In a second: both figures are shown. As they came, requests count from when the receiver has read
+//! them; this must be kept where each comes on a connection of its own, and there connections wait
+//! before they are taken in. On a connection that is used again, requests may be [`ON_THE_WAY`] for a
+//! while. On a busy machine this receiver reads some of them later than that; these count from the
+//! latest moment at which they should have been there, which follows from when they were written.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -16,6 +19,7 @@ use redial::clock::Clock as _;
 use store::limits::LEASE;
 
 use super::books::{Books, Findings, Outage};
+use super::database::Attempt;
 use super::receiver::{Arrival, Manner};
 use super::scene::{EVERYBODY, Endpoint, Ground, Scene};
 use super::senders::Plan;
@@ -27,6 +31,8 @@ const EACH: usize = 3;
 const TAKES: Manner = Manner::Slow(60, 160);
 /// In flight and per second.
 const KINDS: [(u32, u32); 4] = [(1, 10_000), (4, 10_000), (2, 10), (6, 30)];
+/// The same of those at the door where connections wait.
+const RELUCTANT: (u32, u32) = (10, 10);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What one endpoint saw.
@@ -35,7 +41,12 @@ struct Seen {
     in_flight: u32,
     rate: u32,
     most_at_a_time: u32,
+    /// The most in a second, as they came.
+    as_they_came: usize,
+    /// The most in a second, as they should have come.
     most_in_a_second: usize,
+    /// Whether each request came on a connection of its own.
+    alone: bool,
 }
 
 /// What came of it.
@@ -52,14 +63,7 @@ pub(crate) struct Report {
 
 /// Hands partitions over so many times each way.
 pub(crate) async fn run(ground: &Ground, rounds: u32) -> anyhow::Result<Report> {
-    let endpoint = |(in_flight, rate): (u32, u32)| {
-        let endpoint = Endpoint { in_flight, rate, ..Endpoint::of(TAKES) };
-        std::iter::repeat_n(endpoint, EACH)
-    };
-    let ordered = Endpoint { fifo: true, ..Endpoint::of(TAKES) };
-    let kinds = KINDS.into_iter().flat_map(endpoint);
-    let endpoints = kinds.chain(std::iter::repeat_n(ordered, EACH)).collect();
-    let mut scene = Scene::open(ground, NODES, endpoints).await?;
+    let mut scene = Scene::open(ground, NODES, endpoints()).await?;
     let senders = scene.send(Plan {
         application: scene.application.clone(),
         ports: scene.ports(),
@@ -94,7 +98,7 @@ pub(crate) async fn run(ground: &Ground, rounds: u32) -> anyhow::Result<Report> 
     let mut findings = books.compare();
     // There is more than the limits let through, so much of it still waits.
     findings.lost.clear();
-    let seen = seen(&scene, &arrivals, &began(&scene).await?);
+    let seen = seen(&scene, &arrivals, &recorded(&scene).await?);
     let changes_of_owner = scene.changes_of_owner().await?;
     let mut faults = scene.receiver.faults();
     faults.extend(ledger.faults.iter().cloned());
@@ -103,32 +107,45 @@ pub(crate) async fn run(ground: &Ground, rounds: u32) -> anyhow::Result<Report> 
     Ok(Report { seen, stops, kills, stalls, changes_of_owner, findings, faults })
 }
 
-/// When the recorded attempts of each delivery began, by endpoint and message.
-type Began = BTreeMap<(String, String), Vec<Timestamp>>;
-
-async fn began(scene: &Scene) -> anyhow::Result<Began> {
-    let mut began = Began::new();
-    for attempt in scene.attempts().await? {
-        began.entry((attempt.endpoint, attempt.message)).or_default().push(attempt.began_at);
-    }
-    Ok(began)
+fn endpoints() -> Vec<Endpoint> {
+    let limited = |(in_flight, rate), manner| Endpoint { in_flight, rate, ..Endpoint::of(manner) };
+    let mut kinds: Vec<Endpoint> = KINDS.into_iter().map(|kind| limited(kind, TAKES)).collect();
+    kinds.push(limited(RELUCTANT, Manner::Reluctant));
+    kinds.push(Endpoint { fifo: true, ..Endpoint::of(TAKES) });
+    kinds.into_iter().flat_map(|endpoint| std::iter::repeat_n(endpoint, EACH)).collect()
 }
 
-fn seen(scene: &Scene, arrivals: &[Arrival], began: &Began) -> Vec<Seen> {
+/// The attempts on record of each delivery, by endpoint and message.
+type Recorded = BTreeMap<(String, String), Vec<Attempt>>;
+
+async fn recorded(scene: &Scene) -> anyhow::Result<Recorded> {
+    let mut recorded = Recorded::new();
+    for attempt in scene.attempts().await? {
+        let key = (attempt.endpoint.clone(), attempt.message.clone());
+        recorded.entry(key).or_default().push(attempt);
+    }
+    Ok(recorded)
+}
+
+fn seen(scene: &Scene, arrivals: &[Arrival], recorded: &Recorded) -> Vec<Seen> {
     let one = |(number, endpoint): (usize, &Endpoint)| {
         let own = arrivals.iter().filter(|it| it.endpoint == number);
-        let mut times: Vec<Timestamp> = own
+        let (mut came, mut should): (Vec<Timestamp>, Vec<Timestamp>) = own
             .map(|it| {
                 let key = (scene.ids[number].clone(), it.message.clone());
-                should_have_arrived(it.at, began.get(&key).map_or(&[], Vec::as_slice))
+                let attempts = recorded.get(&key).map_or(&[][..], Vec::as_slice);
+                (it.at, should_have_arrived(it.at, attempts))
             })
-            .collect();
-        times.sort_unstable();
+            .unzip();
+        came.sort_unstable();
+        should.sort_unstable();
         Seen {
             in_flight: if endpoint.fifo { 1 } else { endpoint.in_flight },
             rate: endpoint.rate,
             most_at_a_time: scene.receiver.most_at_a_time(number),
-            most_in_a_second: most_in_a_second(times.into_iter()),
+            as_they_came: most_in_a_second(came.into_iter()),
+            most_in_a_second: most_in_a_second(should.into_iter()),
+            alone: matches!(endpoint.manner, Manner::Reluctant),
         }
     };
     scene.endpoints.iter().enumerate().map(one).collect()
@@ -136,9 +153,10 @@ fn seen(scene: &Scene, arrivals: &[Arrival], began: &Began) -> Vec<Seen> {
 
 /// Returns when a request arrived, or should have at the latest. What was interrupted has no record,
 /// and counts as it arrived.
-fn should_have_arrived(at: Timestamp, began: &[Timestamp]) -> Timestamp {
-    let last = began.iter().filter(|began| **began <= at).max();
-    last.map_or(at, |began| at.min(began.after(ON_THE_WAY)))
+fn should_have_arrived(at: Timestamp, attempts: &[Attempt]) -> Timestamp {
+    let begun = attempts.iter().filter(|attempt| attempt.began_at <= at);
+    let last = begun.max_by_key(|attempt| attempt.began_at);
+    last.map_or(at, |attempt| at.min(attempt.written_at.after(ON_THE_WAY)))
 }
 
 /// Returns the most moments that lie within less than a second.
@@ -157,8 +175,9 @@ fn most_in_a_second(times: impl Iterator<Item = Timestamp>) -> usize {
 
 impl Seen {
     fn is_good(&self) -> bool {
+        let counted = if self.alone { self.as_they_came } else { self.most_in_a_second };
         self.most_at_a_time <= self.in_flight
-            && usize::try_from(self.rate).is_ok_and(|most| self.most_in_a_second <= most)
+            && usize::try_from(self.rate).is_ok_and(|most| counted <= most)
     }
 }
 
@@ -178,11 +197,12 @@ impl fmt::Display for Report {
         for kind in self.seen.chunks(EACH) {
             let most = kind.iter().map(|it| it.most_at_a_time).max().unwrap_or(0);
             let second = kind.iter().map(|it| it.most_in_a_second).max().unwrap_or(0);
+            let came = kind.iter().map(|it| it.as_they_came).max().unwrap_or(0);
             if let Some(Seen { in_flight, rate, .. }) = kind.first() {
                 writeln!(
                     f,
                     "limits          {in_flight} in flight: {most} seen; {rate} per second: \
-                     {second} seen"
+                     {came} seen as they came, {second} as they should have"
                 )?;
             }
         }

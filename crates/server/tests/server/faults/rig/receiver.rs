@@ -3,6 +3,9 @@
 //! An endpoint is a number in the path. Each has its manner, its own secret, and a tally of what it
 //! is busy with. A request is logged when all of it was read; whether it was signed and is what was
 //! sent is looked at there and then.
+//!
+//! There are two doors: at one of them connections are taken in at once, at the other only now and
+//! then, after they have waited for up to a second with their requests.
 
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
@@ -11,6 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::time::Timestamp;
+use futures_util::FutureExt as _;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
@@ -36,6 +40,8 @@ pub(crate) enum Manner {
     Slow(u64, u64),
     /// With 400, always.
     Refuses,
+    /// With success, once for each connection, at the door where connections wait.
+    Reluctant,
 }
 
 /// A request that arrived.
@@ -82,8 +88,10 @@ struct Hall {
 /// All receivers.
 pub(crate) struct Receiver {
     port: u16,
+    /// Where connections wait.
+    reluctant_port: u16,
     hall: Arc<Hall>,
-    task: JoinHandle<()>,
+    tasks: [JoinHandle<()>; 2],
 }
 
 impl Receiver {
@@ -103,22 +111,21 @@ impl Receiver {
         let (log, chance) = (Mutex::new(log), Mutex::new(Chance::new(seed)));
         let hall = Arc::new(Hall { stations, log, chance, clock });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let port = listener.local_addr()?.port();
-        let serving = Arc::clone(&hall);
-        let task = tokio::spawn(async move {
-            loop {
-                // An error here is about one connection: the next one may work.
-                if let Ok((stream, _)) = listener.accept().await {
-                    tokio::spawn(converse(stream, Arc::clone(&serving)));
-                }
-            }
-        });
-        Ok(Self { port, hall, task })
+        let slow = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let (port, reluctant_port) = (listener.local_addr()?.port(), slow.local_addr()?.port());
+        let tasks = [
+            tokio::spawn(serve(listener, Arc::clone(&hall))),
+            tokio::spawn(serve_reluctantly(slow, Arc::clone(&hall))),
+        ];
+        Ok(Self { port, reluctant_port, hall, tasks })
     }
 
     /// Returns the URL of an endpoint.
     pub(crate) fn url(&self, endpoint: usize) -> String {
-        format!("http://{}:{}/{endpoint}", Ipv4Addr::LOCALHOST, self.port)
+        let manner = self.hall.stations.get(endpoint).map(|station| station.manner);
+        let reluctant = matches!(manner, Some(Manner::Reluctant));
+        let port = if reluctant { self.reluctant_port } else { self.port };
+        format!("http://{}:{port}/{endpoint}", Ipv4Addr::LOCALHOST)
     }
 
     /// Returns everything that has arrived, in order.
@@ -144,7 +151,7 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -196,11 +203,31 @@ impl Drop for Busy {
     }
 }
 
-async fn converse(stream: TcpStream, hall: Arc<Hall>) {
+async fn serve(listener: TcpListener, hall: Arc<Hall>) {
+    loop {
+        // An error here is about one connection: the next one may work.
+        if let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(converse(stream, Arc::clone(&hall), true));
+        }
+    }
+}
+
+/// Takes in now and then whoever waits.
+async fn serve_reluctantly(listener: TcpListener, hall: Arc<Hall>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(50 + hall.below(950))).await;
+        while let Some(Ok((stream, _))) = listener.accept().now_or_never() {
+            tokio::spawn(converse(stream, Arc::clone(&hall), false));
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, hall: Arc<Hall>, again: bool) {
     // Without it answers would wait for more to send; the rest works all the same.
     drop(stream.set_nodelay(true));
     let service = service_fn(|request| answer(request, &hall));
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut server = http1::Builder::new();
+    let connection = server.keep_alive(again).serve_connection(TokioIo::new(stream), service);
     // A connection that breaks is the sender's business.
     drop(connection.await);
 }
@@ -244,7 +271,7 @@ async fn answer(
 
 fn decide(manner: Manner, hall: &Hall) -> (StatusCode, Duration) {
     match manner {
-        Manner::Steady => (StatusCode::NO_CONTENT, Duration::ZERO),
+        Manner::Steady | Manner::Reluctant => (StatusCode::NO_CONTENT, Duration::ZERO),
         Manner::Flaky(share) if hall.below(100) < share => {
             (StatusCode::INTERNAL_SERVER_ERROR, Duration::ZERO)
         }

@@ -1,6 +1,6 @@
 //! A server is asked to stop while an attempt hangs and a client has sent half of a request: it ends
 //! within the time that it has for everything, or at once when it is asked again. Either way nothing
-//! is lost, and what was interrupted does not count.
+//! is lost, and what was interrupted does not count. One whose disk hangs ends soon after its time.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -93,6 +93,27 @@ pub(crate) async fn run(ground: &Ground, grace: Duration, asked: Asked) -> anyho
     }
     node.stop().await?;
     Ok(Report { took, good_end: status.success(), files_raised: soft == hard, attempts })
+}
+
+/// How much longer each sync takes on a disk that hangs.
+pub(crate) const HUNG: Duration = Duration::from_secs(60);
+
+/// Stops a server whose disk hangs; returns how long that took, and the exit code.
+pub(crate) async fn hung(
+    ground: &Ground,
+    grace: Duration,
+) -> anyhow::Result<(Duration, Option<i32>)> {
+    let (clock, temporary) = (SystemClock::start(), TempDir::new()?);
+    let directory = ground.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let mut launch = launch(ground.executable.clone(), None);
+    launch.settings.push(("REDIAL_LIMITS_SHUTDOWN", format!("{}s", grace.as_secs())));
+    launch.settings.push(("REDIAL_SYNC_DELAY", format!("{}s", HUNG.as_secs())));
+    // Taking its partitions is the first thing that it writes, and does not end.
+    let mut node = Node::start(&launch, directory.join("hung")).await?;
+    let asked_at = clock.now();
+    node.ask_to_stop()?;
+    let status = node.end().await?;
+    Ok((clock.now().since(asked_at), status.code()))
 }
 
 async fn until(

@@ -1,0 +1,125 @@
+//! Rates, as a receiver sees them: when connections are ready together, and when it takes its time
+//! before it takes them in.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use domain::outcome::Outcome;
+use domain::time::Timestamp;
+use futures_util::future::join_all;
+use redial::clock::{Clock as _, SystemClock};
+use redial::transport::{Resolver, Transport};
+use store::queue::AttemptRecord;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Barrier;
+
+use super::receiver::read_request;
+use super::scene::{Scene, loopback, settings};
+
+const ANSWER: &str = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A receiver that answers one request on each connection, and remembers when it came.
+#[derive(Clone)]
+struct Watchful {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<Timestamp>>>,
+    clock: SystemClock,
+}
+
+impl Watchful {
+    /// Starts one whose system takes connections in, and whose program does so only after a while.
+    async fn after(while_idle: Duration) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (seen, clock) = (Arc::default(), SystemClock::start());
+        let receiver = Self { address, seen, clock };
+        let serving = receiver.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(while_idle).await;
+            while let Ok((tcp, _)) = listener.accept().await {
+                tokio::spawn(serving.clone().answer(tcp));
+            }
+        });
+        receiver
+    }
+
+    async fn answer(self, mut tcp: TcpStream) {
+        if read_request(&mut tcp, 0).await.is_some() {
+            self.seen.lock().unwrap().push(self.clock.now());
+            drop(tcp.write_all(ANSWER.as_bytes()).await);
+        }
+    }
+
+    fn arrivals(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+
+    fn most_in_a_second(&self) -> usize {
+        let mut seen = self.seen.lock().unwrap().clone();
+        seen.sort_unstable();
+        let from = |(index, first): (usize, &Timestamp)| {
+            seen[index..].iter().take_while(|at| at.since(*first) < SECOND).count()
+        };
+        seen.iter().enumerate().map(from).max().unwrap_or(0)
+    }
+}
+
+/// Gives nobody an address before so many have asked for it.
+fn all_together(count: usize) -> Resolver {
+    let barrier = Arc::new(Barrier::new(count));
+    Resolver::from_fn(move |_| {
+        let barrier = Arc::clone(&barrier);
+        Box::pin(async move {
+            barrier.wait().await;
+            Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
+        })
+    })
+}
+
+async fn send_at_once(scene: &Scene, count: usize) -> Vec<AttemptRecord> {
+    let (clock, sending) = (SystemClock::start(), scene.sending(&scene.member()));
+    join_all((0..count).map(|_| scene.transport.send(&sending, &clock))).await
+}
+
+fn answered(records: &[AttemptRecord]) -> usize {
+    records.iter().filter(|it| it.outcome == Outcome::answered(200)).count()
+}
+
+#[tokio::test]
+async fn connections_that_are_ready_together_do_not_bring_more_than_the_rate() {
+    let (receiver, count) = (Watchful::after(Duration::ZERO).await, 14);
+    let transport = Transport::new(settings(loopback(), all_together(count)));
+    let url = format!("http://receiver.example:{}/", receiver.address.port());
+    let mut scene = Scene::with(&url, transport);
+    scene.settings.rate = Some(10);
+    let records = send_at_once(&scene, count).await;
+    assert_eq!((answered(&records), receiver.arrivals()), (count, count), "{records:?}");
+    let most = receiver.most_in_a_second();
+    assert!(most <= 10, "{most} in a second");
+}
+
+#[tokio::test]
+async fn a_receiver_that_takes_waiting_connections_in_at_once_gets_no_more_than_the_rate() {
+    let (receiver, count) = (Watchful::after(SECOND * 3 / 2).await, 7);
+    let mut scene = Scene::new(&format!("http://{}/", receiver.address));
+    scene.settings.rate = Some(4);
+    let records = send_at_once(&scene, count).await;
+    assert_eq!((answered(&records), receiver.arrivals()), (count, count), "{records:?}");
+    let most = receiver.most_in_a_second();
+    assert!(most <= 4, "{most} in a second");
+}
+
+#[tokio::test]
+async fn an_attempt_whose_turn_does_not_come_in_time_is_none() {
+    let receiver = Watchful::after(Duration::ZERO).await;
+    let limit = Duration::from_millis(400);
+    let mut scene = Scene::new(&format!("http://{}/", receiver.address)).within(limit, limit);
+    scene.settings.rate = Some(1);
+    let records = send_at_once(&scene, 2).await;
+    assert_eq!(answered(&records), 1, "{records:?}");
+    assert!(records.iter().any(|it| it.outcome == Outcome::Interrupted), "{records:?}");
+    assert_eq!(receiver.arrivals(), 1);
+}
