@@ -25,6 +25,7 @@ use crate::app::{App, Error};
 const OF_ENDPOINT: &str = "/app/{app_id}/attempt/endpoint/{endpoint_id}";
 const OF_MESSAGE: &str = "/app/{app_id}/attempt/msg/{msg_id}";
 const MESSAGES: &str = "/app/{app_id}/endpoint/{endpoint_id}/msg";
+const OF_BOTH: &str = "/app/{app_id}/msg/{msg_id}/endpoint/{endpoint_id}/attempt";
 const ENDPOINTS: &str = "/app/{app_id}/msg/{msg_id}/endpoint";
 const ONE: &str = "/app/{app_id}/msg/{msg_id}/attempt/{attempt_id}";
 const CONTENT: &str = "/app/{app_id}/msg/{msg_id}/attempt/{attempt_id}/content";
@@ -35,6 +36,11 @@ pub(super) fn routes(routes: Routes) -> Routes {
         Operation::get(OF_ENDPOINT, "v1.message-attempt.list-by-endpoint", "Lists attempts of one");
     let of_message =
         Operation::get(OF_MESSAGE, "v1.message-attempt.list-by-msg", "Lists attempts of one");
+    let of_both = Operation::get(
+        OF_BOTH,
+        "v1.message-attempt.list-by-endpoint-deprecated",
+        "Lists attempts of a message for one endpoint",
+    );
     let messages = Operation::get(
         MESSAGES,
         "v1.message-attempt.list-attempted-messages",
@@ -58,6 +64,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             by_endpoint,
         )
         .add(of_message.query::<ListQuery>().query::<PageQuery>().lists::<AttemptOut>(), by_message)
+        .add(of_both.query::<ListQuery>().query::<PageQuery>().lists::<AttemptOut>(), by_both)
         .add(messages.query::<ListQuery>().query::<PageQuery>().lists::<EndpointMessageOut>(), sent)
         .add(endpoints.query::<PageQuery>().lists::<MessageEndpointOut>(), receivers)
         .add(get.answers::<AttemptOut>(200), one)
@@ -289,6 +296,19 @@ async fn by_message(
 ) -> Answer<Json<PageOut<AttemptOut>>> {
     let wanted = page.wanted()?;
     let slice = app.attempts_of_message(&scope, &message, query.wish()?, wanted).await?;
+    Ok(PageOut::of(slice, |attempt| AttemptOut::of(attempt, query.with_content)))
+}
+
+/// What old SDKs ask for; newer ones name the endpoint in the query.
+async fn by_both(
+    State(app): State<Arc<App>>,
+    In(scope): In,
+    Named([message, endpoint]): Named<2>,
+    Asked(query): Asked<ListQuery>,
+    Asked(page): Asked<PageQuery>,
+) -> Answer<Json<PageOut<AttemptOut>>> {
+    let wish = Wish { endpoint: Some(endpoint), ..query.wish()? };
+    let slice = app.attempts_of_message(&scope, &message, wish, page.wanted()?).await?;
     Ok(PageOut::of(slice, |attempt| AttemptOut::of(attempt, query.with_content)))
 }
 

@@ -1,12 +1,13 @@
 //! Dead letters: list, count, replay one or many, purge.
 
+use store::catalog::Name;
 use store::keys::{EndpointKey, MessageKey};
 pub use store::ledger::{DeliveryFilter, Tally, Task};
 use store::page::{From, Listed, Page};
 
 use super::deliveries::Shown;
 use super::pages::{Slice, Wanted};
-use super::{App, Error, Scope};
+use super::{App, Error, Scope, endpoints};
 
 /// How many dead letters are looked at in one step of a purge.
 const STEP: u32 = 500;
@@ -52,7 +53,7 @@ impl App {
     /// Counts an application's dead letters, or those to one endpoint, up to a limit.
     ///
     /// # Errors
-    /// If there is no such endpoint.
+    /// If there never was such an endpoint.
     pub async fn dead_letter_count(
         &self,
         scope: &Scope,
@@ -62,10 +63,11 @@ impl App {
         Ok(self.ledger.dead_letter_count(scope.application().key, endpoint).await?)
     }
 
-    /// Adds an endpoint to a filter, if one is named.
+    /// Adds an endpoint to a filter, if one is named. By its id it is also found after it was deleted:
+    /// its dead letters are still there.
     ///
     /// # Errors
-    /// If there is no such endpoint.
+    /// If there never was such an endpoint.
     pub async fn to_endpoint(
         &self,
         scope: &Scope,
@@ -81,8 +83,10 @@ impl App {
         scope: &Scope,
         named: Option<&str>,
     ) -> Result<Option<EndpointKey>, Error> {
-        match named {
-            Some(named) => Ok(Some(self.endpoint(scope, named).await?.key)),
+        let application = scope.application().key;
+        match named.map(endpoints::name).transpose()? {
+            Some(Name::Id(id)) => Ok(Some(self.catalog.endpoint_key(application, id).await?)),
+            Some(uid) => Ok(Some(self.catalog.endpoint(application, uid).await?.key)),
             None => Ok(None),
         }
     }

@@ -56,7 +56,18 @@ impl App {
             }
             Ok(there) if !there.settings.archived => Err(Error::EventTypeExists(name)),
             Ok(there) => self.save_event_type(EventType { settings, ..there }).await,
-            Err(Error::Missing(_)) => self.save_event_type(self.fresh(name, settings)).await,
+            Err(Error::Missing(_)) => {
+                let fresh = self.fresh(name, settings);
+                check(&fresh)?;
+                let created = self.catalog.create_event_type(fresh.clone()).await;
+                // Somebody else may have made it since.
+                if let Err(store::Error::Taken { name, .. }) = created {
+                    return Err(Error::EventTypeExists(name));
+                }
+                created?;
+                self.accepting.nudge(Nudge::EventTypes);
+                Ok(fresh)
+            }
             Err(other) => Err(other),
         }
     }
@@ -173,24 +184,28 @@ impl App {
     }
 
     async fn save_event_type(&self, event_type: EventType) -> Result<EventType, Error> {
-        let mut checks = Checks::default();
-        checks.value("name", EventTypeName::parse(&event_type.name));
-        checks.policy(event_type.settings.policy.as_ref());
-        let schemas = event_type.settings.schemas.as_ref();
-        checks.holds("schemas", schemas.is_none_or(Value::is_object), "must be an object");
-        let size = schemas.map_or(0, |schemas| schemas.to_string().len());
-        let text = format!("has {size} bytes as JSON; allowed are {MOST_SCHEMAS}");
-        checks.holds("schemas", size <= MOST_SCHEMAS, &text);
-        let settings = &event_type.settings;
-        checks.length("description", &settings.description, LONGEST_DESCRIPTION);
-        let words = [("featureFlag", &settings.feature_flag), ("groupName", &settings.group)];
-        for (field, word) in words {
-            checks.length(field, word.as_deref().unwrap_or_default(), LONGEST_NAME);
-        }
-        checks.finish()?;
+        check(&event_type)?;
         let event_type = EventType { updated_at: self.clock.now(), ..event_type };
         self.catalog.put_event_type(event_type.clone()).await?;
         self.accepting.nudge(Nudge::EventTypes);
         Ok(event_type)
     }
+}
+
+fn check(event_type: &EventType) -> Result<(), Error> {
+    let mut checks = Checks::default();
+    checks.value("name", EventTypeName::parse(&event_type.name));
+    checks.policy(event_type.settings.policy.as_ref());
+    let schemas = event_type.settings.schemas.as_ref();
+    checks.holds("schemas", schemas.is_none_or(Value::is_object), "must be an object");
+    let size = schemas.map_or(0, |schemas| schemas.to_string().len());
+    let text = format!("has {size} bytes as JSON; allowed are {MOST_SCHEMAS}");
+    checks.holds("schemas", size <= MOST_SCHEMAS, &text);
+    let settings = &event_type.settings;
+    checks.length("description", &settings.description, LONGEST_DESCRIPTION);
+    let words = [("featureFlag", &settings.feature_flag), ("groupName", &settings.group)];
+    for (field, word) in words {
+        checks.length(field, word.as_deref().unwrap_or_default(), LONGEST_NAME);
+    }
+    checks.finish()
 }

@@ -96,6 +96,8 @@ pub trait Catalog: Send + Sync {
         application: ApplicationKey,
         keys: Vec<EndpointKey>,
     ) -> Answer<'_, Vec<Endpoint>>;
+    /// Finds the row of an endpoint by its id, also of a deleted one as long as anything refers to it.
+    fn endpoint_key(&self, application: ApplicationKey, id: EndpointId) -> Answer<'_, EndpointKey>;
     /// Returns an endpoint's running state as its owner last wrote it.
     fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running>;
 
@@ -119,6 +121,8 @@ pub trait Catalog: Send + Sync {
     /// Returns all that fanning a message out and sending it needs, as of one revision.
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut>;
 
+    /// Creates an event type. Its name must not be taken.
+    fn create_event_type(&self, event_type: EventType) -> Answer<'_, ()>;
     /// Creates or replaces an event type.
     fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()>;
     /// Finds an event type, archived or not.

@@ -250,14 +250,21 @@ pub async fn endpoints_are_found_by_row_deleted_or_not(harness: Harness) {
         |endpoint: Endpoint| Endpoint { state: State::Deleted, updated_at: later(5), ..endpoint };
     let expected = [kept.clone(), tombstone(deleted.clone()), tombstone(lonely)];
     assert_eq!(found, expected);
+    for endpoint in &expected {
+        assert_eq!(catalog.endpoint_key(application, endpoint.id).await.unwrap(), endpoint.key);
+    }
+    let gone = expected[2].id;
     // A tombstone that nothing refers to goes.
     scene.keep_up(Upkeep::Prune { now: later(9), most: 100 }).await;
     let found = catalog.endpoints_by_key(application, keys.clone()).await.unwrap();
-    assert_eq!(found, [kept, tombstone(deleted)]);
+    assert_eq!(found, [kept, tombstone(deleted.clone())]);
+    assert_missing(catalog.endpoint_key(application, gone).await, "endpoint");
     let other = scene.another_application().await;
+    assert_missing(catalog.endpoint_key(other.key, deleted.id).await, "endpoint");
     assert_eq!(catalog.endpoints_by_key(other.key, keys.clone()).await.unwrap(), []);
     catalog.delete_application(application, later(6)).await.unwrap();
     assert_eq!(catalog.endpoints_by_key(application, keys).await.unwrap(), []);
+    assert_missing(catalog.endpoint_key(application, deleted.id).await, "endpoint");
 }
 
 pub async fn every_change_that_a_fan_out_sees_raises_the_revision(harness: Harness) {
@@ -337,7 +344,11 @@ pub async fn an_event_type_is_kept_replaced_and_removed(harness: Harness) {
         policy: Some(serde_json::json!({ "preset": "slack" })),
     };
     let first = EventType { name: name.clone(), settings, created_at: NOW, updated_at: NOW };
-    catalog.put_event_type(first.clone()).await.unwrap();
+    catalog.create_event_type(first.clone()).await.unwrap();
+    let usual = EventTypeSettings::default();
+    let again = EventType { settings: usual, ..first.clone() };
+    let taken = catalog.create_event_type(again).await;
+    assert!(matches!(taken, Err(Error::Taken { what: "event type", .. })), "{taken:?}");
     assert_eq!(catalog.event_type(name.clone()).await.unwrap(), first);
     let second =
         EventType { settings: EventTypeSettings::default(), updated_at: later(1), ..first };

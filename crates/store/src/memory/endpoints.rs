@@ -178,6 +178,21 @@ impl State {
         theirs.map(|row| row.endpoint.clone()).collect()
     }
 
+    /// Finds an endpoint's row, deleted or not.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn endpoint_key(
+        &self,
+        application: ApplicationKey,
+        id: EndpointId,
+    ) -> Result<EndpointKey, Error> {
+        let living = self.applications.get(&application).is_some_and(|row| !row.deleted);
+        let mut rows = self.endpoints.values().map(|row| &row.endpoint).filter(|_| living);
+        let found = rows.find(|one| one.application == application && one.id == id);
+        found.map(|endpoint| endpoint.key).ok_or(Error::Missing("endpoint"))
+    }
+
     /// Returns an endpoint's running state.
     ///
     /// # Errors

@@ -179,6 +179,10 @@ impl Catalog for Memory {
         self.answer(move |state| Ok(state.endpoints_by_key(application, &keys)))
     }
 
+    fn endpoint_key(&self, application: ApplicationKey, id: EndpointId) -> Answer<'_, EndpointKey> {
+        self.answer(move |state| state.endpoint_key(application, id))
+    }
+
     fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
         self.answer(move |state| state.running(application, key))
     }
@@ -204,6 +208,10 @@ impl Catalog for Memory {
 
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
         self.answer(move |state| state.fan_out(application, at))
+    }
+
+    fn create_event_type(&self, event_type: EventType) -> Answer<'_, ()> {
+        self.answer(move |state| state.create_event_type(event_type))
     }
 
     fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()> {

@@ -10,6 +10,18 @@ use crate::catalog::{EventType, Scope, Token};
 use crate::page::{Listed, Page};
 
 impl State {
+    /// Creates an event type.
+    ///
+    /// # Errors
+    /// If the name is taken.
+    pub fn create_event_type(&mut self, event_type: EventType) -> Result<(), Error> {
+        if self.event_types.contains_key(&event_type.name) {
+            return Err(Error::Taken { what: "event type", name: event_type.name });
+        }
+        self.put_event_type(event_type);
+        Ok(())
+    }
+
     /// Creates or replaces an event type.
     pub fn put_event_type(&mut self, event_type: EventType) {
         self.event_types.insert(event_type.name.clone(), event_type);

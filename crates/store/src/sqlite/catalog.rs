@@ -98,6 +98,10 @@ impl Catalog for Sqlite {
         self.read(move |reading| endpoints::by_keys(reading, application, &keys))
     }
 
+    fn endpoint_key(&self, application: ApplicationKey, id: EndpointId) -> Answer<'_, EndpointKey> {
+        self.read(move |reading| endpoints::key_of(reading, application, id))
+    }
+
     fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
         self.read(move |reading| {
             endpoints::exists(reading.connection, application, key)?;
@@ -129,6 +133,10 @@ impl Catalog for Sqlite {
 
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
         self.read(move |reading| fan_out::fan_out(reading, application, at))
+    }
+
+    fn create_event_type(&self, event_type: EventType) -> Answer<'_, ()> {
+        self.write(move |writing| event_types::create(writing.connection, &event_type))
     }
 
     fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()> {

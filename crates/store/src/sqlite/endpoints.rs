@@ -171,6 +171,20 @@ pub(super) fn by_keys(
     })
 }
 
+/// Finds an endpoint's row, tombstones included, as long as its application is there. Needs the index
+/// `endpoints_id` and the primary key of `applications`.
+pub(super) fn key_of(
+    reading: &Reading<'_>,
+    application: ApplicationKey,
+    id: EndpointId,
+) -> Result<EndpointKey, Error> {
+    let sql = "SELECT e.key FROM endpoints AS e JOIN applications AS a ON a.key = e.application
+        WHERE e.application = ?1 AND e.id = ?2 AND a.deleted_at IS NULL";
+    let mut statement = reading.connection.prepare_cached(sql)?;
+    let key = statement.query_row(params![application.0, id.as_bytes()], |row| row.get(0));
+    key.optional()?.map(EndpointKey).ok_or(Error::Missing("endpoint"))
+}
+
 /// Sees to it that an endpoint and its application are there.
 pub(super) fn exists(
     connection: &Connection,

@@ -10,19 +10,33 @@ use crate::Error;
 use crate::catalog::EventType;
 use crate::page::{Listed, Page};
 
+/// Creates one. Needs the primary key of `event_types`.
+pub(super) fn create(connection: &Connection, event_type: &EventType) -> Result<(), Error> {
+    let sql = "INSERT INTO event_types (name, settings, created_at, updated_at)
+        VALUES (?1, ?2, ?3, ?4) ON CONFLICT (name) DO NOTHING";
+    match write(connection, sql, event_type)? {
+        0 => Err(Error::Taken { what: "event type", name: event_type.name.clone() }),
+        _ => Ok(()),
+    }
+}
+
 /// Creates or replaces one. Needs the primary key of `event_types`.
 pub(super) fn put(connection: &Connection, event_type: &EventType) -> Result<(), Error> {
     let sql = "INSERT INTO event_types (name, settings, created_at, updated_at)
         VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT (name) DO UPDATE SET settings = excluded.settings,
             created_at = excluded.created_at, updated_at = excluded.updated_at";
-    connection.prepare_cached(sql)?.execute(params![
+    write(connection, sql, event_type).map(drop)
+}
+
+/// Returns how many rows it wrote.
+fn write(connection: &Connection, sql: &str, event_type: &EventType) -> Result<usize, Error> {
+    Ok(connection.prepare_cached(sql)?.execute(params![
         event_type.name,
         codec::text_of(&event_type.settings)?,
         event_type.created_at.as_micros(),
         event_type.updated_at.as_micros(),
-    ])?;
-    Ok(())
+    ])?)
 }
 
 /// Needs the primary key of `event_types`.

@@ -233,7 +233,12 @@ async fn what_goes_where_is_listed_from_both_sides() {
     for field in ["url", "description", "createdAt", "updatedAt", "metadata", "version"] {
         assert!(!entry[field].is_null(), "{field}");
     }
-    for path in [format!("attempt/endpoint/{endpoint}"), format!("attempt/msg/{message}")] {
+    let paths = [
+        format!("attempt/endpoint/{endpoint}"),
+        format!("attempt/msg/{message}"),
+        format!("msg/{message}/endpoint/{endpoint}/attempt"),
+    ];
+    for path in paths {
         let path = format!("/app/{app}/{path}?with_content=false&expanded_statuses=true");
         assert_eq!(server.get(&path).await.expect(200)["data"], json!([]));
     }

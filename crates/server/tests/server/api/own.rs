@@ -89,6 +89,15 @@ async fn dead_letters_are_chosen_by_their_endpoint() {
     let purged = server.delete(&format!("{list}?endpoint_id=two")).await.expect(200);
     assert_eq!(purged, json!({ "removed": 3, "done": true }));
     assert_eq!((count("").await, count(&format!("?endpoint_id={to}")).await), (3, 0));
+    // By its id it is also found after it was deleted; its uid is free then.
+    let one = &endpoints[0];
+    server.delete(&format!("/app/{app}/endpoint/{one}")).await.expect(204);
+    assert_eq!(count(&format!("?endpoint_id={one}")).await, 3);
+    let page = server.get(&format!("{list}?endpoint_id={one}")).await.expect(200);
+    assert_eq!(page["data"].as_array().unwrap().len(), 3);
+    server.get(&format!("{list}?endpoint_id=one")).await.refused(404, "not_found");
+    let purged = server.delete(&format!("{list}?endpoint_id={one}")).await.expect(200);
+    assert_eq!(purged, json!({ "removed": 3, "done": true }));
     let nobody = format!("{list}?endpoint_id=nobody");
     server.get(&nobody).await.refused(404, "not_found");
     server.delete(&nobody).await.refused(404, "not_found");

@@ -8,9 +8,9 @@ use domain::ids::MessageId;
 use domain::time::Timestamp;
 use futures_util::FutureExt as _;
 use redial::app::endpoints::{Draft, Endpoint};
-use redial::app::{App, Scope};
+use redial::app::{App, Error, Scope};
 use redial::clock::{Clock, SystemClock};
-use store::catalog::Name;
+use store::catalog::{EventType, EventTypeSettings, Name};
 use store::keys::{DeliveryKey, MessageKey};
 use store::memory::{Memory, State};
 use store::queue::{Accept, Accepted, Batch, FirstState, NewDelivery, NewMessage, Order};
@@ -19,11 +19,19 @@ use store::{Catalog as _, Ledger as _, Queue as _};
 use super::ADMIN;
 use super::promises::app_on;
 
-/// A clock that settles a delivery when it is next asked for the time.
+/// A clock that settles a delivery, or makes an event type, when it is next asked for the time.
 struct Meddling {
     clock: SystemClock,
     memory: Arc<Memory>,
     settles: Mutex<Option<DeliveryKey>>,
+    makes: Mutex<Option<EventType>>,
+}
+
+impl Meddling {
+    fn with(memory: &Arc<Memory>, clock: SystemClock) -> Arc<Self> {
+        let (settles, makes) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { clock, memory: Arc::clone(memory), settles, makes })
+    }
 }
 
 impl Clock for Meddling {
@@ -31,6 +39,9 @@ impl Clock for Meddling {
         let now = self.clock.now();
         if let Some(key) = self.settles.lock().unwrap().take() {
             self.memory.cancel(key, now).now_or_never().unwrap().unwrap();
+        }
+        if let Some(event_type) = self.makes.lock().unwrap().take() {
+            self.memory.put_event_type(event_type).now_or_never().unwrap().unwrap();
         }
         now
     }
@@ -90,8 +101,7 @@ async fn accept(memory: &Memory, scope: &Scope, endpoint: &Endpoint, now: Timest
 async fn a_delivery_that_is_settled_while_it_is_being_sent_again_is_replayed() {
     let clock = SystemClock::start();
     let memory = Arc::new(Memory::new(State::default(), Box::new(move || clock.now())));
-    let meddling = Meddling { clock, memory: Arc::clone(&memory), settles: Mutex::default() };
-    let meddling = Arc::new(meddling);
+    let meddling = Meddling::with(&memory, clock);
     let app = app_on(Arc::clone(&memory), Arc::clone(&meddling) as _, false);
     let (scope, endpoint) = begin(&app).await;
     let message = accept(&memory, &scope, &endpoint, clock.now()).await;
@@ -106,4 +116,20 @@ async fn a_delivery_that_is_settled_while_it_is_being_sent_again_is_replayed() {
     let page = redial::app::pages::Wanted::read(None, None).unwrap();
     let tasks = app.tasks(scope.caller(), &page).await.unwrap().entries;
     assert_eq!(tasks.len(), 1, "a replay was started");
+}
+
+#[tokio::test]
+async fn an_event_type_that_somebody_else_makes_meanwhile_is_made_once() {
+    let clock = SystemClock::start();
+    let memory = Arc::new(Memory::new(State::default(), Box::new(move || clock.now())));
+    let meddling = Meddling::with(&memory, clock);
+    let app = app_on(Arc::clone(&memory), Arc::clone(&meddling) as _, false);
+    let caller = app.authenticate(ADMIN).await.unwrap();
+    let settings = EventTypeSettings { description: "theirs".to_owned(), ..Default::default() };
+    let (name, now) = ("a.b".to_owned(), clock.now());
+    let theirs = EventType { name: name.clone(), settings, created_at: now, updated_at: now };
+    *meddling.makes.lock().unwrap() = Some(theirs.clone());
+    let ours = app.create_event_type(&caller, name.clone(), EventTypeSettings::default()).await;
+    assert!(matches!(ours, Err(Error::EventTypeExists(_))), "{ours:?}");
+    assert_eq!(memory.event_type(name).await.unwrap(), theirs);
 }

@@ -15,11 +15,17 @@ async fn endpoint(server: &Running, app: &str, body: Value) -> String {
 /// Waits until a message has an attempt, and returns the newest.
 async fn attempt(server: &Running, app: &str, message: &str) -> Value {
     let path = format!("/app/{app}/attempt/msg/{message}");
-    eventually("an attempt is shown", async || {
+    let newest = eventually("an attempt is shown", async || {
         let page = server.get(&path).await.expect(200);
         page["data"].as_array().unwrap().first().cloned()
     })
-    .await
+    .await;
+    // As old SDKs ask for it.
+    let endpoint = newest["endpointId"].as_str().unwrap();
+    let path = format!("/app/{app}/msg/{message}/endpoint/{endpoint}/attempt");
+    let page = server.get(&path).await.expect(200);
+    assert!(page["data"].as_array().unwrap().iter().any(|it| it["id"] == newest["id"]));
+    newest
 }
 
 #[tokio::test]

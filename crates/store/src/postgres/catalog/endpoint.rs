@@ -86,6 +86,25 @@ pub(super) async fn by_keys(
     Ok(rows.iter().map(|row| endpoint(row, &store.vault)).collect::<Result<_, Error>>()?)
 }
 
+/// Finds an endpoint's row, tombstones included, as long as its application is there.
+///
+/// Indexes: endpoints_id; the primary key of applications.
+pub(super) async fn key_of(
+    store: &Postgres,
+    application: ApplicationKey,
+    id: EndpointId,
+) -> Result<EndpointKey, Failure> {
+    let statement = "\
+        select e.key from endpoints e \
+        join applications a on a.key = e.application and a.deleted_at is null \
+        where e.application = $1 and e.id = $2";
+    let columns = [single(application.0, Type::INT8), single(id.as_bytes().to_vec(), Type::BYTEA)];
+    let mut transaction = store.read().await?;
+    let result = transaction.one(statement, &parameters(&columns)).await;
+    let row = transaction.end(result).await?;
+    Ok(EndpointKey(field(&row.ok_or(MISSING)?, "key")?))
+}
+
 /// The key is needed before the row: what is sealed is sealed for it.
 async fn next_key(transaction: &mut Transaction<'_>) -> Result<EndpointKey, Failure> {
     let row = transaction.one("select nextval('endpoint_keys') as key", &[]).await?;

@@ -14,6 +14,20 @@ use crate::page::{Listed, Page};
 
 const MISSING: Error = Error::Missing("event type");
 
+/// Creates an event type.
+///
+/// Index: the primary key of event_types.
+pub(super) async fn create(store: &Postgres, event_type: EventType) -> Result<(), Failure> {
+    let statement = "\
+        insert into event_types (name, settings, created_at, updated_at) values ($1, $2, $3, $4) \
+        on conflict (name) do nothing";
+    let name = event_type.name.clone();
+    match write_with(store, statement, event_type).await? {
+        0 => Err(Error::Taken { what: "event type", name }.into()),
+        _ => Ok(()),
+    }
+}
+
 /// Creates or replaces an event type.
 ///
 /// Index: the primary key of event_types.
@@ -22,6 +36,15 @@ pub(super) async fn put(store: &Postgres, event_type: EventType) -> Result<(), F
         insert into event_types (name, settings, created_at, updated_at) values ($1, $2, $3, $4) \
         on conflict (name) do update set settings = excluded.settings, \
             created_at = excluded.created_at, updated_at = excluded.updated_at";
+    write_with(store, statement, event_type).await.map(drop)
+}
+
+/// Returns how many rows it wrote.
+async fn write_with(
+    store: &Postgres,
+    statement: &str,
+    event_type: EventType,
+) -> Result<u64, Failure> {
     let columns = [
         single(event_type.name, Type::TEXT),
         single(write("settings", &event_type.settings)?, Type::TEXT),
@@ -30,8 +53,7 @@ pub(super) async fn put(store: &Postgres, event_type: EventType) -> Result<(), F
     ];
     let mut transaction = store.write().await?;
     let result = transaction.execute(statement, &parameters(&columns)).await;
-    transaction.end(result).await?;
-    Ok(())
+    transaction.end(result).await
 }
 
 /// Index: the primary key of event_types.

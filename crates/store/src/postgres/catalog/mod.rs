@@ -104,6 +104,10 @@ impl Catalog for Postgres {
         self.answer(endpoint::by_keys(self, application, keys))
     }
 
+    fn endpoint_key(&self, application: ApplicationKey, id: EndpointId) -> Answer<'_, EndpointKey> {
+        self.answer(endpoint::key_of(self, application, id))
+    }
+
     fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
         self.answer(fan_out::running(self, (application, key)))
     }
@@ -129,6 +133,10 @@ impl Catalog for Postgres {
 
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
         self.answer(fan_out::fan_out(self, application, at))
+    }
+
+    fn create_event_type(&self, event_type: EventType) -> Answer<'_, ()> {
+        self.answer(event_type::create(self, event_type))
     }
 
     fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()> {
