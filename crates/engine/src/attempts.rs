@@ -1,8 +1,11 @@
 //! Attempts that are in flight or settling, and the slots they hold.
 //!
-//! An attempt is *suspect* when it has been running for long, or its endpoint had not answered
-//! lately when it began. Suspect attempts may hold half of the slots; the other half is for
-//! endpoints that answer. So a burst for a thousand dead endpoints cannot stop the rest.
+//! An attempt *hangs* when it has been running for long. It costs memory and a file, and nothing
+//! else, so it leaves its slot to others; of those that hang there is a limit of its own. An attempt
+//! is *doubtful* if its endpoint had not answered lately when it began. Doubtful attempts may hold
+//! half of the slots; the other half is for endpoints that answer. So a burst for a thousand dead
+//! endpoints cannot stop those that answer, and whoever has been silent for a while waits until the
+//! burst hangs, and not until it has timed out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +29,17 @@ pub(crate) enum Stage {
     Settling(NextState),
 }
 
+/// How an attempt in flight is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// Its endpoint had answered lately when it began.
+    Hopeful,
+    /// Its endpoint had not.
+    Doubtful,
+    /// It has been running for long.
+    Hanging,
+}
+
 /// An attempt.
 #[derive(Debug)]
 pub(crate) struct Attempt {
@@ -35,7 +49,7 @@ pub(crate) struct Attempt {
     pub(crate) role: Role,
     pub(crate) began: Duration,
     pub(crate) stage: Stage,
-    pub(crate) suspect: bool,
+    pub(crate) counted: Counted,
     /// Whether its partition was lost since: what it says changes nothing here any more.
     pub(crate) stray: bool,
 }
@@ -50,17 +64,42 @@ impl Attempt {
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     all: BTreeMap<Number, Attempt>,
-    in_flight: u32,
-    suspect: u32,
+    in_flight: Tally,
     /// All up to this one are known to be old.
     aged: u64,
+}
+
+/// How many are in flight.
+#[derive(Debug, Default)]
+struct Tally {
+    hopeful: u32,
+    doubtful: u32,
+    hanging: u32,
+}
+
+impl Tally {
+    fn of(&mut self, counted: Counted) -> &mut u32 {
+        match counted {
+            Counted::Hopeful => &mut self.hopeful,
+            Counted::Doubtful => &mut self.doubtful,
+            Counted::Hanging => &mut self.hanging,
+        }
+    }
+
+    /// Returns how many hold a slot.
+    fn young(&self) -> u32 {
+        self.hopeful + self.doubtful
+    }
+
+    fn all(&self) -> u32 {
+        self.young() + self.hanging
+    }
 }
 
 impl Attempts {
     /// Adds one that begins.
     pub(crate) fn begin(&mut self, number: Number, attempt: Attempt) {
-        self.in_flight += 1;
-        self.suspect += u32::from(attempt.suspect);
+        *self.in_flight.of(attempt.counted) += 1;
         self.all.insert(number, attempt);
     }
 
@@ -76,8 +115,7 @@ impl Attempts {
     pub(crate) fn settle(&mut self, number: Number, next: NextState) {
         let Some(attempt) = self.all.get_mut(&number) else { return };
         if attempt.is_in_flight() {
-            self.in_flight -= 1;
-            self.suspect -= u32::from(attempt.suspect);
+            *self.in_flight.of(attempt.counted) -= 1;
             attempt.stage = Stage::Settling(next);
         }
     }
@@ -86,8 +124,7 @@ impl Attempts {
     pub(crate) fn remove(&mut self, number: Number) -> Option<Attempt> {
         let attempt = self.all.remove(&number)?;
         if attempt.is_in_flight() {
-            self.in_flight -= 1;
-            self.suspect -= u32::from(attempt.suspect);
+            *self.in_flight.of(attempt.counted) -= 1;
         }
         Some(attempt)
     }
@@ -111,19 +148,23 @@ impl Attempts {
 
     /// Returns how many slots are free.
     pub(crate) fn free(&self, settings: &Settings) -> u32 {
-        settings.in_flight.saturating_sub(self.in_flight)
+        let all = settings.in_flight.saturating_add(settings.hanging);
+        let young = settings.in_flight.saturating_sub(self.in_flight.young());
+        young.min(all.saturating_sub(self.in_flight.all()))
     }
 
     /// Tells whether any endpoint may start, slots and settles considered.
     pub(crate) fn has_room(&self, settings: &Settings) -> bool {
-        let settling = self.all.len() - usize::try_from(self.in_flight).unwrap_or(0);
+        let in_flight = usize::try_from(self.in_flight.all()).unwrap_or(0);
         let most = usize::try_from(settings.settling).unwrap_or(usize::MAX);
-        self.in_flight < settings.in_flight && settling < most
+        self.free(settings) > 0 && self.all.len() - in_flight < most
     }
 
     /// Tells whether an endpoint may start that has not answered lately.
-    pub(crate) fn has_room_for_suspects(&self, settings: &Settings) -> bool {
-        self.suspect < settings.in_flight.div_ceil(2)
+    pub(crate) fn has_room_for_doubtful(&self, settings: &Settings) -> bool {
+        let Tally { doubtful, hanging, .. } = self.in_flight;
+        doubtful < settings.in_flight.div_ceil(2)
+            && doubtful.saturating_add(hanging) < settings.hanging
     }
 
     /// Notices which attempts have been running for long.
@@ -133,10 +174,18 @@ impl Attempts {
                 return;
             }
             self.aged = number.0;
-            if attempt.is_in_flight() && !attempt.suspect {
-                attempt.suspect = true;
-                self.suspect += 1;
+            if attempt.is_in_flight() {
+                *self.in_flight.of(attempt.counted) -= 1;
+                attempt.counted = Counted::Hanging;
+                *self.in_flight.of(attempt.counted) += 1;
             }
         }
+    }
+
+    /// Returns when the next attempt will have been running for long, and leaves its slot.
+    pub(crate) fn next_to_hang(&self, hanging_after: Duration) -> Option<Duration> {
+        let mut young = self.all.range(Number(self.aged + 1)..);
+        let (_, oldest) = young.find(|(_, attempt)| attempt.is_in_flight())?;
+        Some(oldest.began.saturating_add(hanging_after))
     }
 }

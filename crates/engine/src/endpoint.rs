@@ -27,7 +27,7 @@ pub(crate) enum Queued {
     No,
     /// It waits for its turn.
     Ready,
-    /// It could start if fewer attempts were hanging.
+    /// It could start if fewer attempts were doubtful.
     Parked,
 }
 

@@ -223,6 +223,7 @@ impl Engine {
     fn say_when(&mut self, act: &mut Act<'_>) {
         let active = self.trusted && self.stopping.is_none();
         let trust = self.leases.trusted_until(self.settings.lease_trusted);
+        let slot = self.attempts.next_to_hang(self.settings.hanging_after);
         let routine = [
             self.leases.next_renewal().filter(|_| self.renews()),
             trust.filter(|_| self.trusted),
@@ -230,6 +231,7 @@ impl Engine {
             self.requests.next().filter(|_| active),
             self.rosters.next().filter(|_| active),
             self.leases.next_quiet(act.now.elapsed),
+            slot.filter(|_| active && self.turns.is_waiting()),
         ];
         let earliest = routine.into_iter().flatten().min();
         act.effects.extend(self.timers.wish(act.now, earliest).map(Effect::WakeAt));

@@ -11,10 +11,13 @@ pub struct Settings {
     pub node: Node,
     /// The most partitions one node takes; all of them by default.
     pub partitions: u8,
-    /// The most attempts in flight, over all endpoints.
+    /// The most attempts in flight that do not hang, over all endpoints. Endpoints whose last attempt
+    /// did not end within `hanging_after` may hold half of it.
     pub in_flight: u32,
-    /// An attempt that runs longer than this counts as hanging. Hanging attempts may hold half of
-    /// `in_flight`; beyond that only endpoints whose last attempt ended within this time may start.
+    /// The most attempts that hang beside these. At the limit only endpoints start whose last attempt
+    /// ended within `hanging_after`.
+    pub hanging: u32,
+    /// An attempt that runs longer than this hangs.
     pub hanging_after: Duration,
     /// The most attempts whose settle has not committed yet. At the limit nothing is started.
     pub settling: u32,
@@ -60,6 +63,7 @@ impl Settings {
             node,
             partitions: domain::partition::PARTITIONS,
             in_flight: 1_024,
+            hanging: 4_096,
             hanging_after: Duration::from_secs(1),
             settling: 4_096,
             window: 8_192,

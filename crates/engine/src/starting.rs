@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::breaker::{Admission, Role};
 use store::queue::{PendingDelivery, Trigger};
 
-use crate::attempts::{Attempt, Stage};
+use crate::attempts::{Attempt, Counted, Stage};
 use crate::effect::{Effect, Sending};
 use crate::endpoint::{At, Queued, Readiness};
 use crate::engine::{Act, Engine};
@@ -26,7 +26,7 @@ impl Engine {
     }
 
     fn unpark(&mut self) {
-        if !self.attempts.has_room_for_suspects(&self.settings) {
+        if !self.attempts.has_room_for_doubtful(&self.settings) {
             return;
         }
         for at in self.turns.unpark() {
@@ -50,7 +50,7 @@ impl Engine {
             return self.look(at, act);
         };
         let allowance = self.allowance(at, &member);
-        let has_room = self.attempts.has_room_for_suspects(&self.settings);
+        let has_room = self.attempts.has_room_for_doubtful(&self.settings);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         let now = act.now.rows;
         let head = endpoint.window.head();
@@ -67,11 +67,12 @@ impl Engine {
             self.turns.park(at);
             return;
         }
-        self.start(at, member, !lively, act);
+        let counted = if lively { Counted::Hopeful } else { Counted::Doubtful };
+        self.start(at, member, counted, act);
         self.look(at, act);
     }
 
-    fn start(&mut self, at: At, member: Arc<Member>, suspect: bool, act: &mut Act<'_>) {
+    fn start(&mut self, at: At, member: Arc<Member>, counted: Counted, act: &mut Act<'_>) {
         let now = act.now.rows;
         let number = self.number();
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
@@ -113,7 +114,7 @@ impl Engine {
         act.effects.push(Effect::Send(Box::new(sending)));
         let (began, stage) = (act.now.elapsed, Stage::InFlight);
         let attempt =
-            Attempt { delivery, lease, policy, role, began, stage, suspect, stray: false };
+            Attempt { delivery, lease, policy, role, began, stage, counted, stray: false };
         self.attempts.begin(number, attempt);
     }
 }

@@ -14,7 +14,7 @@ use crate::endpoint::At;
 pub(crate) struct Turns {
     applications: VecDeque<ApplicationKey>,
     endpoints: BTreeMap<ApplicationKey, VecDeque<EndpointKey>>,
-    /// Those that have to wait until fewer attempts are hanging.
+    /// Those that have to wait until fewer attempts are doubtful.
     parked: VecDeque<At>,
     ready: usize,
 }
@@ -50,6 +50,11 @@ impl Turns {
     /// Returns how many are ready.
     pub(crate) fn ready(&self) -> usize {
         self.ready
+    }
+
+    /// Tells whether any waits for a slot.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.ready > 0 || !self.parked.is_empty()
     }
 
     /// Sets an endpoint aside.

@@ -20,6 +20,17 @@ pub(crate) fn raise_file_limit() {
     let _raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
+/// Returns how many of some limited things there may be if all of them may open a quarter of this
+/// process's files; at least one.
+pub(crate) fn within_files(most: u32) -> u32 {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    within_a_quarter(most, files)
+}
+
+fn within_a_quarter(most: u32, files: u64) -> u32 {
+    most.min(u32::try_from(files / 4).unwrap_or(u32::MAX)).max(1)
+}
+
 /// Ends the process after a time, if it is still there: a disk that does not answer, or whatever else
 /// hangs, must not keep it.
 pub(crate) fn end_after(limit: Duration) {
@@ -104,4 +115,18 @@ impl Launch {
 /// If there is none.
 pub fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_takes_more_than_a_quarter_of_the_files() {
+        let table =
+            [(1_024, 1_024, 256), (1_024, u64::MAX, 1_024), (4_096, 20_000, 4_096), (7, 3, 1)];
+        for (most, files, may) in table {
+            assert_eq!(within_a_quarter(most, files), may, "{most} {files}");
+        }
+    }
 }

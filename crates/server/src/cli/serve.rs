@@ -41,7 +41,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::committer::Transactions;
 use crate::config::{Configuration, Database, Hidden, Role, Sources, Tls};
 use crate::node::{self, Ending, Node, Outward, again_and_again};
-use crate::process::{Stops, end_after, raise_file_limit};
+use crate::process::{Stops, end_after, raise_file_limit, within_files};
 use crate::telemetry::{Measured, Metrics};
 use crate::transport::{Resolver, Transport, TransportSettings};
 use crate::{dice, telemetry};
@@ -427,7 +427,17 @@ fn node_settings(configuration: &Configuration) -> node::Settings {
     let limits = &configuration.limits;
     let shared = configuration.database.is_some();
     let mut engine = engine::Settings::of(node::unique_name("redial"));
-    engine.in_flight = limits.in_flight;
+    // The rest is for clients, the store, and connections in waiting.
+    engine.in_flight = within_files(limits.in_flight);
+    engine.hanging = within_files(limits.hanging);
+    if (engine.in_flight, engine.hanging) != (limits.in_flight, limits.hanging) {
+        let (in_flight, hanging) = (engine.in_flight, engine.hanging);
+        tracing::warn!(
+            in_flight,
+            hanging,
+            "fewer attempts at a time: this process may open few files"
+        );
+    }
     engine.payload_bytes = limits.payload_memory;
     if !shared {
         // Nobody else writes: what memory knows is what there is, unless a hand-over got lost.

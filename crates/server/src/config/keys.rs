@@ -29,7 +29,7 @@ const fn key(
 }
 
 /// All settings, in the order in which they are listed to people.
-pub(super) const KEYS: [Key; 41] = [
+pub(super) const KEYS: [Key; 42] = [
     key("listen", "address", "127.0.0.1:8071", "Where the API and the dashboard listen."),
     key("tls.listen", "address", "", "Where the API listens for HTTPS, besides `listen`."),
     key("tls.certificate", "path", "", "The certificate and those that vouch for it, as PEM."),
@@ -64,6 +64,7 @@ pub(super) const KEYS: [Key; 41] = [
     key("limits.header_timeout", "span", "10s", "The longest a client may take to send headers."),
     key("limits.connections", "number", "4096", "The most connections to the API at a time."),
     key("limits.in_flight", "number", "1024", "The most attempts in flight on this node."),
+    key("limits.hanging", "number", "4096", "The most beside these that run for over a second."),
     key("limits.lane_rows", "number", "16384", "The most rows that wait to be written, per lane."),
     key("limits.lane_bytes", "size", "64MiB", "The most bytes that wait to be written, per lane."),
     key("limits.payload_memory", "size", "64MiB", "The most payload bytes kept in memory."),

@@ -106,8 +106,10 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// The most connections to the API.
     pub connections: usize,
-    /// The most attempts in flight on this node.
+    /// The most attempts in flight on this node that do not hang.
     pub in_flight: u32,
+    /// The most that do, beside them.
+    pub hanging: u32,
     /// The most rows that wait to be written, per lane.
     pub lane_rows: u32,
     /// The most bytes that wait to be written, per lane.
@@ -386,6 +388,7 @@ fn limits(gathered: &Gathered) -> Result<Limits, Problem> {
         header_timeout: gathered.span("limits.header_timeout")?,
         connections: count("limits.connections")?,
         in_flight: gathered.number("limits.in_flight")?,
+        hanging: gathered.number("limits.hanging")?,
         lane_rows: gathered.number("limits.lane_rows")?,
         lane_bytes: gathered.size("limits.lane_bytes")?,
         payload_memory: gathered.size("limits.payload_memory")?,

@@ -92,7 +92,7 @@ fn slots_are_shared_and_applications_take_turns() {
 
 #[test]
 fn endpoints_that_never_answer_leave_half_of_the_slots_to_those_that_do() {
-    let mut scene = Scene::with(|settings| settings.in_flight = 4);
+    let mut scene = Scene::with(|settings| (settings.in_flight, settings.hanging) = (4, 2));
     let dead: Vec<_> = (0..8).map(|_| scene.endpoint()).collect();
     let lively = scene.endpoint();
     scene.send(&lively);
@@ -113,6 +113,33 @@ fn endpoints_that_never_answer_leave_half_of_the_slots_to_those_that_do() {
     scene.end(Outcome::TimedOut);
     scene.pass(SECOND / 10);
     assert_eq!(scene.flying.len(), 2);
+}
+
+#[test]
+fn whoever_was_silent_for_long_waits_until_a_burst_hangs_and_no_longer() {
+    let mut scene = Scene::with(|settings| (settings.in_flight, settings.hanging) = (4, 100));
+    let dead: Vec<_> = (0..20).map(|_| scene.endpoint()).collect();
+    let silent = scene.endpoint();
+    scene.send(&silent);
+    scene.end(OK);
+    scene.pass(10 * SECOND);
+    for endpoint in &dead {
+        scene.send(endpoint);
+    }
+    scene.send(&silent);
+    assert_eq!(scene.flying.len(), 2, "half of the slots");
+    // Two each second: nobody is asked to come back, so the engine must have set itself an alarm.
+    scene.pass(10 * SECOND);
+    assert_eq!(scene.flying.len(), 21);
+    // They hang, all of them, and take nothing from anybody.
+    for _ in 0..5 {
+        let place = scene.flying.iter().position(|one| one.delivery.key.endpoint == silent.key);
+        let sending = scene.flying.remove(place.expect("it has a slot"));
+        scene.end_of(&sending, OK);
+        scene.pass(5 * SECOND / 4);
+        scene.send(&silent);
+    }
+    assert_eq!(scene.flying.len(), 21);
 }
 
 #[test]

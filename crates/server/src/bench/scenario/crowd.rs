@@ -27,8 +27,9 @@ const CROWD: &str = "crowd";
 const STEADY_ENDPOINTS: usize = 10;
 /// How many messages each second the steady ones get, and the hanging ones.
 const PER_SECOND: f64 = 100.0;
-/// How long a crowd hangs before the measurement begins: longer than an attempt may count as new.
-const HANGING: Duration = Duration::from_secs(2);
+/// How long a crowd hangs before the measurement begins: until each of it has been tried. Five
+/// hundred are within a second, because none of them has answered lately.
+const HANGING: Duration = Duration::from_secs(6);
 /// How many messages each endpoint of the busy application has to do.
 const BUSY_MESSAGES: u64 = 30;
 /// How many connections flood.
