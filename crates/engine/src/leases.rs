@@ -58,6 +58,8 @@ pub(crate) struct Leases {
     pub(crate) taking: Option<Duration>,
     /// Leases on their way back; one question at a time.
     pub(crate) releasing: Vec<Lease>,
+    /// Whether what has drained is given back at once, come what may.
+    pub(crate) hurried: bool,
 }
 
 /// What a renewal changed.
@@ -260,7 +262,7 @@ impl Leases {
     /// Returns the partitions that can be given back now.
     pub(crate) fn drained(&self, now: Duration) -> Vec<Partition> {
         let drained = self.all().filter(|(_, held)| {
-            let settled = held.busy == 0 && held.quiet_at <= now;
+            let settled = held.busy == 0 && self.quiet_at(held) <= now;
             held.leaving && (settled || planted::has(Bug::ReleaseUndrained))
         });
         drained.map(|(partition, _)| partition).collect()
@@ -271,8 +273,13 @@ impl Leases {
         if !self.leaving {
             return None;
         }
-        let waits = |held: &&Held| held.leaving && held.busy == 0 && held.quiet_at > now;
-        self.held.iter().flatten().filter(waits).map(|held| held.quiet_at).min()
+        let leaving = self.held.iter().flatten().filter(|held| held.leaving && held.busy == 0);
+        leaving.map(|held| self.quiet_at(held)).filter(|quiet_at| *quiet_at > now).min()
+    }
+
+    /// Where nobody else is, nobody could send too early; and whoever is in a hurry does not wait.
+    fn quiet_at(&self, held: &Held) -> Duration {
+        if self.others == 0 || self.hurried { Duration::ZERO } else { held.quiet_at }
     }
 
     fn all(&self) -> impl Iterator<Item = (Partition, &Held)> {

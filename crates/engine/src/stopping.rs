@@ -49,6 +49,7 @@ impl Engine {
 
     pub(crate) fn stop_now(&mut self, act: &mut Act<'_>) {
         self.stop(act);
+        self.leases.hurried = true;
         let flying = self.attempts.in_flight();
         act.effects.extend(flying.into_iter().map(Effect::Abort));
     }

@@ -82,10 +82,14 @@ impl Gate {
         self.held.push_back(now.after(HELD));
     }
 
-    /// Tells whether it is like a new one: nothing that passed counts any more.
-    #[must_use]
-    pub fn is_at_rest(&self, now: Timestamp) -> bool {
-        self.open == 0 && self.held.back().is_none_or(|free_at| *free_at <= now)
+    /// Tells whether it is like a new one: nothing that passed counts any more. Then it lets the
+    /// memory go that it took.
+    pub fn rests(&mut self, now: Timestamp) -> bool {
+        let rests = self.open == 0 && self.held.back().is_none_or(|free_at| *free_at <= now);
+        if rests {
+            self.held = VecDeque::new();
+        }
+        rests
     }
 }
 
@@ -166,12 +170,12 @@ mod tests {
     #[test]
     fn a_gate_at_rest_is_like_a_new_one() {
         let mut queue = Queue::new();
-        assert!(queue.gate.is_at_rest(NOW));
+        assert!(queue.gate.rests(NOW));
         queue.write(rate(1), FarEnd::System, SECOND);
-        assert!(!queue.gate.is_at_rest(NOW.after(9 * SECOND)), "it has no answer");
+        assert!(!queue.gate.rests(NOW.after(9 * SECOND)), "it has no answer");
         let written = queue.write(rate(1), FarEnd::Program, SECOND);
-        assert!(!queue.gate.is_at_rest(written));
-        assert!(queue.gate.is_at_rest(written.after(HELD)));
+        assert!(!queue.gate.rests(written));
+        assert!(queue.gate.rests(written.after(HELD)));
         assert!(queue.gate.limiter.take(rate(1), written.after(HELD)).is_ok());
     }
 

@@ -49,7 +49,10 @@ impl Gates {
     /// Forgets gates that nobody is at and that have nothing to remember.
     pub(super) fn sweep(&self, now: Timestamp) {
         let in_use = |gate: &Arc<Gate>| Arc::strong_count(gate) > 1;
-        locked(&self.all).retain(|_, gate| in_use(gate) || !locked(&gate.rule).is_at_rest(now));
+        locked(&self.all).retain(|_, gate| {
+            let rests = locked(&gate.rule).rests(now);
+            in_use(gate) || !rests
+        });
     }
 }
 

@@ -39,6 +39,7 @@ use domain::address::Guard;
 use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::policy::Part;
+use domain::rate::ON_THE_WAY;
 use domain::time::Timestamp;
 use engine::effect::Sending;
 use engine::roster::Member;
@@ -56,7 +57,7 @@ use cache::Cache;
 use connect::{Dialler, Leave};
 use exchange::{Ended, Progress, Terms, exchange};
 use gates::Gates;
-use outcome::{Failure, Stage};
+use outcome::Failure;
 use pool::Pool;
 use prepared::{Prepared, Preparing};
 use tls::Tls;
@@ -110,6 +111,26 @@ impl TransportSettings {
     }
 }
 
+/// When an attempt must have ended. What it waits for at the gate is our own doing, and comes on
+/// top: the receiver has the same time as if it had been sent to at once.
+struct Deadline<'a> {
+    at: Timestamp,
+    clock: &'a dyn Clock,
+}
+
+impl Deadline<'_> {
+    fn left(&self) -> Duration {
+        self.at.since(self.clock.now())
+    }
+
+    /// Adds what has passed since then; tells whether that was long enough to matter.
+    fn pause(&mut self, since: Timestamp) -> bool {
+        let paused = self.clock.now().since(since);
+        self.at = self.at.after(paused);
+        paused > ON_THE_WAY
+    }
+}
+
 impl Transport {
     /// Makes a transport. It reads the system's certificates and this machine's addresses.
     #[must_use]
@@ -144,12 +165,7 @@ impl Transport {
             error: None,
         };
         let mut progress = Progress::default();
-        let limit = sending.policy.timeouts.whole();
-        let attempt = self.attempt(sending, (clock, wall), (&mut record, &mut progress));
-        let ended = match tokio::time::timeout(limit, attempt).await {
-            Ok(ended) => ended,
-            Err(_) => Err(Failure::timed_out(progress.stage)),
-        };
+        let ended = self.attempt(sending, (clock, wall), (&mut record, &mut progress)).await;
         record.phases = progress.phases;
         match (progress.answer, ended) {
             // An answer whose body was cut off by the deadline is an answer.
@@ -210,6 +226,7 @@ impl Transport {
         let timeouts = &sending.policy.timeouts;
         let kept = &sending.member.defaults.response_kept;
         let terms = Terms { read: timeouts.read(), kept, clock };
+        let mut deadline = Deadline { at: record.began_at.after(timeouts.whole()), clock };
         let mut waiting = self.pool.take(&prepared.site, record.began_at);
         loop {
             let used_before = waiting.is_some();
@@ -219,14 +236,20 @@ impl Transport {
                 None => {
                     let leave = Leave { guard: &guard, limit: timeouts.connect(), clock };
                     // Boxed, because most attempts find a connection and need no room for this.
-                    Box::pin(self.dialler.open(&prepared.target, leave, progress)).await?
+                    let dialling = Box::pin(self.dialler.open(&prepared.target, leave, progress));
+                    let opened = tokio::time::timeout(deadline.left(), dialling).await;
+                    opened.map_err(|_| Failure::timed_out(progress.stage))??
                 }
             };
-            progress.stage = Stage::Turn;
-            let passage = prepared.gate.pass(sending.member.rate(), far_end, clock).await;
-            let ended = exchange(wire, request, terms, progress).await;
+            let came_at = clock.now();
+            let passing = prepared.gate.pass(sending.member.rate(), far_end, clock);
+            let passed = tokio::time::timeout(timeouts.whole(), passing).await;
+            let passage = passed.map_err(|_| Failure::turn_did_not_come())?;
+            let waited = deadline.pause(came_at);
+            let exchanging = exchange(wire, request, terms, progress);
+            let exchanged = tokio::time::timeout(deadline.left(), exchanging).await;
             drop(passage);
-            match ended {
+            match exchanged.map_err(|_| Failure::timed_out(progress.stage))? {
                 Ended::Answered(wire) => {
                     if let Some(wire) = wire {
                         self.pool.keep(&prepared.site, wire, clock.now());
@@ -234,6 +257,7 @@ impl Transport {
                     return Ok(());
                 }
                 Ended::Unsent(unsent) if used_before => request = *unsent,
+                Ended::Unsent(_) if waited => return Err(Failure::closed_meanwhile()),
                 Ended::Unsent(_) => return Err(Failure::closed_at_once()),
                 Ended::Failed(failure) => return Err(failure),
             }

@@ -31,8 +31,6 @@ pub(super) enum Stage {
     Connect,
     /// TLS is agreed upon.
     Handshake,
-    /// The connection is there, and the endpoint's rate does not let the request be written yet.
-    Turn,
     /// The request is written and its answer awaited.
     Exchange,
 }
@@ -71,13 +69,22 @@ impl Failure {
         Self::unreachable(Unreachable::Reset, "the receiver closed the connection at once")
     }
 
-    /// Makes a deadline that passed. Waiting costs no attempt.
+    /// Makes a wait at the endpoint's gate that was too long. Waiting costs no attempt.
+    pub(super) fn turn_did_not_come() -> Self {
+        Self::interrupted("the endpoint's rate left no room in time")
+    }
+
+    /// Makes a connection that the receiver closed while the request waited for its turn.
+    pub(super) fn closed_meanwhile() -> Self {
+        Self::interrupted("the connection was closed while the endpoint's rate left no room")
+    }
+
+    /// Makes a deadline that passed.
     pub(super) fn timed_out(stage: Stage) -> Self {
         let text = match stage {
             Stage::LookUp => "looking up the name took too long",
             Stage::Connect => "connecting took too long",
             Stage::Handshake => "the TLS handshake took too long",
-            Stage::Turn => return Self::interrupted("the endpoint's rate left no room in time"),
             Stage::Exchange => "there was no answer in time",
         };
         Self { outcome: Outcome::TimedOut, text: text.into() }
@@ -241,12 +248,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_runs_out_of_time_at_its_endpoint_s_rate_has_made_no_attempt() {
-        let stages = [Stage::LookUp, Stage::Connect, Stage::Handshake, Stage::Exchange];
-        for stage in stages {
-            assert_eq!(Failure::timed_out(stage).outcome, Outcome::TimedOut, "{stage:?}");
+    fn whoever_has_to_wait_for_its_turn_has_made_no_attempt() {
+        for failure in [Failure::turn_did_not_come(), Failure::closed_meanwhile()] {
+            assert_eq!(failure.outcome, Outcome::Interrupted, "{}", failure.text);
         }
-        assert_eq!(Failure::timed_out(Stage::Turn).outcome, Outcome::Interrupted);
     }
 
     #[test]

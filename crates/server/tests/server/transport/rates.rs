@@ -27,15 +27,21 @@ struct Watchful {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<Timestamp>>>,
     clock: SystemClock,
+    /// How long it takes to answer.
+    takes: Duration,
 }
 
 impl Watchful {
     /// Starts one whose system takes connections in, and whose program does so only after a while.
     async fn after(while_idle: Duration) -> Self {
+        Self::start(while_idle, Duration::ZERO).await
+    }
+
+    async fn start(while_idle: Duration, takes: Duration) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (seen, clock) = (Arc::default(), SystemClock::start());
-        let receiver = Self { address, seen, clock };
+        let receiver = Self { address, seen, clock, takes };
         let serving = receiver.clone();
         tokio::spawn(async move {
             tokio::time::sleep(while_idle).await;
@@ -49,6 +55,7 @@ impl Watchful {
     async fn answer(self, mut tcp: TcpStream) {
         if read_request(&mut tcp, 0).await.is_some() {
             self.seen.lock().unwrap().push(self.clock.now());
+            tokio::time::sleep(self.takes).await;
             drop(tcp.write_all(ANSWER.as_bytes()).await);
         }
     }
@@ -122,4 +129,15 @@ async fn an_attempt_whose_turn_does_not_come_in_time_is_none() {
     assert_eq!(answered(&records), 1, "{records:?}");
     assert!(records.iter().any(|it| it.outcome == Outcome::Interrupted), "{records:?}");
     assert_eq!(receiver.arrivals(), 1);
+}
+
+#[tokio::test]
+async fn waiting_for_its_turn_takes_nothing_from_the_time_that_a_receiver_has() {
+    // The second passes a second after the first was answered, when half of its time would be over.
+    let receiver = Watchful::start(Duration::ZERO, SECOND * 3 / 5).await;
+    let limit = SECOND * 2;
+    let mut scene = Scene::new(&format!("http://{}/", receiver.address)).within(limit, limit);
+    scene.settings.rate = Some(1);
+    let records = send_at_once(&scene, 2).await;
+    assert_eq!((answered(&records), receiver.arrivals()), (2, 2), "{records:?}");
 }
