@@ -12,8 +12,9 @@ use super::super::row::field;
 use super::rows;
 
 /// What belongs to an application, in the order in which it goes. Indexes: the primary keys, which
-/// begin with the application, replay_tasks_application and tokens_application; requests are few.
-const BELONGINGS: [&str; 11] = [
+/// begin with the application, replay_tasks_application and tokens_application; requests are few. Sums
+/// are found endpoint by endpoint: left to itself the planner reads those of all endpoints there are.
+pub(super) const BELONGINGS: [&str; 11] = [
     "delete from deliveries where ctid = any(array( \
         select ctid from deliveries where application = $1 limit $2))",
     "delete from attempts where ctid = any(array( \
@@ -27,9 +28,13 @@ const BELONGINGS: [&str; 11] = [
     "delete from endpoint_secrets where ctid = any(array( \
         select ctid from endpoint_secrets where application = $1 limit $2))",
     "delete from rollups where ctid = any(array( \
-        select r.ctid from rollups r \
-        where (r.kind = 1 and r.subject = $1) \
-           or (r.kind = 2 and r.subject in (select key from endpoints where application = $1)) \
+        select ctid from ( \
+            select ctid from rollups where kind = 1 and subject = $1 \
+            union all \
+            select of_one.ctid from endpoints e \
+            cross join lateral ( \
+                select ctid from rollups where kind = 2 and subject = e.key limit $2) of_one \
+            where e.application = $1) sums \
         limit $2))",
     "delete from endpoints where ctid = any(array( \
         select ctid from endpoints where application = $1 limit $2))",
