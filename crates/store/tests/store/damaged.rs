@@ -12,12 +12,13 @@ use store::catalog::Name;
 use store::conformance::{NOW, Scene};
 use store::ledger::{NewTask, TaskKind};
 use store::page::{From, Page};
-use store::queue::{Accept, Done, NextState, Upkeep};
+use store::queue::{Accept, Accepted, Done, NextState, Upkeep};
 
 /// Breaks one row of each kind, and looks at the others. `odd_id` is a blob that is no id, as the
 /// dialect writes it.
 pub(crate) async fn are_passed_over(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str)) {
     a_load_and_its_lists(scene, odd_id, &breaks).await;
+    what_a_message_collides_with(scene, odd_id, &breaks).await;
     attempts_and_dead_letters(scene, &breaks).await;
     what_is_pruned(scene, odd_id, &breaks).await;
     the_catalog_and_the_tasks(scene, &breaks).await;
@@ -56,6 +57,35 @@ async fn a_load_and_its_lists(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(
     }
     let listed = ledger.messages(application, Default::default(), page()).await.unwrap();
     assert_eq!(listed.entries, []);
+}
+
+/// Whether a message was accepted before cannot be told if what says so is damaged: it is refused, and
+/// the others of its batch are accepted.
+async fn what_a_message_collides_with(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str)) {
+    let other = scene.another_application().await;
+    let theirs = scene.message(&[]).await;
+    let theirs = Accept { application: other.key, revision: other.revision, ..theirs };
+    let same_key = Accept { idempotency: Some([7; 32]), ..theirs.clone() };
+    let mut same_event_id = scene.again(&theirs);
+    same_event_id.message.event_id = Some("evt_1".to_owned());
+    scene.accept_new(same_key.clone()).await;
+    let taken = scene.accept_new(same_event_id.clone()).await.0;
+    breaks(&format!("update idempotency set message = {odd_id}")).await;
+    breaks(&format!("update messages set id = {odd_id} where key = {taken}")).await;
+    let batch = vec![
+        scene.message(&[]).await,
+        scene.again(&same_key),
+        scene.again(&same_event_id),
+        scene.message(&[]).await,
+    ];
+    let answers = scene.accept(batch).await;
+    let refused = |answer: &Accepted| matches!(answer, Accepted::Refused(_));
+    let new = |answer: &Accepted| matches!(answer, Accepted::New { .. });
+    assert!(refused(&answers[1]) && refused(&answers[2]), "{answers:#?}");
+    assert!(new(&answers[0]) && new(&answers[3]), "{answers:#?}");
+    let noted = scene.store().ledger.damage();
+    assert!(noted.iter().any(|damage| damage.what.contains(&"07".repeat(32))), "{noted:#?}");
+    assert!(noted.iter().any(|damage| damage.what.contains(&format!("key {taken}"))), "{noted:#?}");
 }
 
 async fn attempts_and_dead_letters(scene: &Scene, breaks: impl AsyncFn(&str)) {
