@@ -106,18 +106,24 @@ async fn attempts_and_dead_letters(scene: &Scene, breaks: impl AsyncFn(&str)) {
     assert_eq!(ledger.deliveries_of(odd.application, odd.message).await.unwrap(), []);
 }
 
-/// A delivery that cannot be read keeps its message, and nothing else. An application that is deleted
-/// goes with whatever is damaged in it.
+/// A delivery that cannot be read keeps its message, and nothing else. An attempt that does not say
+/// which was before it keeps nothing. An application that is deleted goes with whatever is damaged in
+/// it.
 async fn what_is_pruned(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str)) {
     let endpoint = scene.endpoint().await;
     let odd = scene.settled(&endpoint, NextState::Delivered).await;
+    let chain = scene.settled(&endpoint, NextState::Delivered).await;
     let good = scene.settled(&endpoint, NextState::Delivered).await;
     let row = format!("endpoint = {} and message = {}", odd.endpoint.0, odd.message.0);
     breaks(&format!("update deliveries set last_attempt = {odd_id} where {row}")).await;
+    let row = format!("endpoint = {} and message = {}", chain.endpoint.0, chain.message.0);
+    breaks(&format!("update attempts set previous = {odd_id} where {row}")).await;
     let now = NOW.after(Duration::from_secs(91 * 86_400));
     prune(scene, now).await;
     let ledger = &scene.store().ledger;
-    assert_eq!(ledger.deliveries_of(good.application, good.message).await.unwrap(), []);
+    for gone in [chain, good] {
+        assert_eq!(ledger.deliveries_of(gone.application, gone.message).await.unwrap(), []);
+    }
 
     let mut ids = Vec::new();
     for _ in 0..2 {
