@@ -39,7 +39,7 @@ impl Queue for Postgres {
     }
 
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
-        self.answer(load::requests(&self.pool, partitions))
+        self.answer(load::requests(&self.pool, &self.notes, partitions))
     }
 
     fn renew(&self, node: Node) -> Answer<'_, Renewal> {

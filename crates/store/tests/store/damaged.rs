@@ -6,18 +6,20 @@ use std::time::Duration;
 
 use domain::delivery::Cause;
 use domain::endpoint::Reason;
+use domain::partition::Partition;
 use domain::time::Timestamp;
 use store::Error;
 use store::catalog::Name;
 use store::conformance::{NOW, Scene};
 use store::ledger::{NewTask, TaskKind};
 use store::page::{From, Page};
-use store::queue::{Accept, Accepted, Done, NextState, Upkeep};
+use store::queue::{Accept, Accepted, Done, NextState, Request, RequestKind, Upkeep};
 
 /// Breaks one row of each kind, and looks at the others. `odd_id` is a blob that is no id, as the
 /// dialect writes it.
 pub(crate) async fn are_passed_over(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str)) {
     a_load_and_its_lists(scene, odd_id, &breaks).await;
+    what_waits_and_what_is_asked(scene, &breaks).await;
     what_a_message_collides_with(scene, odd_id, &breaks).await;
     attempts_and_dead_letters(scene, &breaks).await;
     what_is_pruned(scene, odd_id, &breaks).await;
@@ -57,6 +59,37 @@ async fn a_load_and_its_lists(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(
     }
     let listed = ledger.messages(application, Default::default(), page()).await.unwrap();
     assert_eq!(listed.entries, []);
+}
+
+/// A delivery whose partition is odd hides neither its own endpoint nor the others; a request that
+/// cannot be read hides no other.
+async fn what_waits_and_what_is_asked(scene: &Scene, breaks: impl AsyncFn(&str)) {
+    let endpoints = [scene.endpoint().await, scene.endpoint().await];
+    let odd = scene.pending(&endpoints[0]).await;
+    for endpoint in &endpoints {
+        scene.pending(endpoint).await;
+        let request = Request {
+            number: 0,
+            application: endpoint.application,
+            endpoint: endpoint.key,
+            partition: endpoint.partition,
+            kind: RequestKind::Refresh,
+            at: NOW,
+        };
+        scene.ask(request).await;
+    }
+    let row = format!("endpoint = {} and message = {}", odd.endpoint.0, odd.message.0);
+    breaks(&format!("update deliveries set partition = 99 where {row}")).await;
+    breaks(&format!("update requests set kind = 99 where endpoint = {}", odd.endpoint.0)).await;
+    let queue = &scene.store().queue;
+    let waiting = queue.waiting(Partition::all().collect()).await.unwrap();
+    for endpoint in &endpoints {
+        let place = (endpoint.key, endpoint.partition);
+        assert!(waiting.iter().any(|one| (one.endpoint, one.partition) == place), "{waiting:#?}");
+    }
+    let asked = queue.requests(Partition::all().collect()).await.unwrap();
+    let asked = endpoints.map(|one| asked.iter().any(|request| request.endpoint == one.key));
+    assert_eq!(asked, [false, true]);
 }
 
 /// Whether a message was accepted before cannot be told if what says so is damaged: it is refused, and
