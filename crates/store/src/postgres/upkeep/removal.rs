@@ -47,6 +47,42 @@ pub(super) const BELONGINGS: [&str; 11] = [
         where application = (select id from applications where key = $1) limit $2))",
 ];
 
+/// Removes the sums of tombstones. Whether a delivery is left is looked up for each of them: asked
+/// whether none exists, the planner may read the deliveries of all endpoints there are.
+pub(super) const SUMS_OF_TOMBSTONES: &str = "\
+    delete from rollups where ctid = any(array( \
+        select sums.ctid from endpoints e \
+        left join lateral ( \
+            select true as found from deliveries \
+            where application = e.application and endpoint = e.key limit 1) used on true \
+        cross join lateral ( \
+            select ctid from rollups where kind = 2 and subject = e.key limit $1) sums \
+        where e.state = 3 and used.found is null \
+        limit $1))";
+
+/// Removes tombstones, with what else there is of their endpoints.
+pub(super) const TOMBSTONES: &str = "\
+    with gone as ( \
+        delete from endpoints where ctid = any(array( \
+            select e.ctid from endpoints e \
+            left join lateral ( \
+                select true as found from deliveries \
+                where application = e.application and endpoint = e.key limit 1) used on true \
+            left join lateral ( \
+                select true as found from rollups \
+                where kind = 2 and subject = e.key limit 1) sums on true \
+            where e.state = 3 and used.found is null and sums.found is null \
+            limit $1)) \
+        returning application, key), \
+    states as ( \
+        delete from endpoint_state s using gone \
+        where s.application = gone.application and s.endpoint = gone.key returning 1), \
+    secrets as ( \
+        delete from endpoint_secrets s using gone \
+        where s.application = gone.application and s.endpoint = gone.key returning 1) \
+    select (select count(*) from gone) + (select count(*) from states) \
+         + (select count(*) from secrets) as rows";
+
 /// Removes secrets that sign no more.
 ///
 /// Index: endpoint_secrets_expiring.
@@ -102,17 +138,8 @@ pub(super) async fn sums_of_tombstones(
     transaction: &mut Transaction<'_>,
     most: u32,
 ) -> Result<u32, Failure> {
-    let statement = "\
-        delete from rollups where ctid = any(array( \
-            select sums.ctid from endpoints e \
-            cross join lateral ( \
-                select ctid from rollups where kind = 2 and subject = e.key limit $1) sums \
-            where e.state = 3 and not exists ( \
-                select 1 from deliveries d \
-                where d.application = e.application and d.endpoint = e.key) \
-            limit $1))";
     let columns = [single(i64::from(most), Type::INT8)];
-    transaction.execute(statement, &parameters(&columns)).await.map(rows)
+    transaction.execute(SUMS_OF_TOMBSTONES, &parameters(&columns)).await.map(rows)
 }
 
 /// Removes deleted endpoints of which neither deliveries nor sums are left.
@@ -122,28 +149,8 @@ pub(super) async fn tombstones(
     transaction: &mut Transaction<'_>,
     most: u32,
 ) -> Result<u32, Failure> {
-    let statement = "\
-        with gone as ( \
-            delete from endpoints where ctid = any(array( \
-                select e.ctid from endpoints e \
-                left join lateral ( \
-                    select true as found from rollups \
-                    where kind = 2 and subject = e.key limit 1) sums on true \
-                where e.state = 3 and sums.found is null and not exists ( \
-                    select 1 from deliveries d \
-                    where d.application = e.application and d.endpoint = e.key) \
-                limit $1)) \
-            returning application, key), \
-        states as ( \
-            delete from endpoint_state s using gone \
-            where s.application = gone.application and s.endpoint = gone.key returning 1), \
-        secrets as ( \
-            delete from endpoint_secrets s using gone \
-            where s.application = gone.application and s.endpoint = gone.key returning 1) \
-        select (select count(*) from gone) + (select count(*) from states) \
-             + (select count(*) from secrets) as rows";
     let columns = [single(i64::from(most), Type::INT8)];
-    let row = transaction.one(statement, &parameters(&columns)).await?;
+    let row = transaction.one(TOMBSTONES, &parameters(&columns)).await?;
     Ok(row.map_or(Ok(0), |row| field(&row, "rows").map(codes::count))?)
 }
 
