@@ -12,6 +12,7 @@ use store::page::{From, Page};
 use store::queue::{Done, Upkeep};
 
 use super::World;
+use crate::committer::Rejected;
 
 /// The most rows that one step of pruning removes.
 const PRUNED_AT_ONCE: u32 = 200;
@@ -36,7 +37,11 @@ pub(super) async fn prune(world: Arc<World>) {
     loop {
         let wait = match prune_once(&world).await {
             Some(Done::Changed(rows)) if rows > 0 => WHILE_PRUNING,
-            Some(Done::Changed(_) | Done::Fenced | Done::Refused(_)) | None => BETWEEN_PRUNING,
+            Some(Done::Refused(reason)) => {
+                tracing::warn!(%reason, "a step of pruning was refused");
+                BETWEEN_PRUNING
+            }
+            Some(Done::Changed(_) | Done::Fenced) | None => BETWEEN_PRUNING,
         };
         tokio::time::sleep(wait).await;
     }
@@ -47,7 +52,15 @@ async fn prune_once(world: &World) -> Option<Done> {
         return None;
     }
     let step = Upkeep::Prune { now: world.timeline.rows(), most: PRUNED_AT_ONCE };
-    world.committer.upkeep(step).await.ok()
+    match world.committer.upkeep(step).await {
+        Ok(done) => Some(done),
+        // Nobody expects a server that stops to prune.
+        Err(Rejected::Closed) => None,
+        Err(error @ (Rejected::Crowded(_) | Rejected::Store(_))) => {
+            tracing::warn!(%error, "a step of pruning failed");
+            None
+        }
+    }
 }
 
 /// Writes the sums that have gathered.

@@ -9,7 +9,7 @@ use super::codes;
 use super::failure::Failure;
 use super::link::{Access, Pool};
 use super::queue::number;
-use super::row::{at_row, count, field, id, moment, optional_moment, partition, pending};
+use super::row::{at_row, count, field, id, moment, optional_moment, partition, pending, readable};
 use crate::Error;
 use crate::damage::Notes;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
@@ -124,11 +124,12 @@ pub(super) async fn waiting(
     Ok(found)
 }
 
-/// Returns the requests for these partitions, oldest first.
+/// Returns the requests for these partitions that can be read, oldest first.
 ///
 /// Index: the primary key of requests.
 pub(super) async fn requests(
     pool: &Pool,
+    notes: &Notes,
     partitions: Vec<Partition>,
 ) -> Result<Vec<Request>, Failure> {
     let statement = "\
@@ -138,15 +139,16 @@ pub(super) async fn requests(
     let mut transaction = pool.begin(Access::Read).await?;
     let result = transaction.query(statement, &[(&numbers, Type::INT2_ARRAY)]).await;
     let rows = transaction.end(result).await?;
-    let requests = rows.iter().map(|row| {
-        Ok(Request {
-            number: field(row, "number")?,
-            application: ApplicationKey(field(row, "application")?),
-            endpoint: EndpointKey(field(row, "endpoint")?),
-            partition: partition(row, "partition")?,
-            kind: codes::read_request(field(row, "kind")?, field(row, "message")?)?,
-            at: moment(row, "asked_at")?,
-        })
-    });
-    Ok(requests.collect::<Result<_, Error>>()?)
+    Ok(readable(notes, &rows, request)?)
+}
+
+fn request(row: &Row) -> Result<Request, Error> {
+    Ok(Request {
+        number: field(row, "number")?,
+        application: ApplicationKey(field(row, "application")?),
+        endpoint: EndpointKey(field(row, "endpoint")?),
+        partition: partition(row, "partition")?,
+        kind: codes::read_request(field(row, "kind")?, field(row, "message")?)?,
+        at: moment(row, "asked_at")?,
+    })
 }

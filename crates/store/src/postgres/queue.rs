@@ -18,7 +18,7 @@ impl Queue for Postgres {
             let Batch { accepts, settles, upkeep } = &*batch;
             // An error in one lane leaves the others their commit; repeating the batch is safe.
             let (accepts, settles, upkeep) = tokio::join!(
-                accept::commit(&self.accepts, accepts),
+                accept::commit(&self.accepts, &self.notes, accepts),
                 settle::commit(&self.settles, settles),
                 upkeep::commit(&self.upkeep, self.dead_letter_retention, upkeep),
             );
@@ -39,7 +39,7 @@ impl Queue for Postgres {
     }
 
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
-        self.answer(load::requests(&self.pool, partitions))
+        self.answer(load::requests(&self.pool, &self.notes, partitions))
     }
 
     fn renew(&self, node: Node) -> Answer<'_, Renewal> {

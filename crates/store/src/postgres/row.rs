@@ -115,11 +115,11 @@ pub(super) fn at_row(row: &Row, error: Error) -> Error {
         .iter()
         .filter_map(|name| Some(format!("{name} {}", row.try_get::<_, i64>(*name).ok()?)))
         .collect();
-    if let Ok(id) = row.try_get::<_, &[u8]>("id") {
-        told.push(format!(
-            "id {}",
-            id.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-        ));
+    for name in ["id", "hash"] {
+        if let Ok(bytes) = row.try_get::<_, &[u8]>(name) {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            told.push(format!("{name} {hex}"));
+        }
     }
     Error::Damaged { what: format!("{what} of the row of {}", told.join(", ")), text }
 }

@@ -2,16 +2,17 @@
 //!
 //! The message is inserted first. If its id or its event id is taken, nothing happens, and only
 //! then is it looked up what was there before. The idempotency key comes next; if it is taken, the
-//! message is removed again. Nothing that follows can fail for the message's own sake.
+//! message is removed again. Nothing that follows can fail for the message's own sake. If what was
+//! there before cannot be read, this message is refused and the others of the batch go on.
 
 use domain::ids::MessageId;
-use rusqlite::{Connection, OptionalExtension, Statement, params};
+use rusqlite::{Connection, OptionalExtension, Params, Statement, params};
 
-use super::codec;
 use super::failure::is_about_the_item;
 use super::hot::Hot;
 use super::memo::Known;
 use super::writer::Writing;
+use super::{codec, failure};
 use crate::keys::MessageKey;
 use crate::queue::{Accept, Accepted, FirstState, NewDelivery, Order};
 use crate::{Error, limits};
@@ -32,7 +33,7 @@ pub(super) fn accept(
     };
     if let Some(hindrance) = hindrance {
         // What was accepted before counts, whatever has changed since.
-        return Ok(earlier(connection, accept)?.unwrap_or(hindrance));
+        return Ok(earlier(writing, accept)?.unwrap_or(hindrance));
     }
     let number = writing.memo.next_in_sequence(connection)?;
     match insert_message(&mut hot.message, number, accept) {
@@ -51,7 +52,7 @@ pub(super) fn accept(
     }
     writing.memo.take_back(number);
     let conflict = || Accepted::Refused("it collides with a message that is not there".to_owned());
-    Ok(earlier(connection, accept)?.unwrap_or_else(conflict))
+    Ok(earlier(writing, accept)?.unwrap_or_else(conflict))
 }
 
 fn unknown_endpoint(known: &Known, accept: &Accept) -> Option<Accepted> {
@@ -88,8 +89,16 @@ fn new(
     Ok(Accepted::New { message: MessageKey(number), turns })
 }
 
-/// Finds what the message collides with: itself, its idempotency key, or its event id.
-fn earlier(connection: &Connection, accept: &Accept) -> Result<Option<Accepted>, Error> {
+/// Finds what the message collides with. If that cannot be read, nobody knows whether the message is
+/// a repetition: it is refused, and nothing else of the batch is.
+fn earlier(writing: &Writing<'_>, accept: &Accept) -> Result<Option<Accepted>, Error> {
+    let found = writing.notes.readable(find_earlier(writing.connection, accept))?;
+    let damaged = || Accepted::Refused("what it collides with cannot be read".to_owned());
+    Ok(found.unwrap_or_else(|| Some(damaged())))
+}
+
+/// Looks for the message itself, its idempotency key, and its event id.
+fn find_earlier(connection: &Connection, accept: &Accept) -> Result<Option<Accepted>, Error> {
     if let Some(number) = find_message(connection, accept)? {
         let turn = |delivery: &NewDelivery| find_turn(connection, number, delivery);
         let turns = accept.deliveries.iter().map(turn).collect::<Result<_, _>>()?;
@@ -223,12 +232,11 @@ fn find_key(
     accept: &Accept,
     hash: &[u8; 32],
 ) -> Result<Option<MessageId>, Error> {
-    let sql = "SELECT message FROM idempotency
+    let sql = "SELECT application, hash, message FROM idempotency
         WHERE application = ?1 AND hash = ?2 AND ?3 - at < ?4";
     let at = accept.message.received_at.as_micros();
     let parameters = params![accept.application.0, hash, at, codec::span(limits::IDEMPOTENCY)];
-    let mut statement = connection.prepare_cached(sql)?;
-    Ok(statement.query_row(parameters, |row| codec::id(row, "message")).optional()?)
+    find_id(&mut *connection.prepare_cached(sql)?, parameters, "message")
 }
 
 /// Needs the index `messages_event_id`.
@@ -237,8 +245,19 @@ fn find_event_id(
     accept: &Accept,
     event_id: &str,
 ) -> Result<Option<MessageId>, Error> {
-    let sql = "SELECT id FROM messages WHERE application = ?1 AND event_id = ?2";
-    let mut statement = connection.prepare_cached(sql)?;
+    let sql = "SELECT key, application, id FROM messages WHERE application = ?1 AND event_id = ?2";
     let parameters = params![accept.application.0, event_id];
-    Ok(statement.query_row(parameters, |row| codec::id(row, "id")).optional()?)
+    find_id(&mut *connection.prepare_cached(sql)?, parameters, "id")
+}
+
+/// Returns the id in the one row that a statement finds; of one that cannot be read, an error that
+/// names the row.
+fn find_id(
+    statement: &mut Statement<'_>,
+    parameters: impl Params,
+    column: &str,
+) -> Result<Option<MessageId>, Error> {
+    let mut rows = statement.query(parameters)?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    codec::id(row, column).map(Some).map_err(|error| failure::at_row(row, error.into()))
 }

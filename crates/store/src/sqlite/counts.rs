@@ -84,7 +84,7 @@ pub(super) fn remove_dead_letters(
     let listed = deliveries::dead_letters(writing.connection, writing.notes, &wanted)?;
     let Listed { entries, reached, done } = listed;
     for entry in &entries {
-        prune::remove_with_attempts(writing.connection, entry.key, entry.last_attempt)?;
+        prune::remove_with_attempts(writing, entry.key, entry.last_attempt)?;
         // The sums of a tombstone may be many, so pruning takes it away.
         purge::retire(writing, entry.key.endpoint, &mut prune::Allowance::of(0))?;
     }

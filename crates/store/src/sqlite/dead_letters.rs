@@ -65,7 +65,7 @@ pub(super) fn prune(
             break;
         }
         if over {
-            prune::remove_with_attempts(writing.connection, one.key, one.last_attempt)?;
+            prune::remove_with_attempts(writing, one.key, one.last_attempt)?;
             purge::retire(writing, endpoint, allowance)?;
         }
         before = (application.0, message.0, endpoint.0);

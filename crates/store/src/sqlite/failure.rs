@@ -22,7 +22,7 @@ pub(super) fn at_row(row: &Row<'_>, error: Error) -> Error {
         return error;
     };
     let statement: &rusqlite::Statement<'_> = row.as_ref();
-    let keys = ["key", "id", "application", "endpoint", "message", "name", "minute"];
+    let keys = ["key", "id", "application", "hash", "endpoint", "message", "name", "minute"];
     let told = keys.iter().filter_map(|column| {
         let value = row.get_ref(statement.column_index(column).ok()?).ok()?;
         Some(format!("{column} {}", told(value)))

@@ -5,7 +5,7 @@ use domain::partition::Partition;
 use rusqlite::{Connection, Row, params};
 
 use super::reader::Reading;
-use super::{codec, walk};
+use super::{codec, failure, walk};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::queue::{Load, Loaded, PendingDelivery, Waiting};
@@ -69,11 +69,11 @@ pub(super) fn waiting(
     let mut found = Vec::new();
     let mut after = EndpointKey(i64::MIN);
     loop {
-        let piece = piece(reading.connection, after)?;
-        let Some(last) = piece.last() else {
+        let (piece, last) = piece(reading, after)?;
+        let Some(last) = last else {
             return Ok(found);
         };
-        after = last.endpoint;
+        after = last;
         found.extend(piece.into_iter().filter(|one| partitions.contains(&one.partition)));
         reading.next_piece();
     }
@@ -130,16 +130,47 @@ pub(super) fn payload(
     Ok(payload.map(Bytes::from))
 }
 
-/// Needs the index `deliveries_pending` and the primary key of `deliveries`.
-fn piece(connection: &Connection, after: EndpointKey) -> Result<Vec<Waiting>, Error> {
-    let mut statement = connection.prepare_cached(WAITING)?;
-    let rows = statement.query_map(params![after.0, ENDPOINTS_PER_PIECE], |row| {
-        Ok(Waiting {
-            application: ApplicationKey(row.get("application")?),
-            endpoint: EndpointKey(row.get("endpoint")?),
-            partition: codec::partition(row)?,
-            due: codec::time(row, "due")?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+/// Returns endpoints behind one, and the last that was looked at. Needs the index
+/// `deliveries_pending` and the primary key of `deliveries`.
+fn piece(
+    reading: &Reading<'_>,
+    after: EndpointKey,
+) -> Result<(Vec<Waiting>, Option<EndpointKey>), Error> {
+    let mut statement = reading.connection.prepare_cached(WAITING)?;
+    let mut rows = statement.query(params![after.0, ENDPOINTS_PER_PIECE])?;
+    let (mut found, mut last) = (Vec::new(), None);
+    while let Some(row) = rows.next()? {
+        let endpoint = EndpointKey(row.get("endpoint")?);
+        last = Some(endpoint);
+        let read = codec::partition(row).map_err(Error::from);
+        // A delivery that is damaged must not hide those behind it: its endpoint knows, too.
+        let partition = match walk::readable(reading.notes, row, read)? {
+            Some(partition) => Some(partition),
+            None => reading.notes.readable(partition_of(reading.connection, endpoint))?.flatten(),
+        };
+        found.extend(partition.map(|partition| waiting_in(partition, row)).transpose()?);
+    }
+    Ok((found, last))
+}
+
+fn waiting_in(partition: Partition, row: &Row<'_>) -> Result<Waiting, Error> {
+    Ok(Waiting {
+        application: ApplicationKey(row.get("application")?),
+        endpoint: EndpointKey(row.get("endpoint")?),
+        partition,
+        due: codec::time(row, "due")?,
+    })
+}
+
+/// Returns an endpoint's own partition; if it cannot be read, an error that names the endpoint. Needs
+/// the primary key of `endpoints`.
+fn partition_of(
+    connection: &Connection,
+    endpoint: EndpointKey,
+) -> Result<Option<Partition>, Error> {
+    let sql = "SELECT key, application, partition FROM endpoints WHERE key = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([endpoint.0])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    codec::partition(row).map(Some).map_err(|error| failure::at_row(row, error.into()))
 }

@@ -222,7 +222,7 @@ fn remove_message(
     for (endpoint, last_attempt) in last_attempts {
         let application = ApplicationKey(message.application);
         let key = DeliveryKey { application, endpoint, message: message.key };
-        remove_with_attempts(connection, key, last_attempt)?;
+        remove_with_attempts(writing, key, last_attempt)?;
     }
     remove_key(connection, message)?;
     remove_row(connection, message.key)?;
@@ -232,17 +232,19 @@ fn remove_message(
     Ok(true)
 }
 
-/// Removes a delivery and the chain of its attempts.
+/// Removes a delivery and the chain of its attempts. The chain ends at an attempt that does not say
+/// which was before it: those stay until their endpoint goes, and keep nothing else.
 pub(super) fn remove_with_attempts(
-    connection: &Connection,
+    writing: &Writing<'_>,
     key: DeliveryKey,
     last_attempt: Option<AttemptId>,
 ) -> Result<(), Error> {
     let mut attempt = last_attempt;
     while let Some(id) = attempt {
-        attempt = remove_attempt(connection, key.endpoint, id)?;
+        let previous = remove_attempt(writing.connection, key.endpoint, id);
+        attempt = writing.notes.readable(previous)?.flatten();
     }
-    remove_delivery(connection, key.endpoint, key.message)
+    remove_delivery(writing.connection, key.endpoint, key.message)
 }
 
 /// What pruning needs to know of a delivery.
@@ -325,17 +327,19 @@ fn find_delivery(
     read().map(Some).map_err(|error| failure::at_row(row, error.into()))
 }
 
-/// Removes an attempt, and returns the one before it. Needs the primary key of `attempts`.
+/// Removes an attempt, and returns the one before it; if that cannot be read, an error that names the
+/// attempt. Needs the primary key of `attempts`.
 fn remove_attempt(
     connection: &Connection,
     endpoint: EndpointKey,
     id: AttemptId,
 ) -> Result<Option<AttemptId>, Error> {
-    let sql = "DELETE FROM attempts WHERE endpoint = ?1 AND id = ?2 RETURNING previous";
+    let sql = "DELETE FROM attempts WHERE endpoint = ?1 AND id = ?2
+        RETURNING endpoint, message, id, previous";
     let mut statement = connection.prepare_cached(sql)?;
-    let removed = statement
-        .query_row(params![endpoint.0, id.as_bytes()], |row| codec::id_if_any(row, "previous"));
-    Ok(removed.optional()?.flatten())
+    let mut rows = statement.query(params![endpoint.0, id.as_bytes()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    codec::id_if_any(row, "previous").map_err(|error| failure::at_row(row, error.into()))
 }
 
 /// Needs the primary key of `deliveries`.

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params};
 use super::codec::{self, odd};
 use super::reader::Reading;
 use super::writer::Writing;
-use super::{once, prune, replay, rollups, running};
+use super::{once, prune, replay, rollups, running, walk};
 use crate::Error;
 use crate::keys::{ApplicationKey, EndpointKey, Lease, MessageKey};
 use crate::queue::{Bury, Done, Request, RequestKind, Upkeep};
@@ -149,13 +149,19 @@ fn remove_request(connection: &Connection, lease: Lease, number: i64) -> Result<
     Ok(connection.prepare_cached(sql)?.execute(params![number, lease.partition.number()])?)
 }
 
-/// Returns all requests, oldest first; there are never many. Needs the primary key of `requests`.
+/// Returns all requests that can be read, oldest first; there are never many. Needs the primary key of
+/// `requests`.
 pub(super) fn requests(reading: &Reading<'_>) -> Result<Vec<Request>, Error> {
     let sql = "SELECT number, application, endpoint, partition, kind, message, at
         FROM requests ORDER BY number";
     let mut statement = reading.connection.prepare_cached(sql)?;
-    let rows = statement.query_map([], request_of)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let mut rows = statement.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let read = request_of(row).map_err(Error::from);
+        found.extend(walk::readable(reading.notes, row, read)?);
+    }
+    Ok(found)
 }
 
 fn request_of(row: &Row<'_>) -> rusqlite::Result<Request> {

@@ -6,18 +6,21 @@ use std::time::Duration;
 
 use domain::delivery::Cause;
 use domain::endpoint::Reason;
+use domain::partition::Partition;
 use domain::time::Timestamp;
 use store::Error;
 use store::catalog::Name;
 use store::conformance::{NOW, Scene};
 use store::ledger::{NewTask, TaskKind};
 use store::page::{From, Page};
-use store::queue::{Accept, Done, NextState, Upkeep};
+use store::queue::{Accept, Accepted, Done, NextState, Request, RequestKind, Upkeep};
 
 /// Breaks one row of each kind, and looks at the others. `odd_id` is a blob that is no id, as the
 /// dialect writes it.
 pub(crate) async fn are_passed_over(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str)) {
     a_load_and_its_lists(scene, odd_id, &breaks).await;
+    what_waits_and_what_is_asked(scene, &breaks).await;
+    what_a_message_collides_with(scene, odd_id, &breaks).await;
     attempts_and_dead_letters(scene, &breaks).await;
     what_is_pruned(scene, odd_id, &breaks).await;
     the_catalog_and_the_tasks(scene, &breaks).await;
@@ -58,6 +61,66 @@ async fn a_load_and_its_lists(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(
     assert_eq!(listed.entries, []);
 }
 
+/// A delivery whose partition is odd hides neither its own endpoint nor the others; a request that
+/// cannot be read hides no other.
+async fn what_waits_and_what_is_asked(scene: &Scene, breaks: impl AsyncFn(&str)) {
+    let endpoints = [scene.endpoint().await, scene.endpoint().await];
+    let odd = scene.pending(&endpoints[0]).await;
+    for endpoint in &endpoints {
+        scene.pending(endpoint).await;
+        let request = Request {
+            number: 0,
+            application: endpoint.application,
+            endpoint: endpoint.key,
+            partition: endpoint.partition,
+            kind: RequestKind::Refresh,
+            at: NOW,
+        };
+        scene.ask(request).await;
+    }
+    let row = format!("endpoint = {} and message = {}", odd.endpoint.0, odd.message.0);
+    breaks(&format!("update deliveries set partition = 99 where {row}")).await;
+    breaks(&format!("update requests set kind = 99 where endpoint = {}", odd.endpoint.0)).await;
+    let queue = &scene.store().queue;
+    let waiting = queue.waiting(Partition::all().collect()).await.unwrap();
+    for endpoint in &endpoints {
+        let place = (endpoint.key, endpoint.partition);
+        assert!(waiting.iter().any(|one| (one.endpoint, one.partition) == place), "{waiting:#?}");
+    }
+    let asked = queue.requests(Partition::all().collect()).await.unwrap();
+    let asked = endpoints.map(|one| asked.iter().any(|request| request.endpoint == one.key));
+    assert_eq!(asked, [false, true]);
+}
+
+/// Whether a message was accepted before cannot be told if what says so is damaged: it is refused, and
+/// the others of its batch are accepted.
+async fn what_a_message_collides_with(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str)) {
+    let other = scene.another_application().await;
+    let theirs = scene.message(&[]).await;
+    let theirs = Accept { application: other.key, revision: other.revision, ..theirs };
+    let same_key = Accept { idempotency: Some([7; 32]), ..theirs.clone() };
+    let mut same_event_id = scene.again(&theirs);
+    same_event_id.message.event_id = Some("evt_1".to_owned());
+    scene.accept_new(same_key.clone()).await;
+    let taken = scene.accept_new(same_event_id.clone()).await.0;
+    breaks(&format!("update idempotency set message = {odd_id}")).await;
+    breaks(&format!("update messages set id = {odd_id} where key = {taken}")).await;
+    let batch = vec![
+        scene.message(&[]).await,
+        scene.again(&same_key),
+        scene.again(&same_event_id),
+        scene.message(&[]).await,
+    ];
+    let answers = scene.accept(batch).await;
+    let refused = |answer: &Accepted| matches!(answer, Accepted::Refused(_));
+    let new = |answer: &Accepted| matches!(answer, Accepted::New { .. });
+    assert!(refused(&answers[1]) && refused(&answers[2]), "{answers:#?}");
+    assert!(new(&answers[0]) && new(&answers[3]), "{answers:#?}");
+    let noted = scene.store().ledger.damage();
+    assert!(noted.iter().any(|damage| damage.what.contains(&"07".repeat(32))), "{noted:#?}");
+    assert!(noted.iter().any(|damage| damage.what.contains(&format!("key {taken}"))), "{noted:#?}");
+}
+
 async fn attempts_and_dead_letters(scene: &Scene, breaks: impl AsyncFn(&str)) {
     let endpoint = scene.endpoint().await;
     let dead = NextState::Dead(Cause::Exhausted);
@@ -76,18 +139,24 @@ async fn attempts_and_dead_letters(scene: &Scene, breaks: impl AsyncFn(&str)) {
     assert_eq!(ledger.deliveries_of(odd.application, odd.message).await.unwrap(), []);
 }
 
-/// A delivery that cannot be read keeps its message, and nothing else. An application that is deleted
-/// goes with whatever is damaged in it.
+/// A delivery that cannot be read keeps its message, and nothing else. An attempt that does not say
+/// which was before it keeps nothing. An application that is deleted goes with whatever is damaged in
+/// it.
 async fn what_is_pruned(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str)) {
     let endpoint = scene.endpoint().await;
     let odd = scene.settled(&endpoint, NextState::Delivered).await;
+    let chain = scene.settled(&endpoint, NextState::Delivered).await;
     let good = scene.settled(&endpoint, NextState::Delivered).await;
     let row = format!("endpoint = {} and message = {}", odd.endpoint.0, odd.message.0);
     breaks(&format!("update deliveries set last_attempt = {odd_id} where {row}")).await;
+    let row = format!("endpoint = {} and message = {}", chain.endpoint.0, chain.message.0);
+    breaks(&format!("update attempts set previous = {odd_id} where {row}")).await;
     let now = NOW.after(Duration::from_secs(91 * 86_400));
     prune(scene, now).await;
     let ledger = &scene.store().ledger;
-    assert_eq!(ledger.deliveries_of(good.application, good.message).await.unwrap(), []);
+    for gone in [chain, good] {
+        assert_eq!(ledger.deliveries_of(gone.application, gone.message).await.unwrap(), []);
+    }
 
     let mut ids = Vec::new();
     for _ in 0..2 {

@@ -7,22 +7,22 @@ use super::super::codes;
 use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
-use super::super::row::{field, optional_id};
+use super::super::row::{at_row, field, optional_id};
+use crate::Error;
 use crate::keys::MessageKey;
 use crate::limits;
 use crate::queue::{Accept, Accepted};
 
 /// What was found about one item.
-#[derive(Default)]
 pub(super) struct Seen {
     /// The application's revision, if it is there. It does not change before the transaction ends.
     pub(super) revision: Option<i64>,
     /// The item's own message, if it had taken effect before.
     pub(super) own: Option<MessageKey>,
-    /// The message that used its idempotency key.
-    pub(super) same_key: Option<MessageId>,
-    /// The message that has its event id.
-    pub(super) same_event_id: Option<MessageId>,
+    /// The message that used its idempotency key, unless the row that says so is damaged.
+    pub(super) same_key: Result<Option<MessageId>, Error>,
+    /// The message that has its event id, unless its row is damaged.
+    pub(super) same_event_id: Result<Option<MessageId>, Error>,
     /// An endpoint that is not there.
     pub(super) unknown_endpoint: Option<i64>,
 }
@@ -53,8 +53,9 @@ pub(super) async fn look(
                 select 1 from endpoints e \
                 where e.application = d.application and e.key = d.endpoint) \
             group by d.position) \
-        select i.position, held.revision, own.key as own, k.message as same_key, \
-               taken.id as same_event_id, unknown.endpoint as unknown_endpoint, \
+        select i.position, i.application, held.revision, own.key as own, \
+               k.hash, k.message as same_key, taken.key, taken.id as same_event_id, \
+               unknown.endpoint as unknown_endpoint, \
                case when i.position = 1 then array( \
                    select nextval('numbers') from generate_series(1, $10)) end as numbers \
         from input i \
@@ -88,8 +89,8 @@ pub(super) async fn look(
         Ok(Seen {
             revision: field(row, "revision")?,
             own: field::<Option<i64>>(row, "own")?.map(MessageKey),
-            same_key: optional_id(row, "same_key")?,
-            same_event_id: optional_id(row, "same_event_id")?,
+            same_key: optional_id(row, "same_key").map_err(|error| at_row(row, error)),
+            same_event_id: optional_id(row, "same_event_id").map_err(|error| at_row(row, error)),
             unknown_endpoint: field(row, "unknown_endpoint")?,
         })
     });

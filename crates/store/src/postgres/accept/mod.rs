@@ -8,12 +8,15 @@ mod look;
 mod rounds;
 mod write;
 
+use domain::ids::MessageId;
+
 use self::look::Seen;
 use self::rounds::Rounds;
 use super::failure::{Failure, said};
 use super::link::{Access, Pool, Transaction};
 use super::queue::{Again, Partitions, Parts};
 use crate::Error;
+use crate::damage::Notes;
 use crate::queue::{Accept, Accepted, FirstState, NewDelivery, Order};
 
 /// How many more rounds than items a transaction may take before somebody has to look at it.
@@ -22,12 +25,13 @@ const SPARE_ROUNDS: usize = 16;
 /// Accepts a batch. Returns the answers, and the partitions that have new work.
 pub(super) async fn commit(
     pool: &Pool,
+    notes: &Notes,
     accepts: &[Accept],
 ) -> Result<(Vec<Accepted>, Partitions), Failure> {
     let mut answers = vec![Accepted::ApplicationMissing; accepts.len()];
     let mut parts = Parts::of(accepts.len());
     while let Some(part) = parts.next() {
-        match repeat(pool, &accepts[part.clone()]).await {
+        match repeat(pool, notes, &accepts[part.clone()]).await {
             Ok(accepted) => answers[part].clone_from_slice(&accepted),
             Err(Failure::Data { source, .. }) => {
                 if let Some(bad) = parts.split(part) {
@@ -43,11 +47,11 @@ pub(super) async fn commit(
 
 /// Repeats after conflicts and lost connections. What had taken effect all the same is recognised
 /// by its ids.
-async fn repeat(pool: &Pool, accepts: &[Accept]) -> Result<Vec<Accepted>, Failure> {
+async fn repeat(pool: &Pool, notes: &Notes, accepts: &[Accept]) -> Result<Vec<Accepted>, Failure> {
     let mut again = Again::default();
     loop {
         let mut transaction = pool.begin(Access::Write).await?;
-        let result = answer(&mut transaction, accepts).await;
+        let result = answer(&mut transaction, notes, accepts).await;
         match transaction.end(result).await {
             Err(failure) if again.after(&failure).await => {}
             result => return result,
@@ -57,6 +61,7 @@ async fn repeat(pool: &Pool, accepts: &[Accept]) -> Result<Vec<Accepted>, Failur
 
 async fn answer(
     transaction: &mut Transaction<'_>,
+    notes: &Notes,
     accepts: &[Accept],
 ) -> Result<Vec<Accepted>, Failure> {
     let mut rounds = Rounds::new(accepts);
@@ -75,7 +80,7 @@ async fn answer(
         }
         let mut winners = Vec::new();
         for (position, seen) in round.into_iter().zip(seen) {
-            match decide(&accepts[position], seen) {
+            match decide(notes, &accepts[position], seen)? {
                 Decision::Answer(answer) => rounds.answer(position, answer),
                 Decision::Own(message) => {
                     let answer = look::own(transaction, &accepts[position], message).await?;
@@ -132,17 +137,15 @@ enum Decision {
 }
 
 /// Decides about one item, in the order of checks that all stores share.
-fn decide(accept: &Accept, seen: Seen) -> Decision {
+fn decide(notes: &Notes, accept: &Accept, seen: Seen) -> Result<Decision, Error> {
     let Some(revision) = seen.revision else {
-        return Decision::Answer(Accepted::ApplicationMissing);
+        return Ok(Decision::Answer(Accepted::ApplicationMissing));
     };
     if let Some(message) = seen.own {
-        return Decision::Own(message);
+        return Ok(Decision::Own(message));
     }
-    let answer = if let Some(first) = seen.same_key {
-        Accepted::Repeated(first)
-    } else if let Some(first) = seen.same_event_id {
-        Accepted::EventIdTaken(first)
+    let answer = if let Some(answer) = earlier(notes, seen.same_key, seen.same_event_id)? {
+        answer
     } else if revision != accept.revision {
         Accepted::Stale(revision)
     } else if let Some(endpoint) = seen.unknown_endpoint {
@@ -150,9 +153,27 @@ fn decide(accept: &Accept, seen: Seen) -> Decision {
     } else if has_nul(accept) {
         Accepted::Refused("PostgreSQL keeps no text with a NUL character".to_owned())
     } else {
-        return Decision::Write;
+        return Ok(Decision::Write);
     };
-    Decision::Answer(answer)
+    Ok(Decision::Answer(answer))
+}
+
+/// Answers an item that collides with an earlier one. If that cannot be read, nobody knows whether the
+/// item is a repetition: it is refused, and nothing else of the batch is.
+fn earlier(
+    notes: &Notes,
+    same_key: Result<Option<MessageId>, Error>,
+    same_event_id: Result<Option<MessageId>, Error>,
+) -> Result<Option<Accepted>, Error> {
+    let damaged = || Accepted::Refused("what it collides with cannot be read".to_owned());
+    Ok(match notes.readable(same_key)? {
+        None => Some(damaged()),
+        Some(Some(first)) => Some(Accepted::Repeated(first)),
+        Some(None) => match notes.readable(same_event_id)? {
+            None => Some(damaged()),
+            Some(taken) => taken.map(Accepted::EventIdTaken),
+        },
+    })
 }
 
 fn has_nul(accept: &Accept) -> bool {

@@ -8,6 +8,8 @@ mod cursor;
 mod dead_letters;
 mod memories;
 mod missing;
+#[cfg(test)]
+mod plans;
 mod prune;
 mod removal;
 mod replay;

@@ -12,8 +12,9 @@ use super::super::row::field;
 use super::rows;
 
 /// What belongs to an application, in the order in which it goes. Indexes: the primary keys, which
-/// begin with the application, replay_tasks_application and tokens_application; requests are few.
-const BELONGINGS: [&str; 11] = [
+/// begin with the application, replay_tasks_application and tokens_application; requests are few. Sums
+/// are found endpoint by endpoint: left to itself the planner reads those of all endpoints there are.
+pub(super) const BELONGINGS: [&str; 11] = [
     "delete from deliveries where ctid = any(array( \
         select ctid from deliveries where application = $1 limit $2))",
     "delete from attempts where ctid = any(array( \
@@ -27,9 +28,13 @@ const BELONGINGS: [&str; 11] = [
     "delete from endpoint_secrets where ctid = any(array( \
         select ctid from endpoint_secrets where application = $1 limit $2))",
     "delete from rollups where ctid = any(array( \
-        select r.ctid from rollups r \
-        where (r.kind = 1 and r.subject = $1) \
-           or (r.kind = 2 and r.subject in (select key from endpoints where application = $1)) \
+        select ctid from ( \
+            select ctid from rollups where kind = 1 and subject = $1 \
+            union all \
+            select of_one.ctid from endpoints e \
+            cross join lateral ( \
+                select ctid from rollups where kind = 2 and subject = e.key limit $2) of_one \
+            where e.application = $1) sums \
         limit $2))",
     "delete from endpoints where ctid = any(array( \
         select ctid from endpoints where application = $1 limit $2))",
@@ -41,6 +46,42 @@ const BELONGINGS: [&str; 11] = [
         select ctid from tokens \
         where application = (select id from applications where key = $1) limit $2))",
 ];
+
+/// Removes the sums of tombstones. Whether a delivery is left is looked up for each of them: asked
+/// whether none exists, the planner may read the deliveries of all endpoints there are.
+pub(super) const SUMS_OF_TOMBSTONES: &str = "\
+    delete from rollups where ctid = any(array( \
+        select sums.ctid from endpoints e \
+        left join lateral ( \
+            select true as found from deliveries \
+            where application = e.application and endpoint = e.key limit 1) used on true \
+        cross join lateral ( \
+            select ctid from rollups where kind = 2 and subject = e.key limit $1) sums \
+        where e.state = 3 and used.found is null \
+        limit $1))";
+
+/// Removes tombstones, with what else there is of their endpoints.
+pub(super) const TOMBSTONES: &str = "\
+    with gone as ( \
+        delete from endpoints where ctid = any(array( \
+            select e.ctid from endpoints e \
+            left join lateral ( \
+                select true as found from deliveries \
+                where application = e.application and endpoint = e.key limit 1) used on true \
+            left join lateral ( \
+                select true as found from rollups \
+                where kind = 2 and subject = e.key limit 1) sums on true \
+            where e.state = 3 and used.found is null and sums.found is null \
+            limit $1)) \
+        returning application, key), \
+    states as ( \
+        delete from endpoint_state s using gone \
+        where s.application = gone.application and s.endpoint = gone.key returning 1), \
+    secrets as ( \
+        delete from endpoint_secrets s using gone \
+        where s.application = gone.application and s.endpoint = gone.key returning 1) \
+    select (select count(*) from gone) + (select count(*) from states) \
+         + (select count(*) from secrets) as rows";
 
 /// Removes secrets that sign no more.
 ///
@@ -97,17 +138,8 @@ pub(super) async fn sums_of_tombstones(
     transaction: &mut Transaction<'_>,
     most: u32,
 ) -> Result<u32, Failure> {
-    let statement = "\
-        delete from rollups where ctid = any(array( \
-            select sums.ctid from endpoints e \
-            cross join lateral ( \
-                select ctid from rollups where kind = 2 and subject = e.key limit $1) sums \
-            where e.state = 3 and not exists ( \
-                select 1 from deliveries d \
-                where d.application = e.application and d.endpoint = e.key) \
-            limit $1))";
     let columns = [single(i64::from(most), Type::INT8)];
-    transaction.execute(statement, &parameters(&columns)).await.map(rows)
+    transaction.execute(SUMS_OF_TOMBSTONES, &parameters(&columns)).await.map(rows)
 }
 
 /// Removes deleted endpoints of which neither deliveries nor sums are left.
@@ -117,28 +149,8 @@ pub(super) async fn tombstones(
     transaction: &mut Transaction<'_>,
     most: u32,
 ) -> Result<u32, Failure> {
-    let statement = "\
-        with gone as ( \
-            delete from endpoints where ctid = any(array( \
-                select e.ctid from endpoints e \
-                left join lateral ( \
-                    select true as found from rollups \
-                    where kind = 2 and subject = e.key limit 1) sums on true \
-                where e.state = 3 and sums.found is null and not exists ( \
-                    select 1 from deliveries d \
-                    where d.application = e.application and d.endpoint = e.key) \
-                limit $1)) \
-            returning application, key), \
-        states as ( \
-            delete from endpoint_state s using gone \
-            where s.application = gone.application and s.endpoint = gone.key returning 1), \
-        secrets as ( \
-            delete from endpoint_secrets s using gone \
-            where s.application = gone.application and s.endpoint = gone.key returning 1) \
-        select (select count(*) from gone) + (select count(*) from states) \
-             + (select count(*) from secrets) as rows";
     let columns = [single(i64::from(most), Type::INT8)];
-    let row = transaction.one(statement, &parameters(&columns)).await?;
+    let row = transaction.one(TOMBSTONES, &parameters(&columns)).await?;
     Ok(row.map_or(Ok(0), |row| field(&row, "rows").map(codes::count))?)
 }
 
