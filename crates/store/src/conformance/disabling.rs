@@ -2,9 +2,10 @@
 
 use domain::endpoint::{Reason, State};
 
+use super::tokens::token;
 use super::{Harness, NOW, Scene, later};
 use crate::Error;
-use crate::catalog::{Endpoint, EndpointSettings, Name, Scope, Token};
+use crate::catalog::{Endpoint, EndpointSettings, Name, Scope};
 use crate::page::{From, Page};
 
 pub async fn a_disabled_endpoint_says_why_and_is_otherwise_as_it_was(harness: Harness) {
@@ -113,17 +114,4 @@ async fn disable(
 async fn found(scene: &Scene, endpoint: &Endpoint) -> Endpoint {
     let name = Name::Id(endpoint.id);
     scene.store().catalog.endpoint(endpoint.application, name).await.unwrap()
-}
-
-fn token(id: &str, scope: Scope) -> Token {
-    Token {
-        id: id.to_owned(),
-        hash: [1; 32],
-        name: String::new(),
-        scope,
-        read_only: false,
-        created_at: NOW,
-        expires_at: None,
-        revoked_at: None,
-    }
 }
