@@ -223,7 +223,9 @@ impl Engine {
     fn say_when(&mut self, act: &mut Act<'_>) {
         let active = self.trusted && self.stopping.is_none();
         let trust = self.leases.trusted_until(self.settings.lease_trusted);
-        let slot = self.attempts.next_to_hang(self.settings.hanging_after);
+        // Looked for only where somebody waits for it: those that settle are passed by one by one.
+        let waits = active && self.turns.is_waiting();
+        let slot = waits.then(|| self.attempts.next_to_hang(self.settings.hanging_after));
         let routine = [
             self.leases.next_renewal().filter(|_| self.renews()),
             trust.filter(|_| self.trusted),
@@ -231,7 +233,7 @@ impl Engine {
             self.requests.next().filter(|_| active),
             self.rosters.next().filter(|_| active),
             self.leases.next_quiet(act.now.elapsed),
-            slot.filter(|_| active && self.turns.is_waiting()),
+            slot.flatten(),
         ];
         let earliest = routine.into_iter().flatten().min();
         act.effects.extend(self.timers.wish(act.now, earliest).map(Effect::WakeAt));
