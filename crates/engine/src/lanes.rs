@@ -75,24 +75,49 @@ pub enum Crowded {
 /// that those who follow could use. So it waits for half of the crowd. While one half is being
 /// committed the other half gets its turn outside, and neither waits for the other. A caller alone
 /// is no crowd, and a steady stream has filled its half by the time that a commit is done.
+///
+/// Where the disk is slow, all of them together have had their turn long before a commit is done,
+/// and one that carries half of them is half in vain. There it waits for all.
 #[derive(Debug, Default)]
 pub struct Crowd {
     members: usize,
+}
+
+/// Whom to wait for before the next batch is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quorum {
+    /// How many should wait.
+    pub items: usize,
+    /// How long to wait for them at the most.
+    pub patience: Duration,
 }
 
 impl Crowd {
     /// The fewest items, in a batch and behind it, that are a crowd.
     const LEAST: usize = 16;
     /// The longest wait for half of a crowd.
-    pub const PATIENCE: Duration = Duration::from_millis(1);
+    const PATIENCE: Duration = Duration::from_millis(1);
+    /// The longest wait for all of it.
+    const MOST_PATIENCE: Duration = Duration::from_millis(5);
+    /// A commit that takes this long, and longer than its items account for, waits for the disk.
+    const SLOW: Duration = Duration::from_millis(4);
+    /// The most that writing one item takes.
+    const ITEM: Duration = Duration::from_micros(60);
 
-    /// Hears that a batch of so many items is committed and so many wait behind it. Returns how many
-    /// should wait before the next one is cut.
-    pub fn committed(&mut self, items: usize, waiting: usize) -> usize {
+    /// Hears that a batch of so many items is committed after so long and so many wait behind it.
+    /// Returns whom to wait for before the next one is cut.
+    pub fn committed(&mut self, items: usize, waiting: usize, took: Duration) -> Quorum {
         // It dissolves over a few batches: some come back late.
         let faded = self.members - self.members.div_ceil(8);
         self.members = faded.max(items + waiting);
-        if self.members < Self::LEAST { 1 } else { self.members / 2 }
+        let writing = Self::ITEM.saturating_mul(u32::try_from(items).unwrap_or(u32::MAX));
+        if self.members < Self::LEAST {
+            Quorum { items: 1, patience: Self::PATIENCE }
+        } else if took >= Self::SLOW.max(writing) {
+            Quorum { items: self.members, patience: (took / 4).min(Self::MOST_PATIENCE) }
+        } else {
+            Quorum { items: self.members / 2, patience: Self::PATIENCE }
+        }
     }
 }
 

@@ -2,13 +2,13 @@
 //!
 //! Like SQLite, a process has one committer for everything; like PostgreSQL, it has one for each
 //! lane. A batch that failed is committed again before anything newer, mostly without its accepts:
-//! their callers were told 503. Behind a batch it waits for half of a crowd, as the real one does.
+//! their callers were told 503. Behind a batch it waits for a crowd, as the real one does.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::time::Timestamp;
-use engine::lanes::{Crowd, Cut, Lanes, Limits, Weight};
+use engine::lanes::{Crowd, Cut, Lanes, Limits, Quorum, Weight};
 use engine::{Event, Number};
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Batch, Committed, Settle, Upkeep};
@@ -221,7 +221,8 @@ impl World {
                 // Nothing is cut while they are told.
                 committer.gathering = Some(usize::MAX);
                 self.tell_all(me, cut, answer, issued);
-                self.gather(me, place, items);
+                let took = self.now.saturating_sub(issued);
+                self.gather(me, place, |crowd, waiting| crowd.committed(items, waiting, took));
             }
             None => self.failed(me, place, cut, issued),
         }
@@ -229,22 +230,27 @@ impl World {
     }
 
     /// Waits behind a batch until enough of those who come back are there again, or it has been long.
-    fn gather(&mut self, me: NodeRef, place: usize, items: usize) {
+    fn gather(
+        &mut self,
+        me: NodeRef,
+        place: usize,
+        whom: impl FnOnce(&mut Crowd, usize) -> Quorum,
+    ) {
         let Some(process) = self.process_mut(me) else { return };
         let Some(committer) = process.committers.get_mut(place) else { return };
         let waiting = committer.lanes.waiting(None);
-        let enough = committer.crowd.committed(items, waiting);
-        if waiting >= enough {
+        let quorum = whom(&mut committer.crowd, waiting);
+        if waiting >= quorum.items {
             committer.gathering = None;
             return;
         }
-        committer.gathering = Some(enough);
+        committer.gathering = Some(quorum.items);
         committer.gathers += 1;
         let gathers = committer.gathers;
-        if enough > 1 {
+        if quorum.items > 1 {
             self.counters.count(Path::WaitedForACrowd);
         }
-        self.reach_later(me, Crowd::PATIENCE, Input::Gathered(place, gathers));
+        self.reach_later(me, quorum.patience, Input::Gathered(place, gathers));
     }
 
     /// Goes on with whoever is there.

@@ -14,7 +14,7 @@ pub enum Path {
     NotificationLost,
     /// Another node was not told that partitions are free.
     FreeUnheard,
-    /// A committer waited for half of a crowd.
+    /// A committer waited for a crowd.
     WaitedForACrowd,
     /// A load returned deliveries whose attempt was not settled yet.
     LoadedKnownRows,

@@ -4,6 +4,9 @@ use super::*;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);
 
+/// How long a commit takes with a disk that is none to wait for.
+const QUICK: Duration = Duration::from_micros(300);
+
 type Numbers = Lanes<u8, u32, u32, u32>;
 
 fn small() -> Limits {
@@ -35,22 +38,36 @@ fn whatever_waits_is_cut_at_once() {
 #[test]
 fn half_of_a_crowd_is_waited_for_and_nobody_waits_for_himself() {
     let mut crowd = Crowd::default();
+    let mut committed = |items, waiting| crowd.committed(items, waiting, QUICK).items;
     // One caller, then a few: each batch goes at once.
     for (items, waiting) in [(1, 0), (1, 1), (7, 8)] {
-        assert_eq!(crowd.committed(items, waiting), 1, "{items} {waiting}");
+        assert_eq!(committed(items, waiting), 1, "{items} {waiting}");
     }
     // A stream: as many came as went.
-    assert_eq!(crowd.committed(20, 20), 20);
+    assert_eq!(committed(20, 20), 20);
     // A crowd in step.
-    assert_eq!(crowd.committed(128, 0), 64);
-    assert_eq!(crowd.committed(64, 60), 62);
+    assert_eq!(committed(128, 0), 64);
+    assert_eq!(committed(64, 60), 62);
+}
+
+#[test]
+fn a_slow_disk_is_worth_waiting_for_all() {
+    let mut crowd = Crowd::default();
+    let slow = Duration::from_millis(6);
+    assert_eq!(crowd.committed(1, 0, slow).items, 1, "nobody is there to wait for");
+    assert_eq!(crowd.committed(32, 32, slow), Quorum { items: 64, patience: slow / 4 });
+    let hours = Duration::from_hours(2);
+    assert!(crowd.committed(32, 32, hours).patience < Duration::from_millis(10));
+    // As long, but for the many items in it.
+    assert_eq!(crowd.committed(128, 0, slow).items, 64);
+    assert_eq!(crowd.committed(128, 0, Duration::from_millis(9)).items, 128);
 }
 
 #[test]
 fn a_crowd_that_has_gone_is_soon_forgotten() {
     let mut crowd = Crowd::default();
-    crowd.committed(4_096, 0);
-    let batches = (0..).take_while(|_| crowd.committed(1, 0) > 1).count();
+    crowd.committed(4_096, 0, QUICK);
+    let batches = (0..).take_while(|_| crowd.committed(1, 0, QUICK).items > 1).count();
     assert!((20..80).contains(&batches), "{batches}");
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::lanes::{Crowd, Cut, Which};
+use engine::lanes::{Crowd, Cut, Quorum, Which};
 use store::queue::{Accepted, Batch, Committed, Done, Settled};
 
 use super::weight::{rows_of_upkeep, weight_of_settle};
@@ -66,7 +66,8 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
         counts.items += u64::try_from(items).unwrap_or(u64::MAX);
         if commit(shared, cut).await {
             wait = FIRST_WAIT;
-            gather(shared, which, &mut crowd, items).await;
+            let took = shared.settings.clock.now().since(now);
+            gather(shared, which, |waiting| crowd.committed(items, waiting, took)).await;
         } else {
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);
@@ -75,22 +76,22 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
 }
 
 /// Waits behind a batch until enough of those who come back are there again, or it has been long.
-async fn gather(shared: &Shared, which: Option<Which>, crowd: &mut Crowd, items: usize) {
+async fn gather(shared: &Shared, which: Option<Which>, whom: impl FnOnce(usize) -> Quorum + Send) {
     let lane = which.unwrap_or(Which::Accepts);
-    let enough = {
+    let quorum = {
         let mut state = shared.lock();
         let waiting = state.lanes.waiting(which);
-        let enough = crowd.committed(items, waiting);
-        if waiting >= enough || state.closed {
+        let quorum = whom(waiting);
+        if waiting >= quorum.items || state.closed {
             return;
         }
         // Nobody wakes this task for less.
-        state.enough[lane as usize] = enough;
-        enough
+        state.enough[lane as usize] = quorum.items;
+        quorum
     };
     let is_there = || {
         let state = shared.lock();
-        state.lanes.waiting(which) >= enough || state.closed
+        state.lanes.waiting(which) >= quorum.items || state.closed
     };
     let gathered = async {
         while !is_there() {
@@ -98,7 +99,7 @@ async fn gather(shared: &Shared, which: Option<Which>, crowd: &mut Crowd, items:
         }
     };
     // Whoever is there by then goes along.
-    drop(tokio::time::timeout(Crowd::PATIENCE, gathered).await);
+    drop(tokio::time::timeout(quorum.patience, gathered).await);
     shared.lock().enough[lane as usize] = 1;
 }
 
