@@ -7,9 +7,9 @@
 use tokio_postgres::{Client, NoTls, Statement};
 
 use super::failure::Failure;
-use crate::Error;
+use crate::{Error, Headers};
 
-const HEADERS: &str = r#"[["webhook-id","0123456789abcdef"],["webhook-timestamp","0123456789abcdef"],["webhook-signature","0123456789abcdef"]]"#;
+const HEADERS: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 /// Some moment; nothing depends on it.
 const NOW: i64 = 1_800_000_000_000_000;
 
@@ -97,10 +97,12 @@ impl Bare {
             // Each names all columns, so that the arrays are the same for all.
             transaction.execute(statement, &[&accept, &ids, &hashes, &NOW]).await?;
         }
+        let headers: Headers = HEADERS.iter().map(|name| (name, "0123456789abcdef")).collect();
+        let headers = headers.stored();
         let ids: Vec<_> = settle.iter().map(|number| id(*number)).collect();
         let ids: Vec<&[u8]> = ids.iter().map(<[u8; 20]>::as_slice).collect();
         for statement in &self.settles {
-            transaction.execute(statement, &[&settle, &ids, &NOW, &HEADERS]).await?;
+            transaction.execute(statement, &[&settle, &ids, &NOW, &headers]).await?;
         }
         transaction.commit().await
     }

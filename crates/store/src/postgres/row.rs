@@ -65,7 +65,7 @@ pub(super) fn document<T: serde::de::DeserializeOwned>(row: &Row, name: &str) ->
 
 /// Reads headers.
 pub(super) fn headers(row: &Row, name: &str) -> Result<Headers, Error> {
-    Headers::from_json(field(row, name)?).map_err(|error| damaged(name, error))
+    Headers::from_stored(field(row, name)?).map_err(|error| damaged(name, error))
 }
 
 /// Reads the columns that say when a delivery is due and what is left of its budget.

@@ -10,12 +10,9 @@ use rusqlite::{Connection, params};
 
 use super::connection::Place;
 use super::schema;
-use crate::Error;
+use crate::{Error, Headers};
 
 const PAYLOAD: [u8; 512] = [b'x'; 512];
-const REQUEST_HEADERS: &str = r#"[["webhook-id","0123456789abcdef"],["webhook-timestamp","0123456789abcdef"],["webhook-signature","0123456789abcdef"]]"#;
-const RESPONSE_HEADERS: &str =
-    r#"[["content-type","0123456789abcdef"],["date","0123456789abcdef"]]"#;
 const RESPONSE_BODY: &[u8] = b"{\"received\":true}";
 /// Some moment; nothing depends on it.
 const NOW: i64 = 1_800_000_000_000_000;
@@ -23,6 +20,8 @@ const NOW: i64 = 1_800_000_000_000_000;
 /// A file and how far the loop has got in it.
 pub struct Bare {
     connection: Connection,
+    request_headers: Headers,
+    response_headers: Headers,
     accepted: i64,
     settled: i64,
 }
@@ -38,7 +37,14 @@ impl Bare {
         schema::migrate(&mut connection)?;
         // It has no thread that checkpoints, so it does so by itself, as SQLite's default is.
         connection.pragma_update_and_check(None, "wal_autocheckpoint", 1_000, |_| Ok(()))?;
-        Ok(Self { connection, accepted: 0, settled: 0 })
+        let headers = |names: &[&str]| names.iter().map(|it| (it, "0123456789abcdef")).collect();
+        Ok(Self {
+            connection,
+            request_headers: headers(&["webhook-id", "webhook-timestamp", "webhook-signature"]),
+            response_headers: headers(&["content-type", "date"]),
+            accepted: 0,
+            settled: 0,
+        })
     }
 
     /// Accepts and settles so many in one transaction; no more are settled than were accepted.
@@ -99,8 +105,8 @@ impl Bare {
             id,
             number,
             NOW,
-            REQUEST_HEADERS,
-            RESPONSE_HEADERS,
+            self.request_headers.stored(),
+            self.response_headers.stored(),
             RESPONSE_BODY
         ])?;
         let mut statement = self.connection.prepare_cached(

@@ -172,7 +172,7 @@ pub(super) fn document<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &s
 
 /// Reads headers.
 pub(super) fn headers(row: &Row<'_>, column: &str) -> Result<Headers> {
-    Headers::from_json(row.get(column)?).map_err(|error| odd(column, error))
+    Headers::from_stored(row.get(column)?).map_err(|error| odd(column, error))
 }
 
 /// Writes a document.

@@ -58,8 +58,8 @@ pub(super) fn attempts(settles: &[Settle]) -> Vec<Column<'_>> {
         column(settles, Type::INT8_ARRAY, move |settle| micros(settle.attempt.phases.tls)),
         column(settles, Type::INT8_ARRAY, move |settle| micros(settle.attempt.phases.first_byte)),
         column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.error.as_deref().map(keepable)),
-        column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.request_headers.as_json()),
-        column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.response_headers.as_json()),
+        column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.request_headers.stored()),
+        column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.response_headers.stored()),
         column(settles, Type::BYTEA_ARRAY, |settle| kept(&settle.attempt)),
     ]
 }
