@@ -3,12 +3,15 @@
 //! The client is hyper's as it comes, with its pool. What holds a connection in its hand and never
 //! has to look for one is cheaper still; nobody who sends to more than one place can do so, but it
 //! says what the machine can do, and so it is measured beside it.
+//!
+//! Both send what the receivers get from the server, byte for byte as many: a request with the
+//! headers of a delivery, which nobody has to sign here.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::time::Timestamp;
-use http::{HeaderValue, Method, Request, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -23,7 +26,19 @@ use crate::bench::receiver::{Group, path};
 use crate::bench::{Bench, per_second};
 use crate::clock::Clock;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The headers of a delivery, but for those that hyper adds.
+const HEADERS: [(&str, &str); 10] = [
+    ("user-agent", concat!("Redial/", env!("CARGO_PKG_VERSION"))),
+    ("accept", "*/*"),
+    ("accept-encoding", "identity"),
+    ("content-type", "application/json"),
+    ("webhook-id", "msg_2nd9qhKmQo3dSTgmMbbY3Z2kgkX"),
+    ("webhook-timestamp", "1700000000"),
+    ("webhook-signature", "v1,AbHNpuKlgmTF9uNY1kTP4R1Y9vKrwHcX9CszPZ2gSRk="),
+    ("svix-id", "msg_2nd9qhKmQo3dSTgmMbbY3Z2kgkX"),
+    ("svix-timestamp", "1700000000"),
+    ("svix-signature", "v1,AbHNpuKlgmTF9uNY1kTP4R1Y9vKrwHcX9CszPZ2gSRk="),
+];
 
 /// Measures the yardstick alone, in turn with connections that are held by hand.
 pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
@@ -48,6 +63,7 @@ pub(super) async fn rate(bench: &Bench<'_>) -> anyhow::Result<f64> {
     let load = Load {
         client: Client::builder(TokioExecutor::new()).build(connector),
         uri: bench.receiver.url(Group::Steady, 0).parse()?,
+        headers: headers().collect(),
         body: Body::bare(),
         clock: Arc::clone(&bench.clock),
     };
@@ -63,6 +79,7 @@ pub(super) async fn rate(bench: &Bench<'_>) -> anyhow::Result<f64> {
 struct Load {
     client: Client<HttpConnector, Full<Bytes>>,
     uri: Uri,
+    headers: HeaderMap,
     body: Body,
     clock: Arc<dyn Clock>,
 }
@@ -89,7 +106,7 @@ impl Load {
             let mut request = Request::new(Full::new(self.body.stamped(now)));
             *request.method_mut() = Method::POST;
             *request.uri_mut() = self.uri.clone();
-            request.headers_mut().insert(header::CONTENT_TYPE, JSON);
+            request.headers_mut().clone_from(&self.headers);
             let answer = self.client.request(request).await?;
             anyhow::ensure!(answer.status().is_success(), "{}", answer.status());
             answer.into_body().collect().await?;
@@ -101,13 +118,19 @@ impl Load {
     }
 }
 
+fn headers() -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    let header = |(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+    HEADERS.into_iter().map(header)
+}
+
 /// Returns how many requests come from connections that are held by hand.
 async fn rate_held(bench: &Bench<'_>) -> anyhow::Result<f64> {
     let source = Source::new(Method::POST, &path(Group::Steady, 0), vec![Body::bare()])?;
+    let source = headers().fold(source, |source, (name, value)| source.with_header(name, value));
     let load = Closed {
         port: bench.receiver.port(),
         connections: bench.plan.connections,
-        source: Arc::new(source.with_header(header::CONTENT_TYPE, JSON)),
+        source: Arc::new(source),
         limit: Limit::Time(bench.plan.run),
     };
     Ok(load.run(&bench.clock).await?.per_second())
