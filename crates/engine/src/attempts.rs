@@ -67,6 +67,8 @@ pub(crate) struct Attempts {
     in_flight: Tally,
     /// All up to this one are known to be old.
     aged: u64,
+    /// All up to this one are old, or no longer in flight.
+    past: u64,
 }
 
 /// How many are in flight.
@@ -183,9 +185,17 @@ impl Attempts {
     }
 
     /// Returns when the next attempt will have been running for long, and leaves its slot.
-    pub(crate) fn next_to_hang(&self, hanging_after: Duration) -> Option<Duration> {
-        let mut young = self.all.range(Number(self.aged + 1)..);
-        let (_, oldest) = young.find(|(_, attempt)| attempt.is_in_flight())?;
-        Some(oldest.began.saturating_add(hanging_after))
+    ///
+    /// None is in flight twice, so whoever was passed by is never looked at again: thousands may be
+    /// settling, and this is asked in every step while somebody waits.
+    pub(crate) fn next_to_hang(&mut self, hanging_after: Duration) -> Option<Duration> {
+        self.past = self.past.max(self.aged);
+        for (number, attempt) in self.all.range(Number(self.past + 1)..) {
+            if attempt.is_in_flight() {
+                return Some(attempt.began.saturating_add(hanging_after));
+            }
+            self.past = number.0;
+        }
+        None
     }
 }
