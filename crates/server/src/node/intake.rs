@@ -1,23 +1,29 @@
 //! Taking messages in: fan out, commit, answer when durable.
 
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::names::{Channel, EventTypeName};
 use domain::partition::Partition;
 use domain::policy::Policy;
 use domain::time::Timestamp;
-use engine::Event;
 use engine::roster::Facts;
+use engine::{Event, Unanswered};
+use futures_util::FutureExt as _;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{Accept, Accepted, NewMessage, Once, Request, Upkeep};
 
-use super::{Intake, effects};
+use super::{Intake, World, effects};
 use crate::committer::Rejected;
 use crate::dice;
 
 /// How often a message is fanned out again because its application changed meanwhile.
 const MOST_FAN_OUTS: u32 = 16;
+
+/// The pause between two reads of what keeps changing.
+const BETWEEN_READS: Duration = Duration::from_millis(20);
 
 /// A message to be taken in.
 #[derive(Debug, Clone)]
@@ -116,11 +122,9 @@ impl Intake {
     /// Hears that an application's endpoints changed here.
     pub fn changed(&self, application: ApplicationKey) {
         self.world.rosters.forget(application);
-        let world = Arc::clone(&self.world);
-        tokio::spawn(async move {
-            let event = effects::roster(&world, application).await;
-            world.inbox.post(event);
-        });
+        if self.world.rosters.changes.begins(application) {
+            tokio::spawn(read_changes(Arc::clone(&self.world), application));
+        }
     }
 
     /// Leaves a request for whoever owns an endpoint's partition.
@@ -156,6 +160,19 @@ impl Intake {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.world.timeline.rows()
+    }
+}
+
+/// Reads an application's endpoints for the engine until nothing has changed since.
+async fn read_changes(world: Arc<World>, application: ApplicationKey) {
+    loop {
+        let read = AssertUnwindSafe(effects::roster(&world, application)).catch_unwind().await;
+        let otherwise = Event::Roster { application, answer: Err(Unanswered) };
+        world.inbox.post(read.unwrap_or(otherwise));
+        if !world.rosters.changes.is_again(application) {
+            return;
+        }
+        tokio::time::sleep(BETWEEN_READS).await;
     }
 }
 

@@ -7,13 +7,14 @@
 //! # Layout
 //! - `core`: the task that owns the engine; `inbox`: what waits for it
 //! - `effects`: carrying out what it says; `attempts`: what is in flight
-//! - `intake`: taking messages in; `rosters`: the endpoints they fan out to
+//! - `intake`: taking messages in; `rosters`, `changes`: the endpoints they fan out to
 //! - `replays`, `missing`, `housekeeping`: replay tasks, pruning
 //! - `sums`, `recount`: per-minute sums, and what a crash took of them
 //! - `supervision`: what happens if one of these panics
 //! - `timeline`: the time of the rows
 
 mod attempts;
+mod changes;
 mod core;
 mod effects;
 mod housekeeping;

@@ -11,6 +11,7 @@ use store::Catalog;
 use store::keys::ApplicationKey;
 use tokio::sync::Mutex;
 
+use super::changes::Changes;
 use super::inbox::Inbox;
 use super::timeline::Timeline;
 
@@ -26,6 +27,8 @@ pub(crate) struct Rosters {
     inbox: Arc<Inbox>,
     policies: RwLock<Arc<Policies>>,
     cached: RwLock<Cached>,
+    /// What changed here and is being read.
+    pub(super) changes: Changes,
     /// Whoever reads a roster holds one of these, so that a crowd that finds a roster stale reads
     /// it once.
     reading: [Mutex<()>; READERS],
@@ -51,6 +54,7 @@ impl Rosters {
             inbox,
             policies: RwLock::new(Arc::new(policies)),
             cached: RwLock::default(),
+            changes: Changes::default(),
             reading: Default::default(),
         }
     }
