@@ -21,8 +21,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const SETTLING: Duration = Duration::from_millis(100);
 /// The messages of a batch, unless they would have too many deliveries.
 const BATCH: usize = 100;
-/// One in so many connections hands in batches: each of them waits for many messages at once.
-const BATCHERS: usize = 32;
+/// One in so many connections hands in batches: each of them waits for many messages at once, and
+/// more than three at a time are more than one application may have waiting.
+const BATCHERS: usize = 96;
 /// The most deliveries that one batch leads to.
 const MOST_DELIVERIES: usize = 1_000;
 

@@ -30,6 +30,9 @@ const PER_SECOND: f64 = 100.0;
 /// How long a crowd hangs before the measurement begins: until each of it has been tried. Five
 /// hundred are within a second, because none of them has answered lately.
 const HANGING: Duration = Duration::from_secs(6);
+/// How many messages each of it has then: one that has timed out is tried with the next one. What is
+/// measured goes on for long enough to see that.
+const HANGING_MESSAGES: u64 = 3;
 /// How many messages each endpoint of the busy application has to do.
 const BUSY_MESSAGES: u64 = 30;
 /// How many connections flood.
@@ -77,12 +80,12 @@ async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
         connections: FLOODING,
         source: messages(&scene.application, Ingest::Single, &channels)?,
         per_second: PER_SECOND,
-        span: bench.plan.paced,
+        span: 2 * bench.plan.paced,
     };
     let without = scene.p99_beside(bench, trickle.clone()).await?;
     bench.receiver.behave(Behaviour::Hangs);
     let everybody = messages(&scene.application, Ingest::Single, &[CROWD])?;
-    scene.hand_in(bench, everybody, 1).await?;
+    scene.hand_in(bench, everybody, HANGING_MESSAGES).await?;
     tokio::time::sleep(HANGING).await;
     let with = scene.p99_beside(bench, trickle).await?;
     scene.site.discard().await?;
@@ -99,11 +102,11 @@ pub(super) async fn flood(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         let mut scene = Scene::open(bench).await?;
         let url = bench.receiver.url(Group::Crowd, 0);
         scene.site.customer.endpoint(&scene.application, &url, &[CROWD]).await?;
-        let without = scene.p99(bench).await?;
+        let without = scene.p99(bench, bench.plan.paced).await?;
         let size = LARGEST_BATCH.min(usize::try_from(bench.plan.flood)?);
         let flood = messages(&scene.application, Ingest::Batch(size), &[CROWD])?;
         scene.hand_in(bench, flood, bench.plan.flood).await?;
-        let with = scene.p99(bench).await?;
+        let with = scene.p99(bench, bench.plan.paced).await?;
         scene.site.discard().await?;
         all.push(Slowed { without, with }.tell(bench, number));
     }
@@ -123,10 +126,10 @@ pub(super) async fn busy(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
             let url = bench.receiver.url(Group::Crowd, endpoint);
             scene.site.customer.endpoint(&busy, &url, &[]).await?;
         }
-        let without = scene.p99(bench).await?;
+        let without = scene.p99(bench, bench.plan.paced).await?;
         let work = messages(&busy, Ingest::Single, &EVERYBODY)?;
         scene.hand_in(bench, work, BUSY_MESSAGES).await?;
-        let with = scene.p99(bench).await?;
+        let with = scene.p99(bench, bench.plan.paced).await?;
         scene.site.discard().await?;
         all.push(Slowed { without, with }.tell(bench, number));
     }
@@ -154,15 +157,16 @@ impl Scene {
     }
 
     /// Returns the p99 of the steady endpoints.
-    async fn p99(&self, bench: &Bench<'_>) -> anyhow::Result<f64> {
-        let pace = Pace { per_second: PER_SECOND, span: bench.plan.paced };
+    async fn p99(&self, bench: &Bench<'_>, span: Duration) -> anyhow::Result<f64> {
+        let pace = Pace { per_second: PER_SECOND, span };
         let times = pace.measure(bench, &self.site, &self.steady).await?;
         Ok(seconds(times.arrived.quantile(0.99)))
     }
 
     /// Returns the p99 of the steady endpoints while others get messages too.
     async fn p99_beside(&self, bench: &Bench<'_>, others: Open) -> anyhow::Result<f64> {
-        let (p99, others) = tokio::join!(self.p99(bench), others.run(&bench.clock));
+        let span = others.span;
+        let (p99, others) = tokio::join!(self.p99(bench, span), others.run(&bench.clock));
         others?;
         p99
     }
