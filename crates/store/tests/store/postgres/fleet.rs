@@ -17,7 +17,7 @@ use super::server::Schema;
 use super::{harness, open};
 
 /// Counts those who wait for a lock.
-const WAITING: &str = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' \
+pub(super) const WAITING: &str = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' \
                        and application_name = current_schema()";
 
 fn other() -> Node {
