@@ -178,7 +178,7 @@ async fn what_is_pruned(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str))
 }
 
 /// Prunes until nothing more goes; no step may be refused.
-async fn prune(scene: &Scene, now: Timestamp) {
+pub(crate) async fn prune(scene: &Scene, now: Timestamp) {
     for _ in 0..100 {
         match scene.keep_up(Upkeep::Prune { now, most: 100 }).await {
             Done::Changed(0) => return,
