@@ -25,6 +25,15 @@ async fn a_damaged_row_does_not_hide_the_others() {
     .await;
 }
 
+#[tokio::test]
+async fn an_attempt_behind_a_broken_chain_hides_no_other_and_goes_with_its_endpoint() {
+    let (scene, schema) = arrange().await;
+    let breaks = async |statement: &str| schema.run(statement).await;
+    damaged::chains_leave_an_attempt(&scene, "'\\x01'", breaks).await;
+    assert_eq!(schema.number("select count(*) from endpoints").await, 0);
+    assert_eq!(schema.number("select count(*) from attempts").await, 0);
+}
+
 /// A thousand deleted endpoints to which a message still refers, and one without.
 #[tokio::test]
 async fn a_step_looks_at_some_tombstones_and_all_are_looked_at_in_the_end() {
