@@ -1,7 +1,10 @@
 //! Rows that somebody broke past the store.
 
+use std::time::Duration;
+
 use rusqlite::Connection;
-use store::conformance::Scene;
+use store::conformance::{NOW, Scene};
+use store::queue::NextState;
 use tempfile::TempDir;
 
 use super::harness;
@@ -37,4 +40,19 @@ async fn an_attempt_behind_a_broken_chain_hides_no_other_and_goes_with_its_endpo
     })
     .await;
     assert_eq!((count(&connection, "endpoints"), count(&connection, "attempts")), (0, 0));
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_read_is_a_walk_that_begins_anew() {
+    let (scene, connection, _directory) = arrange().await;
+    let endpoint = scene.endpoint().await;
+    let places = ["pruned_up_to", "dead_letters_up_to", "tokens_up_to", "sums_subject", "sums_key"];
+    for place in places {
+        let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES (?1, x'ff')";
+        connection.execute(sql, [place]).unwrap();
+    }
+    scene.settled(&endpoint, NextState::Delivered).await;
+    // No step is refused.
+    damaged::prune(&scene, NOW.after(Duration::from_secs(91 * 86_400))).await;
+    assert_eq!(count(&connection, "messages"), 0);
 }
