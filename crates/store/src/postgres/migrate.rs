@@ -293,6 +293,13 @@ mod tests {
         assert!(unsafe_one.contains("fsync = on"), "{unsafe_one}");
     }
 
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_store_in_a_file_has_the_same_steps() {
+        let ours = MIGRATIONS.iter().map(|step| (i64::from(step.version), step.name));
+        assert!(ours.eq(crate::sqlite::steps()));
+    }
+
     #[test]
     fn versions_count_from_one_without_gaps() {
         for (position, migration) in MIGRATIONS.iter().enumerate() {
