@@ -73,7 +73,12 @@ pub(super) const KEYS: [Key; 42] = [
     key("limits.token_age", "span", "5s", "How long a token is trusted without asking the store."),
     key("limits.notice", "span", "1s", "How long a stopping server is not ready but answers."),
     key("limits.shutdown", "span", "30s", "How long stopping may take, notice included."),
-    key("retention.messages", "span", "30d", "How long messages and attempts are kept."),
+    key(
+        "retention.messages",
+        "span",
+        "30d",
+        "How long messages and attempts are kept; `12h` or more.",
+    ),
     key("retention.dead_letters", "span", "30d", "How long dead letters are kept."),
     key("log.format", "word", "text", "`text` or `json`."),
     key("log.filter", "text", "info", "What is logged, such as `info,redial=debug`."),

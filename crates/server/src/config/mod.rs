@@ -251,10 +251,7 @@ impl Configuration {
             policy: server_policy(&gathered)?,
             egress: egress(&gathered)?,
             limits: limits(&gathered)?,
-            retention: Retention {
-                messages: gathered.span("retention.messages")?,
-                dead_letters: gathered.span("retention.dead_letters")?,
-            },
+            retention: retention(&gathered)?,
             log: Log {
                 format: gathered.word("log.format", &formats)?,
                 filter: gathered.text("log.filter")?.unwrap_or_default(),
@@ -376,6 +373,16 @@ fn proxying(gathered: &Gathered) -> Result<Proxying, Problem> {
     };
     let proxy = Proxy { host, port: port.parse().map_err(|_| wrong())? };
     Ok(if trusted { Proxying::Trust(proxy) } else { Proxying::Tunnel(proxy) })
+}
+
+fn retention(gathered: &Gathered) -> Result<Retention, Problem> {
+    let messages = gathered.span("retention.messages")?;
+    // An idempotency key goes with its message: after it the same call would be accepted again.
+    if messages < store::limits::IDEMPOTENCY {
+        let text = "must be 12h or more: so long a message is not accepted twice";
+        return Err(gathered.wrong("retention.messages", text));
+    }
+    Ok(Retention { messages, dead_letters: gathered.span("retention.dead_letters")? })
 }
 
 fn limits(gathered: &Gathered) -> Result<Limits, Problem> {

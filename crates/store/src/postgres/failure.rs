@@ -16,7 +16,8 @@ const UNFIT: &str =
 pub(super) enum Failure {
     /// The connection is gone. Whether a commit that was under way took effect is unknown.
     Lost(tokio_postgres::Error),
-    /// Another transaction was in the way: deadlock, serialisation. The same again may work.
+    /// Another transaction was in the way: deadlock, serialisation, a lock that was not waited for
+    /// any longer. The same again may work.
     Conflict(tokio_postgres::Error),
     /// A value or a constraint: the same again fails again.
     Data {
@@ -60,6 +61,7 @@ impl From<tokio_postgres::Error> for Failure {
         let code = db.code().code();
         match code.get(..2) {
             Some("40") => Self::Conflict(error),
+            _ if *db.code() == SqlState::LOCK_NOT_AVAILABLE => Self::Conflict(error),
             Some("21" | "22" | "23" | "54") => {
                 Self::Data { constraint: db.constraint().map(str::to_owned), source: error }
             }

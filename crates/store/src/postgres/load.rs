@@ -35,7 +35,7 @@ pub(super) async fn load(pool: &Pool, notes: &Notes, load: Load) -> Result<Loade
                 where state = 0 and application = $1 and endpoint = $2 and partition = ( \
                     select partition from endpoints where application = $1 and key = $2) \
                 order by turn, message limit $3 + 1) d \
-            join messages m on m.application = d.application and m.key = d.message \
+            left join messages m on m.application = d.application and m.key = d.message \
             window walk as (order by d.turn, d.message)) n \
         order by n.turn, n.message";
     let (most, bytes) = (i64::from(load.most), i64::try_from(load.most_bytes).unwrap_or(i64::MAX));

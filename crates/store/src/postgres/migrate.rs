@@ -4,12 +4,22 @@
 //! a binary starts on its own schema version or the next, and on no other. Nodes that start
 //! together take turns by an advisory lock that ends with its transaction.
 
+use std::time::Duration;
+
 use tokio_postgres::types::Type;
 
 use super::failure::Failure;
 use super::link::{Access, Pool, Transaction};
 use super::row::field;
 use crate::{Error, Vault};
+
+/// How long a step waits for a table. Whoever wants the table after it waits behind it, accepting
+/// included, while a long read in front of it may take its time.
+const LOCK_TIMEOUT: &str = "set local lock_timeout = '500ms'";
+/// How long the others have the tables to themselves before the next try, and how many tries there
+/// are: about as long as a statement may take.
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+const TRIES: u32 = 10;
 
 /// The oldest server that has what the statements use.
 const OLDEST_SERVER: i32 = 13;
@@ -47,9 +57,16 @@ const MIGRATIONS: [Migration; 4] = [
 
 /// Checks the server, runs what is missing, and checks the key.
 pub(super) async fn migrate(pool: &Pool, vault: &Vault) -> Result<(), Error> {
-    let mut transaction = pool.begin(Access::Write).await?;
-    let result = steps(&mut transaction, vault).await;
-    Ok(transaction.end(result).await?)
+    let mut tried = 0;
+    loop {
+        let mut transaction = pool.begin(Access::Write).await?;
+        let result = steps(&mut transaction, vault).await;
+        match transaction.end(result).await {
+            Err(Failure::Conflict(_)) if tried + 1 < TRIES => tried += 1,
+            result => return Ok(result?),
+        }
+        tokio::time::sleep(BETWEEN_TRIES).await;
+    }
 }
 
 async fn steps(transaction: &mut Transaction<'_>, vault: &Vault) -> Result<(), Failure> {
@@ -217,6 +234,7 @@ async fn run(
     migration: &Migration,
     checksum: &str,
 ) -> Result<(), Failure> {
+    transaction.run(LOCK_TIMEOUT).await?;
     transaction.run(migration.statements).await?;
     let statement = "insert into schema_versions (version, name, checksum) values ($1, $2, $3)";
     let parameters = [
@@ -291,6 +309,13 @@ mod tests {
         assert!(old.contains("PostgreSQL 12.22"), "{old}");
         let unsafe_one = refuse_server(170_000, "17.0", "off").unwrap_err().to_string();
         assert!(unsafe_one.contains("fsync = on"), "{unsafe_one}");
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[test]
+    fn a_store_in_a_file_has_the_same_steps() {
+        let ours = MIGRATIONS.iter().map(|step| (i64::from(step.version), step.name));
+        assert!(ours.eq(crate::sqlite::steps()));
     }
 
     #[test]

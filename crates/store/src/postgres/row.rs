@@ -26,6 +26,11 @@ pub(super) fn optional_id<N: Noun>(row: &Row, name: &str) -> Result<Option<Id<N>
     field::<Option<&[u8]>>(row, name)?.map(|bytes| read_id(bytes, name)).transpose()
 }
 
+/// Tells whether there is no id in a column: what was to be joined is gone.
+pub(super) fn is_missing(row: &Row, name: &str) -> Result<bool, Error> {
+    Ok(field::<Option<&[u8]>>(row, name)?.is_none())
+}
+
 fn read_id<N: Noun>(bytes: &[u8], name: &str) -> Result<Id<N>, Error> {
     let bytes = bytes.try_into().map_err(|_| damaged(name, "an id has 20 bytes"))?;
     Ok(Id::from_bytes(bytes))

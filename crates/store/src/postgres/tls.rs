@@ -1,7 +1,9 @@
-//! How a connection is made: where to, with which limits, and encrypted unless the URL says not.
+//! How a connection is made: where to, with which limits, and encrypted if the server offers it.
 //!
-//! Certificates are always verified, against the system's roots or a file of authorities. A server
-//! with a certificate that none of them signed is refused; `sslmode=disable` does without.
+//! A server that offers no TLS is talked to in plain text, and whoever sits in between can say so for
+//! it: only with `sslmode=require` is it refused. Once there is TLS, certificates are verified, against
+//! the system's roots or a file of authorities; one that none of them signed is refused.
+//! `sslmode=disable` does without.
 
 use std::path::Path;
 use std::sync::Arc;

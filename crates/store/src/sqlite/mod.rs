@@ -77,6 +77,8 @@ use checkpoint::Checkpointer;
 use connection::Place;
 pub use inspect::{Inspection, inspect};
 use reader::{Readers, Reading};
+#[cfg(all(test, feature = "postgres"))]
+pub(crate) use schema::steps;
 use writer::{Writer, WriterThread, Writing};
 
 /// Tells the time of the rows' timeline.

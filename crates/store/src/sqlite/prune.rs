@@ -258,7 +258,9 @@ struct Standing {
 /// Needs the primary key of `meta`.
 fn pruned_up_to(connection: &Connection) -> Result<i64, Error> {
     let sql = "SELECT value FROM meta WHERE name = 'pruned_up_to'";
-    let found = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    // What cannot be read is a walk that begins anew.
+    let read = |row: &Row<'_>| Ok(row.get_ref(0)?.as_i64().unwrap_or(0));
+    let found = connection.prepare_cached(sql)?.query_row([], read).optional()?;
     Ok(found.unwrap_or(0))
 }
 

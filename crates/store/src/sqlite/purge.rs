@@ -73,8 +73,8 @@ pub(super) fn endpoints(
     Ok(())
 }
 
-/// Removes the tombstone of an endpoint that nothing refers to any more, and its sums, for which
-/// nobody can ask. What the allowance is not enough for is left to the next step, which begins with
+/// Removes the tombstone of an endpoint that nothing refers to any more, its sums, for which nobody
+/// can ask, and the attempts that a broken chain has left behind. What the allowance is not enough for is left to the next step, which begins with
 /// endpoints that are not emptied.
 pub(super) fn retire(
     writing: &mut Writing<'_>,
@@ -85,6 +85,7 @@ pub(super) fn retire(
     let Some(application) = unreferenced(connection, endpoint)? else {
         return Ok(());
     };
+    remove_some(connection, SOME_ATTEMPTS, endpoint, allowance)?;
     remove_sums(connection, Subject::Endpoint(endpoint), allowance)?;
     if allowance.is_used_up() {
         return mark_emptied(connection, endpoint, false);

@@ -95,10 +95,10 @@ fn forgotten_up_to(connection: &Connection) -> Result<(i64, i64), Error> {
     let sql = "SELECT name, value FROM meta WHERE name IN ('sums_subject', 'sums_key')
         ORDER BY name DESC";
     let mut statement = connection.prepare_cached(sql)?;
-    let values = statement.query_map([], |row| row.get(1))?;
-    let values = values.collect::<rusqlite::Result<Vec<i64>>>()?;
-    // What is not there is a walk that begins anew.
-    Ok(if let [subject, key] = values[..] { (subject, key) } else { FIRST_SUBJECT })
+    let values = statement.query_map([], |row| Ok(row.get_ref(1)?.as_i64().ok()))?;
+    let values = values.collect::<rusqlite::Result<Vec<_>>>()?;
+    // What is not there, or cannot be read, is a walk that begins anew.
+    Ok(if let [Some(subject), Some(key)] = values[..] { (subject, key) } else { FIRST_SUBJECT })
 }
 
 /// Needs the primary key of `meta`.

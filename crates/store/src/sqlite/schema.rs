@@ -20,6 +20,12 @@ const STEPS: [Step; 4] = [
     Step { version: 4, name: "terms", sql: include_str!("../../migrations/sqlite/0004_terms.sql") },
 ];
 
+/// Names all steps, for who compares them with another backend's.
+#[cfg(all(test, feature = "postgres"))]
+pub(crate) fn steps() -> impl Iterator<Item = (i64, &'static str)> {
+    STEPS.iter().map(|step| (step.version, step.name))
+}
+
 /// Brings the file to our schema version: all missing steps in one transaction, or none of them.
 pub(super) fn migrate(connection: &mut Connection) -> Result<(), Error> {
     apply(connection, &STEPS)

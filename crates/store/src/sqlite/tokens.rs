@@ -94,7 +94,9 @@ pub(super) fn forget(connection: &Connection, now: Timestamp, most: usize) -> Re
 /// Needs the primary key of `meta`.
 fn looked_up_to(connection: &Connection) -> Result<String, Error> {
     let sql = "SELECT value FROM meta WHERE name = 'tokens_up_to'";
-    let found = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+    // What cannot be read is a walk that begins anew.
+    let read = |row: &Row<'_>| Ok(row.get_ref(0)?.as_str().unwrap_or_default().to_owned());
+    let found = connection.prepare_cached(sql)?.query_row([], read).optional()?;
     Ok(found.unwrap_or_default())
 }
 

@@ -9,8 +9,9 @@ use domain::endpoint::Reason;
 use domain::partition::Partition;
 use domain::time::Timestamp;
 use store::Error;
-use store::catalog::Name;
+use store::catalog::{Endpoint, Name};
 use store::conformance::{NOW, Scene};
+use store::keys::DeliveryKey;
 use store::ledger::{NewTask, TaskKind};
 use store::page::{From, Page};
 use store::queue::{Accept, Accepted, Done, NextState, Request, RequestKind, Upkeep};
@@ -177,8 +178,55 @@ async fn what_is_pruned(scene: &Scene, odd_id: &str, breaks: impl AsyncFn(&str))
     }
 }
 
+/// Leaves an attempt whose message is gone without it: it is listed no more, and does not hide those
+/// behind it. In the end its endpoint is gone, too.
+pub(crate) async fn chains_leave_an_attempt(
+    scene: &Scene,
+    odd_id: &str,
+    breaks: impl AsyncFn(&str),
+) {
+    let endpoint = scene.endpoint().await;
+    let old = (settled_for_long(scene, &endpoint).await, settled_for_long(scene, &endpoint).await);
+    let chain = scene.settled(&endpoint, NextState::Pending { due: NOW }).await;
+    scene.settle_one(scene.settling(chain, 1, NextState::Delivered).await).await;
+    let kept = [settled_for_long(scene, &endpoint).await, old.1, old.0];
+    let row = format!("endpoint = {} and message = {}", endpoint.key.0, chain.message.0);
+    breaks(&format!("update attempts set previous = {odd_id} where {row} and number = 2")).await;
+    prune(scene, NOW.after(Duration::from_secs(91 * 86_400))).await;
+    assert_eq!(attempts_by_page(scene, &endpoint, 2).await, kept);
+
+    scene.store().catalog.delete_endpoint(endpoint.application, endpoint.key, NOW).await.unwrap();
+    prune(scene, NOW.after(Duration::from_secs(401 * 86_400))).await;
+}
+
+/// Settles a delivery whose message is kept for longer than others.
+async fn settled_for_long(scene: &Scene, endpoint: &Endpoint) -> DeliveryKey {
+    let mut accept = scene.message(&[endpoint]).await;
+    accept.message.retained_until = NOW.after(Duration::from_secs(400 * 86_400));
+    let key = scene.key(endpoint, scene.accept_new(accept).await);
+    scene.settle_one(scene.settling(key, 0, NextState::Delivered).await).await;
+    key
+}
+
+/// Lists the attempts of an endpoint, so many at a time.
+async fn attempts_by_page(scene: &Scene, endpoint: &Endpoint, limit: u32) -> Vec<DeliveryKey> {
+    let (mut found, mut from) = (Vec::new(), From::Start);
+    loop {
+        let page = Page { from, limit };
+        let ledger = &scene.store().ledger;
+        let listed =
+            ledger.attempts(endpoint.application, endpoint.key, Default::default(), page).await;
+        let listed = listed.unwrap();
+        found.extend(listed.entries.iter().map(|entry| entry.key));
+        match listed.reached.filter(|_| !listed.done) {
+            Some(reached) => from = From::After(reached),
+            None => return found,
+        }
+    }
+}
+
 /// Prunes until nothing more goes; no step may be refused.
-async fn prune(scene: &Scene, now: Timestamp) {
+pub(crate) async fn prune(scene: &Scene, now: Timestamp) {
     for _ in 0..100 {
         match scene.keep_up(Upkeep::Prune { now, most: 100 }).await {
             Done::Changed(0) => return,

@@ -61,6 +61,7 @@ fn a_value_that_makes_no_sense_is_refused_with_its_place() {
         ("limits.body_bytes", "many"),
         ("limits.request_timeout", "30"),
         ("limits.connections", "0"),
+        ("retention.messages", "11h59m"),
         ("log.format", "xml"),
     ];
     for (name, value) in table {
@@ -70,6 +71,14 @@ fn a_value_that_makes_no_sense_is_refused_with_its_place() {
         let named = text.contains(&format!("--{option}")) || text.contains("encryption_key");
         assert!(named && !text.contains("c2hvcnQ="), "{name}: {text}");
     }
+}
+
+#[test]
+fn messages_are_kept_as_long_as_their_idempotency_keys_count() {
+    let refusal = read("", &[], &[("retention.messages", "11h59m")]).unwrap_err();
+    assert!(refusal.contains("12h or more"), "{refusal}");
+    let shortest = read("", &[], &[("retention.messages", "12h")]).unwrap();
+    assert_eq!(shortest.retention.messages, store::limits::IDEMPOTENCY);
 }
 
 #[test]

@@ -1,17 +1,26 @@
 //! What decides about an item: its application, its own id, its keys, its endpoints.
 
 use domain::ids::MessageId;
+use domain::time::Timestamp;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::super::codes;
 use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
-use super::super::row::{at_row, field, optional_id};
+use super::super::row::{at_row, field, optional_id, optional_moment};
 use crate::Error;
 use crate::keys::MessageKey;
 use crate::limits;
 use crate::queue::{Accept, Accepted};
+
+/// An earlier use of an idempotency key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Used {
+    pub(super) message: MessageId,
+    pub(super) at: Timestamp,
+}
 
 /// What was found about one item.
 pub(super) struct Seen {
@@ -19,8 +28,8 @@ pub(super) struct Seen {
     pub(super) revision: Option<i64>,
     /// The item's own message, if it had taken effect before.
     pub(super) own: Option<MessageKey>,
-    /// The message that used its idempotency key, unless the row that says so is damaged.
-    pub(super) same_key: Result<Option<MessageId>, Error>,
+    /// Who used its idempotency key, unless the row that says so is damaged.
+    pub(super) same_key: Result<Option<Used>, Error>,
     /// The message that has its event id, unless its row is damaged.
     pub(super) same_event_id: Result<Option<MessageId>, Error>,
     /// An endpoint that is not there.
@@ -54,7 +63,7 @@ pub(super) async fn look(
                 where e.application = d.application and e.key = d.endpoint) \
             group by d.position) \
         select i.position, i.application, held.revision, own.key as own, \
-               k.hash, k.message as same_key, taken.key, taken.id as same_event_id, \
+               k.hash, k.message as same_key, k.received_at as used_at, taken.key, taken.id as same_event_id, \
                unknown.endpoint as unknown_endpoint, \
                case when i.position = 1 then array( \
                    select nextval('numbers') from generate_series(1, $10)) end as numbers \
@@ -89,7 +98,7 @@ pub(super) async fn look(
         Ok(Seen {
             revision: field(row, "revision")?,
             own: field::<Option<i64>>(row, "own")?.map(MessageKey),
-            same_key: optional_id(row, "same_key").map_err(|error| at_row(row, error)),
+            same_key: used(row).map_err(|error| at_row(row, error)),
             same_event_id: optional_id(row, "same_event_id").map_err(|error| at_row(row, error)),
             unknown_endpoint: field(row, "unknown_endpoint")?,
         })
@@ -97,6 +106,11 @@ pub(super) async fn look(
     let seen = seen.collect::<Result<_, Failure>>()?;
     let taken = rows.first().map(|row| field::<Vec<i64>>(row, "numbers")).transpose()?;
     Ok((seen, taken.unwrap_or_default()))
+}
+
+fn used(row: &Row) -> Result<Option<Used>, Error> {
+    let (message, at) = (optional_id(row, "same_key")?, optional_moment(row, "used_at")?);
+    Ok(message.zip(at).map(|(message, at)| Used { message, at }))
 }
 
 /// Lists the endpoints that the items name: the item's position from 1, application, endpoint.

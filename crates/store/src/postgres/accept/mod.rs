@@ -10,7 +10,7 @@ mod write;
 
 use domain::ids::MessageId;
 
-use self::look::Seen;
+use self::look::{Seen, Used};
 use self::rounds::Rounds;
 use super::failure::{Failure, said};
 use super::link::{Access, Pool, Transaction};
@@ -82,6 +82,7 @@ async fn answer(
         for (position, seen) in round.into_iter().zip(seen) {
             match decide(notes, &accepts[position], seen)? {
                 Decision::Answer(answer) => rounds.answer(position, answer),
+                Decision::Repeated(first) => rounds.repeated(position, first),
                 Decision::Own(message) => {
                     let answer = look::own(transaction, &accepts[position], message).await?;
                     rounds.answer(position, answer);
@@ -132,6 +133,7 @@ fn turn(delivery: &NewDelivery) -> Option<i64> {
 
 enum Decision {
     Answer(Accepted),
+    Repeated(Used),
     Own(crate::keys::MessageKey),
     Write,
 }
@@ -144,9 +146,10 @@ fn decide(notes: &Notes, accept: &Accept, seen: Seen) -> Result<Decision, Error>
     if let Some(message) = seen.own {
         return Ok(Decision::Own(message));
     }
-    let answer = if let Some(answer) = earlier(notes, seen.same_key, seen.same_event_id)? {
-        answer
-    } else if revision != accept.revision {
+    if let Some(decision) = earlier(notes, seen.same_key, seen.same_event_id)? {
+        return Ok(decision);
+    }
+    let answer = if revision != accept.revision {
         Accepted::Stale(revision)
     } else if let Some(endpoint) = seen.unknown_endpoint {
         Accepted::Refused(format!("endpoint {endpoint} is not there"))
@@ -162,18 +165,19 @@ fn decide(notes: &Notes, accept: &Accept, seen: Seen) -> Result<Decision, Error>
 /// item is a repetition: it is refused, and nothing else of the batch is.
 fn earlier(
     notes: &Notes,
-    same_key: Result<Option<MessageId>, Error>,
+    same_key: Result<Option<Used>, Error>,
     same_event_id: Result<Option<MessageId>, Error>,
-) -> Result<Option<Accepted>, Error> {
+) -> Result<Option<Decision>, Error> {
     let damaged = || Accepted::Refused("what it collides with cannot be read".to_owned());
-    Ok(match notes.readable(same_key)? {
+    let answer = match notes.readable(same_key)? {
         None => Some(damaged()),
-        Some(Some(first)) => Some(Accepted::Repeated(first)),
+        Some(Some(first)) => return Ok(Some(Decision::Repeated(first))),
         Some(None) => match notes.readable(same_event_id)? {
             None => Some(damaged()),
             Some(taken) => taken.map(Accepted::EventIdTaken),
         },
-    })
+    };
+    Ok(answer.map(Decision::Answer))
 }
 
 fn has_nul(accept: &Accept) -> bool {

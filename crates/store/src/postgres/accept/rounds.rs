@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::ids::MessageId;
 use domain::time::Timestamp;
 
+use super::look::Used;
 use crate::keys::ApplicationKey;
 use crate::limits;
 use crate::queue::{Accept, Accepted};
@@ -75,13 +76,23 @@ impl<'a> Rounds<'a> {
                     self.event_ids.insert((application, event_id), *first);
                 }
             }
-            // When the key was first used is in the store; those that follow look there.
+            // When a key was first used is told with `repeated`.
             Accepted::Repeated(_)
             | Accepted::Stale(_)
             | Accepted::ApplicationMissing
             | Accepted::Refused(_) => {}
         }
         self.answers[position] = Some(answer);
+    }
+
+    /// Answers an item whose key was used before the batch. Those that follow with the same key are
+    /// answered by this one.
+    pub(super) fn repeated(&mut self, position: usize, first: Used) {
+        let accept = &self.accepts[position];
+        if let Some(key) = accept.idempotency {
+            self.keys.insert((accept.application, key), (first.message, first.at));
+        }
+        self.answer(position, Accepted::Repeated(first.message));
     }
 
     /// Returns the answers, in the order of the items.
@@ -183,6 +194,16 @@ mod tests {
         rounds.answer(3, Accepted::EventIdTaken(id(1)));
         assert!(rounds.next().is_empty());
         assert_eq!(rounds.finish()[1], Accepted::EventIdTaken(id(1)));
+    }
+
+    #[test]
+    fn a_key_that_was_used_before_the_batch_is_looked_for_once() {
+        let batch = [1, 2, 3].map(|own| accept(own, Some(7), None));
+        let mut rounds = Rounds::new(&batch);
+        assert_eq!(rounds.next(), [0]);
+        rounds.repeated(0, Used { message: id(9), at: Timestamp::EPOCH });
+        assert!(rounds.next().is_empty());
+        assert_eq!(rounds.finish(), [1, 2, 3].map(|_| Accepted::Repeated(id(9))));
     }
 
     #[test]

@@ -96,9 +96,11 @@ pub(super) async fn write(
     Ok(answers.collect())
 }
 
-/// Removes the keys of items whose message lost a race for its event id: nothing of them stays.
+/// Removes the keys of items whose message lost a race for its event id: nothing of them stays. An
+/// item whose message is there by now lost to its own first try, whose commit was not answered: the
+/// key is that one's, and stays.
 ///
-/// Index: the primary key of idempotency.
+/// Indexes: the primary key of idempotency, messages_id.
 async fn undo_keys(transaction: &mut Transaction<'_>, lost: &[&Accept]) -> Result<(), Failure> {
     let lost: Vec<&Accept> =
         lost.iter().copied().filter(|item| item.idempotency.is_some()).collect();
@@ -108,7 +110,9 @@ async fn undo_keys(transaction: &mut Transaction<'_>, lost: &[&Accept]) -> Resul
     let statement = "\
         delete from idempotency k \
         using unnest($1::bigint[], $2::bytea[], $3::bytea[]) i (application, hash, id) \
-        where k.application = i.application and k.hash = i.hash and k.message = i.id";
+        where k.application = i.application and k.hash = i.hash and k.message = i.id \
+          and not exists ( \
+              select 1 from messages m where m.application = i.application and m.id = i.id)";
     let columns = [
         column(&lost, Type::INT8_ARRAY, |item| item.application.0),
         column(&lost, Type::BYTEA_ARRAY, |item| item.idempotency.as_ref().map(|k| k.as_slice())),

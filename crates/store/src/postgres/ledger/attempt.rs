@@ -13,7 +13,7 @@ use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
-use super::super::row::{self, count, field, headers, id, moment, optional_moment};
+use super::super::row::{self, count, field, headers, id, is_missing, moment, optional_moment};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
@@ -78,7 +78,7 @@ async fn walk_list(
             select * from attempts \
             where application = $1 and endpoint = $2 and ($3::bytea is null or id {compare} $3) \
             order by id {direction} limit $4) a \
-        join messages m on m.application = a.application and m.key = a.message \
+        left join messages m on m.application = a.application and m.key = a.message \
         order by a.id {direction}";
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
@@ -90,6 +90,10 @@ async fn walk_list(
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
+            // Its message may be gone without it, if the chain to it was broken.
+            if is_missing(row, "message_id")? {
+                return Ok((id(row, "id")?, None));
+            }
             let entry = entry(row)?;
             Ok((entry.record.id, Some(entry).filter(|entry| is_wanted(entry, filter))))
         })?;

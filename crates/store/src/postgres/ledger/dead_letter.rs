@@ -8,6 +8,7 @@ use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
+use super::super::row::{field, is_missing};
 use super::super::{Postgres, upkeep};
 use super::delivery::entry;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
@@ -44,7 +45,7 @@ async fn walk_list(
             where application = $1 and state = 2 \
               and ($2::bigint is null or (message, endpoint) {compare} ($2, $3)) \
             order by message {direction}, endpoint {direction} limit $4) d \
-        join messages m on m.application = d.application and m.key = d.message \
+        left join messages m on m.application = d.application and m.key = d.message \
         order by d.message {direction}, d.endpoint {direction}";
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
@@ -56,8 +57,11 @@ async fn walk_list(
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
+            let place = (MessageKey(field(row, "message")?), EndpointKey(field(row, "endpoint")?));
+            if is_missing(row, "id")? {
+                return Ok((place, None));
+            }
             let entry = entry(row)?;
-            let place = (entry.key.message, entry.key.endpoint);
             Ok((place, Some(entry).filter(|entry| filter.wants(entry))))
         })?;
     }

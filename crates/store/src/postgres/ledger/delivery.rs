@@ -10,7 +10,9 @@ use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
-use super::super::row::{self, count, field, id, moment, optional_id, optional_moment, status};
+use super::super::row::{
+    self, count, field, id, is_missing, moment, optional_id, optional_moment, status,
+};
 use super::super::{Postgres, upkeep};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
@@ -134,7 +136,7 @@ async fn walk_list(
             select * from deliveries \
             where application = $1 and endpoint = $2 and ($3::bigint is null or message {compare} $3) \
             order by message {direction} limit $4) d \
-        join messages m on m.application = d.application and m.key = d.message \
+        left join messages m on m.application = d.application and m.key = d.message \
         order by d.message {direction}";
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
@@ -146,6 +148,9 @@ async fn walk_list(
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
+            if is_missing(row, "id")? {
+                return Ok((MessageKey(field(row, "message")?), None));
+            }
             let entry = entry(row)?;
             Ok((entry.key.message, Some(entry).filter(|entry| filter.wants(entry))))
         })?;

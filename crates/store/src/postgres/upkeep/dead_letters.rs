@@ -101,9 +101,6 @@ async fn next(
 
 /// Removes dead letters with their attempts, and returns those that it found: all of them, or those
 /// that were settled before a moment. What was replayed meanwhile is none.
-///
-/// Indexes: the primary keys of deliveries and attempts. Deliveries are locked in the order in which
-/// a settle locks them; attempts are found by walking back from each one's last.
 pub(in super::super) async fn remove(
     transaction: &mut Transaction<'_>,
     doomed: &[Place],
@@ -112,31 +109,59 @@ pub(in super::super) async fn remove(
     if doomed.is_empty() {
         return Ok(Vec::new());
     }
+    let held = hold(transaction, doomed, before).await?;
+    remove_held(transaction, &held).await?;
+    Ok(held)
+}
+
+/// Removes dead letters that are locked.
+///
+/// Indexes: the primary keys of deliveries and attempts. Attempts are found by walking back from each
+/// delivery's last.
+async fn remove_held(transaction: &mut Transaction<'_>, held: &[Place]) -> Result<(), Failure> {
     let statement = "\
-        with recursive held as materialized ( \
-            select d.application, d.endpoint, d.message, d.last_attempt \
-            from unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
+        with recursive lost as ( \
+            delete from deliveries d \
+            using unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
                 i (application, message, endpoint) \
-            join deliveries d using (application, endpoint, message) \
-            where d.state = 2 and ($4::bigint is null or d.settled_at < $4) \
-            order by d.application, d.endpoint, d.message for update of d), \
-        lost as ( \
-            delete from deliveries d using held \
-            where d.application = held.application and d.endpoint = held.endpoint \
-              and d.message = held.message), \
+            where d.application = i.application and d.endpoint = i.endpoint \
+              and d.message = i.message \
+            returning d.application, d.endpoint, d.last_attempt), \
         chain as ( \
-            select application, endpoint, last_attempt as id from held \
+            select application, endpoint, last_attempt as id from lost \
             where last_attempt is not null \
             union all \
             select a.application, a.endpoint, a.previous \
             from chain join attempts a on a.application = chain.application \
                 and a.endpoint = chain.endpoint and a.id = chain.id \
-            where a.previous is not null), \
-        tried as ( \
-            delete from attempts a using chain \
-            where a.application = chain.application and a.endpoint = chain.endpoint \
-              and a.id = chain.id) \
-        select application, message, endpoint from held";
+            where a.previous is not null) \
+        delete from attempts a using chain \
+        where a.application = chain.application and a.endpoint = chain.endpoint \
+          and a.id = chain.id";
+    let columns = [
+        column(held, Type::INT8_ARRAY, |place| place[0]),
+        column(held, Type::INT8_ARRAY, |place| place[1]),
+        column(held, Type::INT8_ARRAY, |place| place[2]),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
+}
+
+/// Locks dead letters, in the order in which a settle locks them, and returns those that still are
+/// some. In a statement of its own: the next one sees the attempts of whoever was waited for.
+///
+/// Index: the primary key of deliveries.
+async fn hold(
+    transaction: &mut Transaction<'_>,
+    doomed: &[Place],
+    before: Option<i64>,
+) -> Result<Vec<Place>, Failure> {
+    let statement = "\
+        select d.application, d.message, d.endpoint \
+        from unnest($1::bigint[], $2::bigint[], $3::bigint[]) i (application, message, endpoint) \
+        join deliveries d using (application, endpoint, message) \
+        where d.state = 2 and ($4::bigint is null or d.settled_at < $4) \
+        order by d.application, d.endpoint, d.message for update of d";
     let columns = [
         column(doomed, Type::INT8_ARRAY, |place| place[0]),
         column(doomed, Type::INT8_ARRAY, |place| place[1]),

@@ -17,6 +17,7 @@ mod request;
 mod rollup;
 mod run;
 mod tokens;
+mod tombstones;
 
 use std::time::Duration;
 

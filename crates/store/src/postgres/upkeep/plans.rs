@@ -12,7 +12,8 @@ use super::super::columns::{Column, parameters, single};
 use super::super::link::{Access, Pool, Transaction};
 use super::super::migrate;
 use super::super::tls::Connector;
-use super::removal::{BELONGINGS, SUMS_OF_TOMBSTONES, TOMBSTONES};
+use super::removal::BELONGINGS;
+use super::tombstones::{ATTEMPTS, NEXT, SUMS, TOMBSTONES};
 use crate::Vault;
 
 /// Forty applications with twenty-five endpoints each, most of which were deleted; twenty sums of each
@@ -48,8 +49,16 @@ async fn what_belongs_to_an_application_is_found_without_reading_what_belongs_to
 async fn tombstones_go_without_a_look_at_the_deliveries_of_others() {
     let pool = filled().await;
     let mut transaction = pool.begin(Access::Write).await.unwrap();
-    for statement in [SUMS_OF_TOMBSTONES, TOMBSTONES] {
-        let plan = plan(&mut transaction, statement, &[single(200_i64, Type::INT8)]).await;
+    let numbers = [1_i64, 101, 200].map(|number| single(number, Type::INT8));
+    let next = plan(&mut transaction, NEXT, &numbers).await;
+    assert_eq!(reads_of_others(&next), [""; 0], "{next:#?}");
+    for statement in [ATTEMPTS, SUMS, TOMBSTONES] {
+        let columns = [
+            single(vec![1_i64; 200], Type::INT8_ARRAY),
+            single((101..301).collect::<Vec<i64>>(), Type::INT8_ARRAY),
+            single(200_i64, Type::INT8),
+        ];
+        let plan = plan(&mut transaction, statement, &columns).await;
         assert_eq!(reads_of_others(&plan), [""; 0], "{statement}\n{plan:#?}");
     }
 }

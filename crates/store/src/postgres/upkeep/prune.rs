@@ -2,7 +2,7 @@
 //!
 //! One step removes a limited number of rows. Most of them are found by walking messages by their
 //! key; a cursor remembers where the walk got, and it begins anew when it has come to the end. Dead
-//! letters have a walk of their own. An advisory lock keeps nodes from walking at the same time.
+//! letters and tombstones have walks of their own. An advisory lock keeps nodes from walking at the same time.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::row::{field, moment};
-use super::{cursor, dead_letters, memories, removal};
+use super::{cursor, dead_letters, memories, removal, tombstones};
 use crate::limits;
 use crate::queue::Done;
 
@@ -77,12 +77,14 @@ pub(super) async fn prune(
     }
     let mut left = limits.most;
     left -= removal::secrets(transaction, limits.now, left).await?.min(left);
-    left -= removal::bury_deleted(transaction, limits.now, left).await?.min(left);
-    left -= removal::sums_of_tombstones(transaction, left).await?.min(left);
-    left -= removal::tombstones(transaction, left).await?.min(left);
+    let tombstones = tombstones::Walk::on(transaction, limits.now, left).await?;
+    left -= tombstones.changed.min(left);
     left -= removal::applications(transaction, left).await?.min(left);
-    let walks_on;
-    (left, walks_on) = walk_on(transaction, limits, left).await?;
+    let mut walks_on = false;
+    if !tombstones.is_alone {
+        (left, walks_on) = walk_on(transaction, limits, left).await?;
+    }
+    walks_on |= tombstones.keep(transaction, walks_on).await?;
     left -= memories::forget(transaction, limits.now, left).await?.min(left);
     // Where the walk got is a change, too: the next step is to follow soon.
     Ok(Done::Changed((limits.most - left).max(u32::from(walks_on))))

@@ -1,6 +1,5 @@
 //! What pruning removes, by kind: at most so many rows of each.
 
-use domain::delivery::Cause;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
@@ -47,42 +46,6 @@ pub(super) const BELONGINGS: [&str; 11] = [
         where application = (select id from applications where key = $1) limit $2))",
 ];
 
-/// Removes the sums of tombstones. Whether a delivery is left is looked up for each of them: asked
-/// whether none exists, the planner may read the deliveries of all endpoints there are.
-pub(super) const SUMS_OF_TOMBSTONES: &str = "\
-    delete from rollups where ctid = any(array( \
-        select sums.ctid from endpoints e \
-        left join lateral ( \
-            select true as found from deliveries \
-            where application = e.application and endpoint = e.key limit 1) used on true \
-        cross join lateral ( \
-            select ctid from rollups where kind = 2 and subject = e.key limit $1) sums \
-        where e.state = 3 and used.found is null \
-        limit $1))";
-
-/// Removes tombstones, with what else there is of their endpoints.
-pub(super) const TOMBSTONES: &str = "\
-    with gone as ( \
-        delete from endpoints where ctid = any(array( \
-            select e.ctid from endpoints e \
-            left join lateral ( \
-                select true as found from deliveries \
-                where application = e.application and endpoint = e.key limit 1) used on true \
-            left join lateral ( \
-                select true as found from rollups \
-                where kind = 2 and subject = e.key limit 1) sums on true \
-            where e.state = 3 and used.found is null and sums.found is null \
-            limit $1)) \
-        returning application, key), \
-    states as ( \
-        delete from endpoint_state s using gone \
-        where s.application = gone.application and s.endpoint = gone.key returning 1), \
-    secrets as ( \
-        delete from endpoint_secrets s using gone \
-        where s.application = gone.application and s.endpoint = gone.key returning 1) \
-    select (select count(*) from gone) + (select count(*) from states) \
-         + (select count(*) from secrets) as rows";
-
 /// Removes secrets that sign no more.
 ///
 /// Index: endpoint_secrets_expiring.
@@ -97,61 +60,6 @@ pub(super) async fn secrets(
             where expires_at is not null and expires_at <= $1 limit $2))";
     let columns = [single(now.as_micros(), Type::INT8), single(i64::from(most), Type::INT8)];
     transaction.execute(statement, &parameters(&columns)).await.map(rows)
-}
-
-/// Buries what is pending for endpoints that were deleted.
-///
-/// Indexes: endpoints_deleted; deliveries_pending, endpoint by endpoint; the primary key of
-/// deliveries. What is locked is pending and stays so: asking again would make the planner walk the
-/// whole index of pending rows, which it takes for short.
-pub(super) async fn bury_deleted(
-    transaction: &mut Transaction<'_>,
-    now: Timestamp,
-    most: u32,
-) -> Result<u32, Failure> {
-    let statement = "\
-        with doomed as ( \
-            select d.application, d.endpoint, d.message \
-            from endpoints e \
-            cross join lateral ( \
-                select application, endpoint, message from deliveries \
-                where state = 0 and partition = e.partition and endpoint = e.key \
-                order by turn, message limit $3 for update) d \
-            where e.state = 3 limit $3) \
-        update deliveries d set state = 2, cause = $1, settled_at = $2 \
-        from doomed \
-        where d.application = doomed.application and d.endpoint = doomed.endpoint \
-          and d.message = doomed.message";
-    let columns = [
-        single(codes::cause(Cause::EndpointDeleted), Type::INT2),
-        single(now.as_micros(), Type::INT8),
-        single(i64::from(most), Type::INT8),
-    ];
-    transaction.execute(statement, &parameters(&columns)).await.map(rows)
-}
-
-/// Removes the sums of deleted endpoints to which no delivery refers any more: nobody can ask for
-/// them.
-///
-/// Indexes: endpoints_deleted; the primary keys of deliveries and rollups, endpoint by endpoint.
-pub(super) async fn sums_of_tombstones(
-    transaction: &mut Transaction<'_>,
-    most: u32,
-) -> Result<u32, Failure> {
-    let columns = [single(i64::from(most), Type::INT8)];
-    transaction.execute(SUMS_OF_TOMBSTONES, &parameters(&columns)).await.map(rows)
-}
-
-/// Removes deleted endpoints of which neither deliveries nor sums are left.
-///
-/// Indexes: endpoints_deleted; the primary keys of deliveries, rollups and what belongs to endpoints.
-pub(super) async fn tombstones(
-    transaction: &mut Transaction<'_>,
-    most: u32,
-) -> Result<u32, Failure> {
-    let columns = [single(i64::from(most), Type::INT8)];
-    let row = transaction.one(TOMBSTONES, &parameters(&columns)).await?;
-    Ok(row.map_or(Ok(0), |row| field(&row, "rows").map(codes::count))?)
 }
 
 /// Removes what belongs to one deleted application, and the application itself when nothing is left.

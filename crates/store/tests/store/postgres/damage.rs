@@ -26,6 +26,43 @@ async fn a_damaged_row_does_not_hide_the_others() {
 }
 
 #[tokio::test]
+async fn an_attempt_behind_a_broken_chain_hides_no_other_and_goes_with_its_endpoint() {
+    let (scene, schema) = arrange().await;
+    let breaks = async |statement: &str| schema.run(statement).await;
+    damaged::chains_leave_an_attempt(&scene, "'\\x01'", breaks).await;
+    assert_eq!(schema.number("select count(*) from endpoints").await, 0);
+    assert_eq!(schema.number("select count(*) from attempts").await, 0);
+}
+
+/// A thousand deleted endpoints to which a message still refers, and one without.
+#[tokio::test]
+async fn a_step_looks_at_some_tombstones_and_all_are_looked_at_in_the_end() {
+    let (scene, schema) = arrange().await;
+    let (first, empty) = (scene.endpoint().await.key.0, 1_000_000);
+    let fill = format!(
+        "insert into endpoints (application, key, id, partition, state, ordering, settings, \
+             confidential, created_at, updated_at) \
+         select application, n, int8send(n), partition, 3, ordering, settings, confidential, 0, 0 \
+         from endpoints, (select generate_series(1001, 2000) union select {empty}) more (n) \
+         where key = {first}; \
+         insert into deliveries (application, endpoint, message, partition, ordering, state, due, \
+             turn, attempts, ambiguous, last_wait, recorded) \
+         select application, key, 1, partition, 0, case key when 2000 then 0 else 1 end, 0, 0, 0, \
+             0, 0, 0 \
+         from endpoints where state = 3 and key < {empty}"
+    );
+    schema.run(&fill).await;
+    let left = format!("select count(*) from endpoints where key = {empty}");
+    let pending = "select count(*) from deliveries where state = 0";
+    scene.keep_up(Upkeep::Prune { now: later(1), most: 100 }).await;
+    assert_eq!((schema.number(&left).await, schema.number(pending).await), (1, 1));
+    // There is a rest, but not before all were looked at.
+    damaged::prune(&scene, later(1)).await;
+    assert_eq!((schema.number(&left).await, schema.number(pending).await), (0, 0));
+    assert_eq!(schema.number("select count(*) from endpoints where state = 3").await, 1_000);
+}
+
+#[tokio::test]
 async fn a_settle_that_the_database_refuses_harms_no_other() {
     let (scene, schema) = arrange().await;
     let endpoint = scene.endpoint().await;

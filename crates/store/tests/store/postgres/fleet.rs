@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::delivery::Cause;
 use domain::endpoint::State;
 use store::catalog::Endpoint;
 use store::conformance::{Handle, Scene};
 use store::keys::{Lease, Node};
 use store::limits;
+use store::page::{From, Page};
 use store::postgres::{Postgres, Settings};
 use store::queue::{Accept, Accepted, Batch, NextState, Order, Settle, Settled};
 
@@ -17,7 +19,7 @@ use super::server::Schema;
 use super::{harness, open};
 
 /// Counts those who wait for a lock.
-const WAITING: &str = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' \
+pub(super) const WAITING: &str = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' \
                        and application_name = current_schema()";
 
 fn other() -> Node {
@@ -154,6 +156,36 @@ async fn an_endpoint_is_created_after_the_accepts_that_do_not_know_it() {
     assert_eq!(created.state, State::Active);
     let revision = scene.revision().await;
     assert_eq!(scene.accept(vec![stale]).await, [Accepted::Stale(revision)]);
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_goes_takes_an_attempt_along_that_came_just_before() {
+    let schema = Arc::new(Schema::create().await);
+    let (store, second, beside) = (schema.open().await, schema.open().await, schema.beside().await);
+    let scene = Scene::new(harness(Arc::clone(&schema), store, second)).await;
+    let endpoint = scene.endpoint().await;
+    scene.settled(&endpoint, NextState::Dead(Cause::Exhausted)).await;
+    // As if it was replayed and buried again by somebody who is about to commit.
+    let last = format!("'\\x{}'", "ff".repeat(20));
+    let replayed = format!(
+        "begin; \
+         insert into attempts select n.* from attempts a cross join lateral \
+             jsonb_populate_record(a, jsonb_build_object( \
+                 'id', {last}, 'number', 2, 'previous', a.id::text)) n; \
+         update deliveries set last_attempt = {last}, recorded = 2"
+    );
+    beside.run(&replayed).await;
+    let page = Page { from: From::Start, limit: 10 };
+    let purging =
+        scene.store().ledger.purge_dead_letters(endpoint.application, Default::default(), page);
+    let (purged, ()) = tokio::join!(purging, async {
+        while schema.number(WAITING).await == 0 {
+            tokio::task::yield_now().await;
+        }
+        beside.run("commit").await;
+    });
+    assert_eq!(purged.unwrap().entries.len(), 1);
+    assert_eq!(schema.number("select count(*) from attempts").await, 0);
 }
 
 #[tokio::test]

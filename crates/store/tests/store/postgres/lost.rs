@@ -7,10 +7,11 @@ use domain::partition::Partition;
 use store::conformance::{NOW, Scene, later};
 use store::postgres::Postgres;
 use store::queue::{
-    Accepted, Batch, Done, Minute, NextState, Once, Request, RequestKind, Rollup, Settled, Subject,
-    Upkeep,
+    Accept, Accepted, Batch, Done, Minute, NextState, Once, Request, RequestKind, Rollup, Settled,
+    Subject, Upkeep,
 };
 
+use super::fleet::WAITING;
 use super::harness;
 use super::proxy::{Fault, Proxy};
 use super::server::Schema;
@@ -43,6 +44,34 @@ async fn an_accept_whose_commit_was_not_answered_is_accepted_once() {
         let stored = format!("select turn from deliveries where message = {}", message.0);
         assert_eq!(turns[..], [schema.number(&stored).await]);
     }
+}
+
+#[tokio::test]
+async fn an_accept_that_is_repeated_while_its_first_try_commits_keeps_its_key() {
+    let (scene, proxy, schema) = arrange().await;
+    let endpoint = scene.endpoint().await;
+    let accept = Accept { idempotency: Some([7; 32]), ..scene.message(&[&endpoint]).await };
+    let repeated = Batch { accepts: vec![accept.clone()], ..Batch::default() };
+
+    let thaw = Arc::default();
+    proxy.strike(Fault::Freeze(Arc::clone(&thaw)));
+    let second = async {
+        proxy.struck().await;
+        let committing = scene.harness.other.queue.commit(repeated.into());
+        let (committed, ()) = tokio::join!(committing, async {
+            while schema.number(WAITING).await == 0 {
+                tokio::task::yield_now().await;
+            }
+            thaw.notify_one();
+        });
+        committed.unwrap().accepts
+    };
+    let (first, second) = tokio::join!(scene.accept(vec![accept.clone()]), second);
+    assert!(matches!(first[..], [Accepted::New { .. }]), "{first:?}");
+    assert_eq!(first, second);
+    // Whoever asks once more is told so, and gets no second message.
+    let answers = scene.accept(vec![scene.again(&accept)]).await;
+    assert_eq!(answers, [Accepted::Repeated(accept.message.id)]);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use store::conformance::Handle;
 
+use super::fleet::WAITING;
 use super::server::Schema;
 use crate::golden;
 
@@ -71,4 +72,24 @@ async fn nodes_of_the_first_version_write_on_while_it_is_migrated() {
     assert_eq!(schema.number(count).await, written);
     assert_eq!(schema.number("select count(*) from schema_versions").await, 4);
     golden::check(&Handle::new(Arc::new(stores.0))).await;
+}
+
+/// A dump reads every table, and may take hours.
+#[tokio::test]
+async fn nodes_of_the_first_version_write_on_while_a_migration_waits_for_a_reader() {
+    let schema = Arc::new(Schema::create().await);
+    schema.run(FIRST).await;
+    let (reader, node) = (schema.beside().await, schema.beside().await);
+    reader.run("begin; lock table messages in access share mode").await;
+    let written = async {
+        for _ in 0..2 {
+            while schema.number(WAITING).await == 0 {
+                tokio::task::yield_now().await;
+            }
+            node.run(FIRST_NODE).await;
+        }
+        reader.run("commit").await;
+    };
+    let (store, ()) = tokio::join!(schema.open(), written);
+    golden::check(&Handle::new(Arc::new(store))).await;
 }

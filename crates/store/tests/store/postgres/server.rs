@@ -64,6 +64,14 @@ impl Schema {
         Self { client, name }
     }
 
+    /// Opens one more connection to it.
+    pub(crate) async fn beside(&self) -> Self {
+        let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute(&format!("set search_path to {}", self.name)).await.unwrap();
+        Self { client, name: self.name.clone() }
+    }
+
     /// Returns the URL of the schema, on this server or on what stands in front of it.
     pub(crate) fn url_at(&self, server: &str) -> String {
         self.url_with(server, "")

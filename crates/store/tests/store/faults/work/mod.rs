@@ -129,8 +129,6 @@ impl Worker {
             order: endpoint.order,
             state: FirstState::Pending(fresh(NOW)),
         };
-        let mut idempotency = [0; 32];
-        idempotency[..20].copy_from_slice(id.as_bytes());
         Accept {
             application: self.application.key,
             revision: self.application.revision,
@@ -147,7 +145,7 @@ impl Worker {
                 received_at: NOW,
                 retained_until: NOW.after(Duration::from_secs(90 * 24 * 60 * 60)),
             },
-            idempotency: Some(idempotency),
+            idempotency: Some(key_of(&id)),
             deliveries: self.endpoints.iter().map(delivery).collect(),
         }
     }
@@ -191,6 +189,13 @@ pub(crate) fn entropy(bytes: &mut [u8]) {
         let number = Chance::new(NEXT.fetch_add(1, Ordering::Relaxed)).next().to_be_bytes();
         chunk.copy_from_slice(&number[..chunk.len()]);
     }
+}
+
+/// Returns the idempotency key of a message, by its id alone.
+fn key_of(id: &MessageId) -> [u8; 32] {
+    let mut key = [0; 32];
+    key[..20].copy_from_slice(id.as_bytes());
+    key
 }
 
 /// Returns the payload of a message, by its id alone. One in eight has pages of its own.

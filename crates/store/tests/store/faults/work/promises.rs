@@ -11,9 +11,9 @@ use store::catalog::Name;
 use store::conformance::{Handle, NOW};
 use store::keys::{ApplicationKey, EndpointKey, MessageKey};
 use store::ledger::{DeliveryEntry, Payload};
-use store::queue::{Load, NextState};
+use store::queue::{Accept, Accepted, Batch, Load, NewMessage, NextState};
 
-use super::payload_of;
+use super::{key_of, payload_of};
 
 /// More deliveries than are ever pending here.
 const ALL: u32 = 10_000_000;
@@ -106,6 +106,10 @@ impl Promises {
             Err(error) => return Err(error),
         };
         let pending = pending(store, application).await?;
+        let messages = keys.iter().filter_map(|key| self.messages.get(key).copied()).collect();
+        let forgotten = forgotten(store, application, messages).await?;
+        findings.lost += forgotten.len() as u64;
+        findings.broken.extend(forgotten);
         for key in keys {
             match self.look(store, application, key, &pending).await? {
                 Ok(kept) => findings.kept += kept,
@@ -205,6 +209,48 @@ async fn pending(store: &Handle, application: ApplicationKey) -> Result<BTreeSet
         pending.extend(loaded.deliveries.iter().map(|found| (endpoint, found.key.message)));
     }
     Ok(pending)
+}
+
+/// Asks once more for what was accepted, with the same idempotency keys, and returns what was not
+/// recognised. Nothing can come of it: the revision is none that an application ever has.
+async fn forgotten(
+    store: &Handle,
+    application: ApplicationKey,
+    messages: Vec<MessageId>,
+) -> Result<Vec<String>, Error> {
+    let mut forgotten = Vec::new();
+    for some in messages.chunks(500) {
+        let accepts = some.iter().map(|id| again(application, id)).collect();
+        let batch = Batch { accepts, ..Batch::default() };
+        let answers = store.queue.commit(batch.into()).await?.accepts;
+        let wrong = some.iter().zip(answers).filter(|(id, it)| *it != Accepted::Repeated(**id));
+        forgotten.extend(wrong.map(|(id, it)| format!("the key of {id} was answered with {it:?}")));
+    }
+    Ok(forgotten)
+}
+
+fn again(application: ApplicationKey, first: &MessageId) -> Accept {
+    let mut id = *first.as_bytes();
+    id[19] ^= 0xff;
+    Accept {
+        application,
+        revision: -1,
+        message: NewMessage {
+            id: MessageId::from_bytes(id),
+            event_type: "invoice.paid".to_owned(),
+            event_id: None,
+            channels: Vec::new(),
+            payload: payload_of(first),
+            content_type: None,
+            policy: None,
+            deliver_at: None,
+            only: None,
+            received_at: NOW,
+            retained_until: NOW,
+        },
+        idempotency: Some(key_of(first)),
+        deliveries: Vec::new(),
+    }
 }
 
 impl From<NextState> for Next {
