@@ -20,6 +20,7 @@ use crate::effect::Effect;
 use crate::endpoint::{At, Disabling};
 use crate::engine::{Act, Engine};
 use crate::event::{End, Number};
+use crate::horizon::Horizon;
 use crate::planted::{self, Bug};
 use crate::roster::Member;
 
@@ -64,7 +65,8 @@ impl Engine {
         }
     }
 
-    /// Our own doing: the delivery waits as if nothing had happened.
+    /// Our own doing: the delivery waits as if nothing had happened. One that was cancelled meanwhile
+    /// has had the attempt that it may have; if it was replayed since, the store has it.
     fn put_back(&mut self, number: Number, act: &Act<'_>) {
         let Some(mut attempt) = self.attempts.remove(number) else { return };
         self.vacate(attempt.lease);
@@ -74,10 +76,14 @@ impl Engine {
         let key = attempt.delivery.key;
         let member = self.member(key);
         let expected = !self.trusted || self.stopping.is_some();
+        let cancelled = self.requests.was_cancelled(&key);
         let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) else {
             return;
         };
-        if !planted::has(Bug::LoseInterrupted) {
+        if cancelled {
+            endpoint.window.settled(key.message);
+            endpoint.window.lower(Horizon::unknown(act.now.rows));
+        } else if !planted::has(Bug::LoseInterrupted) {
             endpoint.window.put_back(attempt.delivery);
         }
         if !expected {
@@ -101,8 +107,13 @@ impl Engine {
         *times += 1;
         let times = *times;
         act.announce(Announcement::Panicked { delivery: key, times });
+        let poison = times >= self.settings.panics;
+        if poison {
+            // It must be here to be buried; the store leaves it alone if it is cancelled.
+            self.requests.forget_cancel(&key);
+        }
         self.put_back(number, act);
-        if times >= self.settings.panics {
+        if poison {
             self.panics.remove(&key);
             self.bury_poison(key, act);
         }
