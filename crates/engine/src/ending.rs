@@ -17,7 +17,7 @@ use store::queue::{AttemptRecord, NextState, Phases, Settle};
 
 use crate::announcement::Announcement;
 use crate::effect::Effect;
-use crate::endpoint::{At, Disabling};
+use crate::endpoint::{At, Disabling, Last};
 use crate::engine::{Act, Engine};
 use crate::event::{End, Number};
 use crate::horizon::Horizon;
@@ -137,11 +137,16 @@ impl Engine {
         if let Some(notice) = verdict.notice {
             act.announce(Announcement::Noticed { delivery: key, notice });
         }
+        let took = act.now.elapsed.saturating_sub(attempt.began);
+        let lively = was_answered(record.outcome) || took < self.settings.hanging_after;
         self.weigh(key, role, verdict.endpoint, act);
         self.stay_if_late(lease, record.phases, act);
         let mut running = None;
         if let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) {
-            endpoint.ended = Some(act.now.elapsed);
+            endpoint.ended = Last::at(act.now.elapsed);
+            if lively {
+                endpoint.answered = endpoint.ended;
+            }
             endpoint.settling += 1;
             if std::mem::take(&mut endpoint.changed) && !planted::has(Bug::ForgetBreaker) {
                 running = Some(endpoint.running);
@@ -264,5 +269,15 @@ impl Engine {
     pub(crate) fn bury_poison(&mut self, key: DeliveryKey, act: &mut Act<'_>) {
         let at = (key.application, key.endpoint);
         self.bury_waiting(at, Cause::Poison, act, |row| row.key == key);
+    }
+}
+
+/// Tells whether there was anybody at the other end, however long that took.
+const fn was_answered(outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Answered { .. } | Outcome::BrokenAnswer | Outcome::TlsFailed => true,
+        Outcome::TimedOut | Outcome::Unreachable(_) | Outcome::Blocked | Outcome::Interrupted => {
+            false
+        }
     }
 }

@@ -116,6 +116,30 @@ fn endpoints_that_never_answer_leave_half_of_the_slots_to_those_that_do() {
 }
 
 #[test]
+fn whoever_has_just_timed_out_is_not_one_that_answers() {
+    let mut scene = Scene::with(|settings| (settings.in_flight, settings.hanging) = (4, 2));
+    let dead: Vec<_> = (0..8).map(|_| scene.endpoint()).collect();
+    let lively = scene.endpoint();
+    scene.send(&lively);
+    scene.end(OK);
+    for endpoint in dead.iter().flat_map(|endpoint| [endpoint; 2]) {
+        scene.send(endpoint);
+    }
+    for round in 1..=30 {
+        scene.pass(SECOND / 4);
+        scene.send(&lively);
+        let place = scene.flying.iter().position(|one| one.delivery.key.endpoint == lively.key);
+        let sending = scene.flying.remove(place.expect("it has a slot"));
+        scene.end_of(&sending, OK);
+        scene.pass(SECOND / 4);
+        assert_eq!(scene.flying.len(), 2, "no more than may hang");
+        if round % 3 == 0 {
+            scene.end(Outcome::TimedOut);
+        }
+    }
+}
+
+#[test]
 fn whoever_was_silent_for_long_waits_until_a_burst_hangs_and_no_longer() {
     let mut scene = Scene::with(|settings| (settings.in_flight, settings.hanging) = (4, 100));
     let dead: Vec<_> = (0..20).map(|_| scene.endpoint()).collect();
