@@ -106,6 +106,8 @@ pub(crate) struct Endpoint {
     pub(crate) ended: Last,
     /// When an attempt last ended that was answered, or ended soon.
     pub(crate) answered: Last,
+    /// Whether those that are set aside include it, be it that it has a turn since.
+    pub(crate) parked: bool,
     /// What was due before this moment has been held by breaker or pause.
     pub(crate) held_until: Timestamp,
     /// When held deliveries are looked at for expiry.
@@ -170,6 +172,7 @@ impl Endpoint {
             created: now.elapsed,
             ended: Last::default(),
             answered: Last::default(),
+            parked: false,
             held_until: Timestamp::from_micros(i64::MIN),
             check_at: Timestamp::FAR_FUTURE,
             rest_until: Timestamp::from_micros(i64::MIN),
