@@ -7,7 +7,7 @@
 //! endpoints cannot stop those that answer, and whoever has been silent for a while waits until the
 //! burst hangs, and not until it has timed out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,8 +65,9 @@ impl Attempt {
 pub(crate) struct Attempts {
     all: BTreeMap<Number, Attempt>,
     in_flight: Tally,
-    /// All up to this one are known to be old.
-    aged: u64,
+    /// Those that may not be old yet, with when they began. The first of them is in flight, as far as
+    /// was last noticed.
+    young: VecDeque<(Number, Duration)>,
 }
 
 /// How many are in flight.
@@ -100,6 +101,7 @@ impl Attempts {
     /// Adds one that begins.
     pub(crate) fn begin(&mut self, number: Number, attempt: Attempt) {
         *self.in_flight.of(attempt.counted) += 1;
+        self.young.push_back((number, attempt.began));
         self.all.insert(number, attempt);
     }
 
@@ -169,12 +171,13 @@ impl Attempts {
 
     /// Notices which attempts have been running for long.
     pub(crate) fn age(&mut self, now: Duration, hanging_after: Duration) {
-        for (number, attempt) in self.all.range_mut(Number(self.aged + 1)..) {
-            if attempt.began.saturating_add(hanging_after) > now {
+        while let Some((number, began)) = self.young.front() {
+            let attempt = self.all.get_mut(number).filter(|attempt| attempt.is_in_flight());
+            if attempt.is_some() && began.saturating_add(hanging_after) > now {
                 return;
             }
-            self.aged = number.0;
-            if attempt.is_in_flight() {
+            self.young.pop_front();
+            if let Some(attempt) = attempt {
                 *self.in_flight.of(attempt.counted) -= 1;
                 attempt.counted = Counted::Hanging;
                 *self.in_flight.of(attempt.counted) += 1;
@@ -184,8 +187,6 @@ impl Attempts {
 
     /// Returns when the next attempt will have been running for long, and leaves its slot.
     pub(crate) fn next_to_hang(&self, hanging_after: Duration) -> Option<Duration> {
-        let mut young = self.all.range(Number(self.aged + 1)..);
-        let (_, oldest) = young.find(|(_, attempt)| attempt.is_in_flight())?;
-        Some(oldest.began.saturating_add(hanging_after))
+        self.young.front().map(|(_, began)| began.saturating_add(hanging_after))
     }
 }

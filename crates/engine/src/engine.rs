@@ -223,7 +223,6 @@ impl Engine {
     fn say_when(&mut self, act: &mut Act<'_>) {
         let active = self.trusted && self.stopping.is_none();
         let trust = self.leases.trusted_until(self.settings.lease_trusted);
-        // Looked for only where somebody waits for it: those that settle are passed by one by one.
         let waits = active && self.turns.is_waiting();
         let slot = waits.then(|| self.attempts.next_to_hang(self.settings.hanging_after));
         let routine = [
