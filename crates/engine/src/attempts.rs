@@ -5,7 +5,8 @@
 //! is *doubtful* if its endpoint had not answered lately when it began. Doubtful attempts may hold
 //! half of the slots; the other half is for endpoints that answer. So a burst for a thousand dead
 //! endpoints cannot stop those that answer, and whoever has been silent for a while waits until the
-//! burst hangs, and not until it has timed out.
+//! burst hangs, and not until it has timed out. Endpoints that answer, but slowly, must not keep the
+//! silent ones out either: those may always hold some.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -36,9 +37,24 @@ pub(crate) enum Counted {
     Hopeful,
     /// Its endpoint had not.
     Doubtful,
-    /// It has been running for long.
+    /// It has been running for long, and its endpoint had answered lately when it began.
+    Slow,
+    /// It has been running for long, and its endpoint had not.
     Hanging,
 }
+
+impl Counted {
+    /// Returns how it is counted when it has been running for long.
+    const fn aged(self) -> Self {
+        match self {
+            Self::Hopeful | Self::Slow => Self::Slow,
+            Self::Doubtful | Self::Hanging => Self::Hanging,
+        }
+    }
+}
+
+/// Endpoints that have not answered lately may always hold this part of the slots.
+const ALWAYS: u32 = 16;
 
 /// An attempt.
 #[derive(Debug)]
@@ -75,6 +91,7 @@ pub(crate) struct Attempts {
 struct Tally {
     hopeful: u32,
     doubtful: u32,
+    slow: u32,
     hanging: u32,
 }
 
@@ -83,6 +100,7 @@ impl Tally {
         match counted {
             Counted::Hopeful => &mut self.hopeful,
             Counted::Doubtful => &mut self.doubtful,
+            Counted::Slow => &mut self.slow,
             Counted::Hanging => &mut self.hanging,
         }
     }
@@ -93,7 +111,7 @@ impl Tally {
     }
 
     fn all(&self) -> u32 {
-        self.young() + self.hanging
+        self.young() + self.slow + self.hanging
     }
 }
 
@@ -162,11 +180,16 @@ impl Attempts {
         self.free(settings) > 0 && self.all.len() - in_flight < most
     }
 
-    /// Tells whether an endpoint may start that has not answered lately.
+    /// Tells whether an endpoint may start that has not answered lately. Those of its kind are
+    /// limited, young and old; and half of the slots are left to the others, but for a few.
     pub(crate) fn has_room_for_doubtful(&self, settings: &Settings) -> bool {
-        let Tally { doubtful, hanging, .. } = self.in_flight;
-        doubtful < settings.in_flight.div_ceil(2)
-            && doubtful.saturating_add(hanging) < settings.hanging
+        let half = settings.in_flight.div_ceil(2);
+        let theirs = self.in_flight.doubtful.saturating_add(self.in_flight.hanging);
+        let left =
+            theirs.saturating_add(self.in_flight.slow) < settings.hanging.saturating_add(half);
+        self.in_flight.doubtful < half
+            && theirs < settings.hanging
+            && (left || theirs < (settings.in_flight / ALWAYS).max(1))
     }
 
     /// Notices which attempts have been running for long.
@@ -179,7 +202,7 @@ impl Attempts {
             self.young.pop_front();
             if let Some(attempt) = attempt {
                 *self.in_flight.of(attempt.counted) -= 1;
-                attempt.counted = Counted::Hanging;
+                attempt.counted = attempt.counted.aged();
                 *self.in_flight.of(attempt.counted) += 1;
             }
         }

@@ -14,8 +14,9 @@ pub struct Settings {
     /// The most attempts in flight that do not hang, over all endpoints. Endpoints that have not
     /// answered within `hanging_after` may hold half of it.
     pub in_flight: u32,
-    /// The most attempts that hang beside these. At the limit only endpoints start that have answered
-    /// within `hanging_after`.
+    /// The most attempts that hang beside these, and the most for endpoints that had not answered
+    /// within `hanging_after` when they began. At the limit only endpoints start that have; but if it
+    /// is they who are slow, some of the others may.
     pub hanging: u32,
     /// An attempt that runs longer than this hangs.
     pub hanging_after: Duration,

@@ -142,6 +142,39 @@ fn whoever_has_just_timed_out_is_not_one_that_answers() {
 }
 
 #[test]
+fn whoever_answers_slowly_does_not_keep_out_whoever_was_silent() {
+    for (cap, quiet) in [(10, 4), (20, 2)] {
+        let mut scene = Scene::with(|settings| (settings.in_flight, settings.hanging) = (32, 4));
+        let wide = EndpointSettings { in_flight: Some(cap), ..EndpointSettings::default() };
+        let slow = scene.endpoint_with(Order::Due, wide);
+        for _ in 0..200 {
+            scene.send(&slow);
+        }
+        while scene.flying.len() < usize::try_from(cap).unwrap() {
+            if !scene.flying.is_empty() {
+                scene.end(OK);
+            }
+            scene.pass(SECOND / 20);
+        }
+        scene.pass(3 * SECOND / 2);
+        let silent: Vec<_> = (0..6).map(|_| scene.endpoint()).collect();
+        for endpoint in &silent {
+            scene.send(endpoint);
+        }
+        for _ in 0..5 {
+            scene.pass(2 * SECOND);
+            let flying = silent.iter().map(|one| scene.flying_to(one.key)).sum::<usize>();
+            assert_eq!(flying, quiet, "beside {cap}");
+        }
+        while !scene.flying.is_empty() {
+            scene.end(OK);
+            scene.pass(SECOND / 20);
+        }
+        assert!(silent.iter().all(|one| scene.pending(one) == 0));
+    }
+}
+
+#[test]
 fn those_that_are_set_aside_come_back_one_by_one() {
     let mut scene = Scene::with(|settings| settings.in_flight = 8);
     let mut silent = Vec::new();
