@@ -192,6 +192,11 @@ impl Attempts {
             && (left || theirs < (settings.in_flight / ALWAYS).max(1))
     }
 
+    /// Tells whether as many of those that began doubtful are in flight as may hang.
+    pub(crate) fn hang_enough(&self, settings: &Settings) -> bool {
+        self.in_flight.doubtful.saturating_add(self.in_flight.hanging) >= settings.hanging
+    }
+
     /// Notices which attempts have been running for long.
     pub(crate) fn age(&mut self, now: Duration, hanging_after: Duration) {
         while let Some((number, began)) = self.young.front() {

@@ -137,6 +137,12 @@ impl Engine {
         self.say_when(act);
     }
 
+    /// Tells whether endpoints are set aside because as many attempts hang as may.
+    #[must_use]
+    pub fn is_at_the_hanging_limit(&self) -> bool {
+        self.turns.has_parked() && self.attempts.hang_enough(&self.settings)
+    }
+
     fn take_in(&mut self, event: Event, act: &mut Act<'_>) {
         match event {
             Event::TimePassed => {}
