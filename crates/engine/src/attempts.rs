@@ -5,9 +5,10 @@
 //! is *doubtful* if its endpoint had not answered lately when it began. Doubtful attempts may hold
 //! half of the slots; the other half is for endpoints that answer. So a burst for a thousand dead
 //! endpoints cannot stop those that answer, and whoever has been silent for a while waits until the
-//! burst hangs, and not until it has timed out.
+//! burst hangs, and not until it has timed out. Endpoints that answer, but slowly, must not keep the
+//! silent ones out either: those may always hold some.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,9 +37,24 @@ pub(crate) enum Counted {
     Hopeful,
     /// Its endpoint had not.
     Doubtful,
-    /// It has been running for long.
+    /// It has been running for long, and its endpoint had answered lately when it began.
+    Slow,
+    /// It has been running for long, and its endpoint had not.
     Hanging,
 }
+
+impl Counted {
+    /// Returns how it is counted when it has been running for long.
+    const fn aged(self) -> Self {
+        match self {
+            Self::Hopeful | Self::Slow => Self::Slow,
+            Self::Doubtful | Self::Hanging => Self::Hanging,
+        }
+    }
+}
+
+/// Endpoints that have not answered lately may always hold this part of the slots.
+const ALWAYS: u32 = 16;
 
 /// An attempt.
 #[derive(Debug)]
@@ -65,10 +81,9 @@ impl Attempt {
 pub(crate) struct Attempts {
     all: BTreeMap<Number, Attempt>,
     in_flight: Tally,
-    /// All up to this one are known to be old.
-    aged: u64,
-    /// All up to this one are old, or no longer in flight.
-    past: u64,
+    /// Those that may not be old yet, with when they began. The first of them is in flight, as far as
+    /// was last noticed.
+    young: VecDeque<(Number, Duration)>,
 }
 
 /// How many are in flight.
@@ -76,6 +91,7 @@ pub(crate) struct Attempts {
 struct Tally {
     hopeful: u32,
     doubtful: u32,
+    slow: u32,
     hanging: u32,
 }
 
@@ -84,6 +100,7 @@ impl Tally {
         match counted {
             Counted::Hopeful => &mut self.hopeful,
             Counted::Doubtful => &mut self.doubtful,
+            Counted::Slow => &mut self.slow,
             Counted::Hanging => &mut self.hanging,
         }
     }
@@ -94,7 +111,7 @@ impl Tally {
     }
 
     fn all(&self) -> u32 {
-        self.young() + self.hanging
+        self.young() + self.slow + self.hanging
     }
 }
 
@@ -102,6 +119,7 @@ impl Attempts {
     /// Adds one that begins.
     pub(crate) fn begin(&mut self, number: Number, attempt: Attempt) {
         *self.in_flight.of(attempt.counted) += 1;
+        self.young.push_back((number, attempt.began));
         self.all.insert(number, attempt);
     }
 
@@ -162,40 +180,41 @@ impl Attempts {
         self.free(settings) > 0 && self.all.len() - in_flight < most
     }
 
-    /// Tells whether an endpoint may start that has not answered lately.
+    /// Tells whether an endpoint may start that has not answered lately. Those of its kind are
+    /// limited, young and old; and half of the slots are left to the others, but for a few.
     pub(crate) fn has_room_for_doubtful(&self, settings: &Settings) -> bool {
-        let Tally { doubtful, hanging, .. } = self.in_flight;
-        doubtful < settings.in_flight.div_ceil(2)
-            && doubtful.saturating_add(hanging) < settings.hanging
+        let half = settings.in_flight.div_ceil(2);
+        let theirs = self.in_flight.doubtful.saturating_add(self.in_flight.hanging);
+        let left =
+            theirs.saturating_add(self.in_flight.slow) < settings.hanging.saturating_add(half);
+        self.in_flight.doubtful < half
+            && theirs < settings.hanging
+            && (left || theirs < (settings.in_flight / ALWAYS).max(1))
+    }
+
+    /// Tells whether as many of those that began doubtful are in flight as may hang.
+    pub(crate) fn hang_enough(&self, settings: &Settings) -> bool {
+        self.in_flight.doubtful.saturating_add(self.in_flight.hanging) >= settings.hanging
     }
 
     /// Notices which attempts have been running for long.
     pub(crate) fn age(&mut self, now: Duration, hanging_after: Duration) {
-        for (number, attempt) in self.all.range_mut(Number(self.aged + 1)..) {
-            if attempt.began.saturating_add(hanging_after) > now {
+        while let Some((number, began)) = self.young.front() {
+            let attempt = self.all.get_mut(number).filter(|attempt| attempt.is_in_flight());
+            if attempt.is_some() && began.saturating_add(hanging_after) > now {
                 return;
             }
-            self.aged = number.0;
-            if attempt.is_in_flight() {
+            self.young.pop_front();
+            if let Some(attempt) = attempt {
                 *self.in_flight.of(attempt.counted) -= 1;
-                attempt.counted = Counted::Hanging;
+                attempt.counted = attempt.counted.aged();
                 *self.in_flight.of(attempt.counted) += 1;
             }
         }
     }
 
     /// Returns when the next attempt will have been running for long, and leaves its slot.
-    ///
-    /// None is in flight twice, so whoever was passed by is never looked at again: thousands may be
-    /// settling, and this is asked in every step while somebody waits.
-    pub(crate) fn next_to_hang(&mut self, hanging_after: Duration) -> Option<Duration> {
-        self.past = self.past.max(self.aged);
-        for (number, attempt) in self.all.range(Number(self.past + 1)..) {
-            if attempt.is_in_flight() {
-                return Some(attempt.began.saturating_add(hanging_after));
-            }
-            self.past = number.0;
-        }
-        None
+    pub(crate) fn next_to_hang(&self, hanging_after: Duration) -> Option<Duration> {
+        self.young.front().map(|(_, began)| began.saturating_add(hanging_after))
     }
 }

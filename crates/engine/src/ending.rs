@@ -17,9 +17,10 @@ use store::queue::{AttemptRecord, NextState, Phases, Settle};
 
 use crate::announcement::Announcement;
 use crate::effect::Effect;
-use crate::endpoint::{At, Disabling};
+use crate::endpoint::{At, Disabling, Last};
 use crate::engine::{Act, Engine};
 use crate::event::{End, Number};
+use crate::horizon::Horizon;
 use crate::planted::{self, Bug};
 use crate::roster::Member;
 
@@ -64,7 +65,8 @@ impl Engine {
         }
     }
 
-    /// Our own doing: the delivery waits as if nothing had happened.
+    /// Our own doing: the delivery waits as if nothing had happened. One that was cancelled meanwhile
+    /// has had the attempt that it may have; if it was replayed since, the store has it.
     fn put_back(&mut self, number: Number, act: &Act<'_>) {
         let Some(mut attempt) = self.attempts.remove(number) else { return };
         self.vacate(attempt.lease);
@@ -74,10 +76,14 @@ impl Engine {
         let key = attempt.delivery.key;
         let member = self.member(key);
         let expected = !self.trusted || self.stopping.is_some();
+        let cancelled = self.requests.was_cancelled(&key);
         let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) else {
             return;
         };
-        if !planted::has(Bug::LoseInterrupted) {
+        if cancelled {
+            endpoint.window.settled(key.message);
+            endpoint.window.lower(Horizon::unknown(act.now.rows));
+        } else if !planted::has(Bug::LoseInterrupted) {
             endpoint.window.put_back(attempt.delivery);
         }
         if !expected {
@@ -101,8 +107,13 @@ impl Engine {
         *times += 1;
         let times = *times;
         act.announce(Announcement::Panicked { delivery: key, times });
+        let poison = times >= self.settings.panics;
+        if poison {
+            // It must be here to be buried; the store leaves it alone if it is cancelled.
+            self.requests.forget_cancel(&key);
+        }
         self.put_back(number, act);
-        if times >= self.settings.panics {
+        if poison {
             self.panics.remove(&key);
             self.bury_poison(key, act);
         }
@@ -126,11 +137,16 @@ impl Engine {
         if let Some(notice) = verdict.notice {
             act.announce(Announcement::Noticed { delivery: key, notice });
         }
+        let took = act.now.elapsed.saturating_sub(attempt.began);
+        let lively = was_answered(record.outcome) || took < self.settings.hanging_after;
         self.weigh(key, role, verdict.endpoint, act);
         self.stay_if_late(lease, record.phases, act);
         let mut running = None;
         if let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) {
-            endpoint.ended = Some(act.now.elapsed);
+            endpoint.ended = Last::at(act.now.elapsed);
+            if lively {
+                endpoint.answered = endpoint.ended;
+            }
             endpoint.settling += 1;
             if std::mem::take(&mut endpoint.changed) && !planted::has(Bug::ForgetBreaker) {
                 running = Some(endpoint.running);
@@ -253,5 +269,15 @@ impl Engine {
     pub(crate) fn bury_poison(&mut self, key: DeliveryKey, act: &mut Act<'_>) {
         let at = (key.application, key.endpoint);
         self.bury_waiting(at, Cause::Poison, act, |row| row.key == key);
+    }
+}
+
+/// Tells whether there was anybody at the other end, however long that took.
+const fn was_answered(outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Answered { .. } | Outcome::BrokenAnswer | Outcome::TlsFailed => true,
+        Outcome::TimedOut | Outcome::Unreachable(_) | Outcome::Blocked | Outcome::Interrupted => {
+            false
+        }
     }
 }

@@ -31,6 +31,22 @@ pub(crate) enum Queued {
     Parked,
 }
 
+/// When something last happened, if ever: in whole microseconds, which takes half the room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Last(u64);
+
+impl Last {
+    /// Remembers a moment.
+    pub(crate) fn at(moment: Duration) -> Self {
+        Self(u64::try_from(moment.as_micros()).unwrap_or(u64::MAX).max(1))
+    }
+
+    /// Returns the moment.
+    pub(crate) fn moment(self) -> Option<Duration> {
+        (self.0 > 0).then(|| Duration::from_micros(self.0))
+    }
+}
+
 /// How far disabling an endpoint has come. Nothing is started until the roster tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disabling {
@@ -86,8 +102,12 @@ pub(crate) struct Endpoint {
     pub(crate) doubt: bool,
     /// When memory began to know it, or to doubt what the roster says.
     pub(crate) created: Duration,
-    /// When its last attempt ended, or the beginning of time.
-    pub(crate) ended: Option<Duration>,
+    /// When its last attempt ended.
+    pub(crate) ended: Last,
+    /// When an attempt last ended that was answered, or ended soon.
+    pub(crate) answered: Last,
+    /// Whether those that are set aside include it, be it that it has a turn since.
+    pub(crate) parked: bool,
     /// What was due before this moment has been held by breaker or pause.
     pub(crate) held_until: Timestamp,
     /// When held deliveries are looked at for expiry.
@@ -150,7 +170,9 @@ impl Endpoint {
             stuck: false,
             doubt: false,
             created: now.elapsed,
-            ended: None,
+            ended: Last::default(),
+            answered: Last::default(),
+            parked: false,
             held_until: Timestamp::from_micros(i64::MIN),
             check_at: Timestamp::FAR_FUTURE,
             rest_until: Timestamp::from_micros(i64::MIN),
@@ -160,9 +182,9 @@ impl Endpoint {
         }
     }
 
-    /// Tells whether an attempt ended within this time: whoever answers does not hang.
+    /// Tells whether an attempt was answered within this time: whoever answers does not hang.
     pub(crate) fn is_lively(&self, now: Duration, within: Duration) -> bool {
-        self.ended.is_some_and(|ended| now < ended.saturating_add(within))
+        self.answered.moment().is_some_and(|answered| now < answered.saturating_add(within))
     }
 
     /// Tells whether there is nothing to do and nothing on its way.

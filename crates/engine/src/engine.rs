@@ -137,6 +137,12 @@ impl Engine {
         self.say_when(act);
     }
 
+    /// Tells whether endpoints are set aside because as many attempts hang as may.
+    #[must_use]
+    pub fn is_at_the_hanging_limit(&self) -> bool {
+        self.turns.has_parked() && self.attempts.hang_enough(&self.settings)
+    }
+
     fn take_in(&mut self, event: Event, act: &mut Act<'_>) {
         match event {
             Event::TimePassed => {}
@@ -223,7 +229,6 @@ impl Engine {
     fn say_when(&mut self, act: &mut Act<'_>) {
         let active = self.trusted && self.stopping.is_none();
         let trust = self.leases.trusted_until(self.settings.lease_trusted);
-        // Looked for only where somebody waits for it: those that settle are passed by one by one.
         let waits = active && self.turns.is_waiting();
         let slot = waits.then(|| self.attempts.next_to_hang(self.settings.hanging_after));
         let routine = [

@@ -122,7 +122,15 @@ impl Engine {
                 endpoint.stuck = stuck;
                 self.bury_gone(at, &gone, act);
             }
-            (Ok(answer), Wanted::Check) => self.check(at, &answer, act),
+            (Ok(answer), Wanted::Check) => {
+                let unreadable = answer.deliveries.is_empty() && !answer.complete;
+                endpoint.fruitless =
+                    if unreadable { endpoint.fruitless.saturating_add(1) } else { 0 };
+                if unreadable {
+                    endpoint.rest_until = act.now.rows.after(AGAIN_AFTER);
+                }
+                self.check(at, &answer, act);
+            }
         }
         self.look(at, act);
     }

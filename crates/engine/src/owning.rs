@@ -127,7 +127,10 @@ impl Engine {
         }
         for number in self.attempts.of_partitions(&partitions) {
             let Some(attempt) = self.attempts.get_mut(number) else { continue };
-            attempt.stray = true;
+            // One of an earlier lease is counted and aborted already.
+            if std::mem::replace(&mut attempt.stray, true) {
+                continue;
+            }
             if attempt.is_in_flight() {
                 let key = attempt.delivery.key;
                 *self.strays.entry((key.application, key.endpoint)).or_default() += 1;

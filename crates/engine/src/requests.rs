@@ -30,7 +30,7 @@ pub(crate) struct Requests {
     acted: BTreeMap<i64, Option<Duration>>,
     /// Deliveries whose next attempt a person asked for.
     hurried: BTreeSet<DeliveryKey>,
-    /// Deliveries that were cancelled: their hand-over may still be on its way.
+    /// Deliveries that were cancelled: their hand-over or an attempt may still be on its way.
     cancelled: BTreeSet<DeliveryKey>,
 }
 
@@ -66,9 +66,14 @@ impl Requests {
         self.hurried.insert(key);
     }
 
-    /// Tells whether a delivery was cancelled before it was handed over.
+    /// Tells whether a delivery was cancelled, before it was handed over or while it was being sent.
     pub(crate) fn was_cancelled(&self, key: &DeliveryKey) -> bool {
         !self.cancelled.is_empty() && self.cancelled.contains(key)
+    }
+
+    /// Forgets that a delivery was cancelled.
+    pub(crate) fn forget_cancel(&mut self, key: &DeliveryKey) {
+        self.cancelled.remove(key);
     }
 
     fn cancel(&mut self, key: DeliveryKey) {

@@ -11,11 +11,12 @@ pub struct Settings {
     pub node: Node,
     /// The most partitions one node takes; all of them by default.
     pub partitions: u8,
-    /// The most attempts in flight that do not hang, over all endpoints. Endpoints whose last attempt
-    /// did not end within `hanging_after` may hold half of it.
+    /// The most attempts in flight that do not hang, over all endpoints. Endpoints that have not
+    /// answered within `hanging_after` may hold half of it.
     pub in_flight: u32,
-    /// The most attempts that hang beside these. At the limit only endpoints start whose last attempt
-    /// ended within `hanging_after`.
+    /// The most attempts that hang beside these, and the most for endpoints that had not answered
+    /// within `hanging_after` when they began. At the limit only endpoints start that have; but if it
+    /// is they who are slow, some of the others may.
     pub hanging: u32,
     /// An attempt that runs longer than this hangs.
     pub hanging_after: Duration,
@@ -26,7 +27,7 @@ pub struct Settings {
     pub window: u32,
     /// The most deliveries that one load adds to a window; the next one follows at half of it.
     pub load_rows: u32,
-    /// The most deliveries in memory, over all endpoints. One whose last attempt ended within
+    /// The most deliveries in memory, over all endpoints. One that has answered within
     /// `hanging_after` may go beyond it: by twice what it may have in flight.
     pub rows: u32,
     /// The most payload bytes in memory, over all endpoints. When this or `rows` is half used up, a

@@ -18,22 +18,24 @@ impl Engine {
     /// Starts attempts until slots or turns are used up.
     pub(crate) fn start_what_may(&mut self, act: &mut Act<'_>) {
         self.attempts.age(act.now.elapsed, self.settings.hanging_after);
-        self.unpark();
         while self.attempts.has_room(&self.settings) {
+            self.unpark();
             let Some(at) = self.turns.next() else { return };
             self.take_turn(at, act);
         }
     }
 
+    /// Gives a turn to one of those that were set aside, if it may start. Not to all of them: most
+    /// would be set aside again, and there may be thousands.
     fn unpark(&mut self) {
-        if !self.attempts.has_room_for_doubtful(&self.settings) {
-            return;
-        }
-        for at in self.turns.unpark() {
+        while self.turns.has_parked() && self.attempts.has_room_for_doubtful(&self.settings) {
+            let Some(at) = self.turns.unpark() else { return };
             let Some(endpoint) = self.endpoints.get_mut(&at) else { continue };
-            if endpoint.queued == Queued::Parked {
+            // It may have got a turn since, or be another that has its name.
+            if std::mem::take(&mut endpoint.parked) && endpoint.queued == Queued::Parked {
                 endpoint.queued = Queued::Ready;
                 self.turns.push(at);
+                return;
             }
         }
     }
@@ -64,7 +66,9 @@ impl Engine {
         let lively = endpoint.is_lively(act.now.elapsed, self.settings.hanging_after);
         if !lively && !has_room {
             endpoint.queued = Queued::Parked;
-            self.turns.park(at);
+            if !std::mem::replace(&mut endpoint.parked, true) {
+                self.turns.park(at);
+            }
             return;
         }
         let counted = if lively { Counted::Hopeful } else { Counted::Doubtful };

@@ -1,7 +1,8 @@
 //! Whose turn it is: applications take turns first, then each one's endpoints among themselves.
 //!
 //! So an application with a thousand endpoints gets no more than one with a single endpoint. An
-//! entry may be outdated by the time it comes up; whoever takes it looks again.
+//! entry may be outdated by the time it comes up; whoever takes it looks again. Those that are set
+//! aside take turns among themselves in the same way.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,30 +13,90 @@ use crate::endpoint::At;
 /// The endpoints that can start an attempt.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
+    ready: Queue,
+    /// Those that have to wait until fewer attempts are doubtful.
+    parked: Queue,
+    /// How many turns were taken.
+    #[cfg(test)]
+    pub(crate) taken: usize,
+}
+
+/// Endpoints in their order.
+#[derive(Debug, Default)]
+struct Queue {
     applications: VecDeque<ApplicationKey>,
     endpoints: BTreeMap<ApplicationKey, VecDeque<EndpointKey>>,
-    /// Those that have to wait until fewer attempts are doubtful.
-    parked: VecDeque<At>,
-    ready: usize,
+    length: usize,
 }
 
 impl Turns {
     /// Puts an endpoint at the end.
-    pub(crate) fn push(&mut self, (application, endpoint): At) {
+    pub(crate) fn push(&mut self, at: At) {
+        self.ready.push(at);
+    }
+
+    /// Takes the next one.
+    pub(crate) fn next(&mut self) -> Option<At> {
+        let next = self.ready.next();
+        #[cfg(test)]
+        {
+            self.taken += usize::from(next.is_some());
+        }
+        next
+    }
+
+    /// Returns how many are ready.
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.length
+    }
+
+    /// Tells whether any waits for a slot.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.ready.length > 0 || self.has_parked()
+    }
+
+    /// Tells whether any was set aside.
+    pub(crate) fn has_parked(&self) -> bool {
+        self.parked.length > 0
+    }
+
+    #[cfg(test)]
+    pub(crate) fn parked(&self) -> usize {
+        self.parked.length
+    }
+
+    /// Sets an endpoint aside.
+    pub(crate) fn park(&mut self, at: At) {
+        self.parked.push(at);
+    }
+
+    /// Takes the next of those that were set aside.
+    pub(crate) fn unpark(&mut self) -> Option<At> {
+        self.parked.next()
+    }
+
+    /// Removes the endpoints that are not to be kept.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&At) -> bool) {
+        self.parked.retain(&keep);
+        self.ready.retain(&keep);
+    }
+}
+
+impl Queue {
+    fn push(&mut self, (application, endpoint): At) {
         let queue = self.endpoints.entry(application).or_default();
         if queue.is_empty() {
             self.applications.push_back(application);
         }
         queue.push_back(endpoint);
-        self.ready += 1;
+        self.length += 1;
     }
 
-    /// Takes the next one.
-    pub(crate) fn next(&mut self) -> Option<At> {
+    fn next(&mut self) -> Option<At> {
         let application = self.applications.pop_front()?;
         let queue = self.endpoints.get_mut(&application)?;
         let endpoint = queue.pop_front()?;
-        self.ready -= 1;
+        self.length -= 1;
         if queue.is_empty() {
             // Kept for a while: most applications come again at once.
             if self.endpoints.len() > EMPTY_KEPT {
@@ -47,36 +108,14 @@ impl Turns {
         Some((application, endpoint))
     }
 
-    /// Returns how many are ready.
-    pub(crate) fn ready(&self) -> usize {
-        self.ready
-    }
-
-    /// Tells whether any waits for a slot.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.ready > 0 || !self.parked.is_empty()
-    }
-
-    /// Sets an endpoint aside.
-    pub(crate) fn park(&mut self, at: At) {
-        self.parked.push_back(at);
-    }
-
-    /// Returns all that were set aside.
-    pub(crate) fn unpark(&mut self) -> VecDeque<At> {
-        std::mem::take(&mut self.parked)
-    }
-
-    /// Removes the endpoints that are not to be kept.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&At) -> bool) {
-        self.parked.retain(&keep);
+    fn retain(&mut self, keep: impl Fn(&At) -> bool) {
         for (application, queue) in &mut self.endpoints {
             queue.retain(|endpoint| keep(&(*application, *endpoint)));
         }
         self.endpoints.retain(|_, queue| !queue.is_empty());
         let endpoints = &self.endpoints;
         self.applications.retain(|application| endpoints.contains_key(application));
-        self.ready = self.endpoints.values().map(VecDeque::len).sum();
+        self.length = self.endpoints.values().map(VecDeque::len).sum();
     }
 }
 
@@ -120,8 +159,9 @@ mod tests {
         turns.push(at(1, 0));
         turns.push(at(2, 1));
         turns.park(at(1, 2));
+        assert!(turns.has_parked());
         turns.retain(|(application, _)| *application == ApplicationKey(2));
-        assert_eq!((turns.ready(), turns.unpark().len()), (1, 0));
+        assert_eq!((turns.ready(), turns.has_parked()), (1, false));
         assert_eq!(turns.next(), Some(at(2, 1)));
         assert_eq!(turns.next(), None);
     }

@@ -154,7 +154,7 @@ impl Engine {
             if now >= endpoint.window.answered().saturating_add(LATE) {
                 endpoint.window.forget_what_came();
             }
-            let last = endpoint.ended.unwrap_or(endpoint.created);
+            let last = endpoint.ended.moment().unwrap_or(endpoint.created);
             if endpoint.is_idle() && now >= last.saturating_add(IDLE_KEPT) {
                 idle.push(at);
             }

@@ -477,7 +477,13 @@ impl Window {
 /// Rows with the turn of the last one may be missing from an answer that is not complete; but no
 /// two rows have the same place in a sequence.
 fn unseen(answer: &Loaded) -> Option<Horizon> {
-    let last = answer.deliveries.last().filter(|_| !answer.complete)?;
+    if answer.complete {
+        return None;
+    }
+    let Some(last) = answer.deliveries.last() else {
+        // None of the rows could be read. There are some, and nobody knows where.
+        return Some(Horizon::unknown(Timestamp::EPOCH));
+    };
     if is_fifo(last) {
         return Some(Horizon { turn: last.turn.saturating_add(1), at: Timestamp::EPOCH });
     }

@@ -100,6 +100,8 @@ pub enum Path {
     RetriedNow,
     /// A person closed a breaker.
     BreakerReset,
+    /// An endpoint was set aside because as many attempts hang as may.
+    HangingLimit,
     /// A FIFO endpoint got an attempt.
     FifoSent,
     /// An attempt was made because a person asked.
@@ -108,7 +110,7 @@ pub enum Path {
 
 impl Path {
     /// All of them.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 51] = [
         Self::HandOverLost,
         Self::HandOverLate,
         Self::HandOverOfKnown,
@@ -157,6 +159,7 @@ impl Path {
         Self::CancelledInFlight,
         Self::RetriedNow,
         Self::BreakerReset,
+        Self::HangingLimit,
         Self::FifoSent,
         Self::ManualSent,
     ];

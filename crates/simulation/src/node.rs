@@ -190,7 +190,11 @@ impl World {
         let mut effects = std::mem::take(&mut self.effects);
         let Some(process) = self.process_mut(me) else { return };
         process.engine.step(moment, event, &mut effects);
+        let at_the_limit = process.engine.is_at_the_hanging_limit();
         self.steps += 1;
+        if at_the_limit {
+            self.counters.count(Path::HangingLimit);
+        }
         for effect in effects.drain(..) {
             self.trace.effect(now, me, &effect);
             self.carry_out(me, effect);

@@ -140,8 +140,11 @@ fn settings(chance: &mut Chance, fleet: usize) -> Settings {
     let usual = Settings::of(Node(String::new()));
     let walk = if fleet == 1 { 30 } else { 5 };
     let narrow = chance.percent(60);
+    let in_flight = if narrow { chance.count(4, 40) } else { usual.in_flight };
     Settings {
-        in_flight: if narrow { chance.count(4, 40) } else { usual.in_flight },
+        in_flight,
+        // Not drawn, so that seeds keep their histories: from two to eleven.
+        hanging: if narrow { in_flight / 4 + 1 } else { usual.hanging },
         settling: if narrow { chance.count(4, 60) } else { usual.settling },
         window: if narrow { chance.count(2, 24) } else { usual.window },
         payload_bytes: if narrow { chance.between(200, 20_000) } else { usual.payload_bytes },

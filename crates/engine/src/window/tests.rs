@@ -63,6 +63,21 @@ fn rows_with_the_turn_of_the_last_one_may_be_missing() {
 }
 
 #[test]
+fn an_answer_of_rows_that_cannot_be_read_does_not_make_memory_complete() {
+    for checked in [false, true] {
+        let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
+        window.begin_load(Number(1));
+        let answer = Loaded { deliveries: vec![], complete: false };
+        if checked {
+            window.checked(&answer, clock(5), |_| true, 8);
+        } else {
+            assert!(window.loaded(answer, moment(5), room(8)).stuck);
+        }
+        assert_eq!(window.horizon(), Some(Horizon::unknown(Timestamp::EPOCH)));
+    }
+}
+
+#[test]
 fn what_was_left_out_while_a_load_ran_is_not_made_up_for_by_its_answer() {
     let mut window = Window::new(None, clock(0));
     window.begin_load(Number(1));

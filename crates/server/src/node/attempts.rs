@@ -26,6 +26,9 @@ pub trait Carrier: Send + Sync {
         &'a self,
         sending: &'a Sending,
     ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>>;
+
+    /// Interrupts what waits on our side and has not been written, because the node stops.
+    fn stop_waiting(&self) {}
 }
 
 /// The attempts in flight.
@@ -150,5 +153,9 @@ impl Carrier for Outward {
             let _flying = self.in_flight.begin();
             self.transport.send(sending, self.clock.as_ref()).await
         })
+    }
+
+    fn stop_waiting(&self) {
+        self.transport.stop_waiting();
     }
 }

@@ -64,8 +64,8 @@ fn settles_in(events: &[Event]) -> usize {
 }
 
 /// Gives back what a core that panicked still owns, so that the next one takes it under a new epoch.
-/// Answers that are on their way to it come to the next one, and say nothing there: numbers are not
-/// used twice, and a renewal under another name tells what is owned.
+/// What it asked and is answered later is dropped; attempts and settles that end later say nothing to
+/// the next one, because numbers are not used twice.
 async fn give_up(world: &World, node: &Name) {
     world.inbox.own(std::iter::empty());
     world.inbox.begin_anew();

@@ -126,8 +126,9 @@ where
     Asking: Future<Output = Event> + Send + 'static,
 {
     let inbox = Arc::clone(&world.inbox);
+    let life = inbox.life();
     let asking = AssertUnwindSafe(asking(world)).catch_unwind();
-    tokio::spawn(async move { inbox.post(asking.await.unwrap_or(otherwise)) });
+    tokio::spawn(async move { inbox.answer(life, asking.await.unwrap_or(otherwise)) });
 }
 
 fn answered<T>(verb: &'static str, answer: Result<T, store::Error>) -> Result<T, Unanswered> {

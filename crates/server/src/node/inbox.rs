@@ -34,7 +34,12 @@ struct Waiting {
     missed: u64,
     /// What was last said about stopping. It holds for every core.
     stop: Option<Event>,
+    life: Life,
 }
+
+/// Which of the cores that live one after the other asked something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Life(u32);
 
 impl Inbox {
     /// Makes an empty one that holds so many handed-over deliveries at the most.
@@ -56,6 +61,22 @@ impl Inbox {
         self.wake.notify_one();
     }
 
+    /// Returns which core lives.
+    pub(super) fn life(&self) -> Life {
+        self.lock().life
+    }
+
+    /// Adds the answer to a question, unless the core that asked it is no more: it says nothing about
+    /// what the next one owns, and that one waits for answers of its own.
+    pub(super) fn answer(&self, life: Life, event: Event) {
+        let mut waiting = self.lock();
+        if waiting.life == life {
+            waiting.events.push(event);
+            drop(waiting);
+            self.wake.notify_one();
+        }
+    }
+
     /// Adds several events.
     pub(crate) fn post_all(&self, events: impl IntoIterator<Item = Event>) {
         if self.most_handed_over == 0 {
@@ -74,8 +95,9 @@ impl Inbox {
     /// Drops what waits for a core that is no more: it is not for the next one, but for a stop.
     pub(crate) fn begin_anew(&self) {
         let mut waiting = self.lock();
-        let stop = waiting.stop.clone();
-        *waiting = Waiting { events: stop.iter().cloned().collect(), stop, ..Waiting::default() };
+        let (stop, life) = (waiting.stop.clone(), Life(waiting.life.0 + 1));
+        let events = stop.iter().cloned().collect();
+        *waiting = Waiting { events, stop, life, ..Waiting::default() };
         drop(waiting);
         self.wake.notify_one();
     }
@@ -227,5 +249,18 @@ mod tests {
             inbox.take(&mut events);
             assert_eq!(events, [stop]);
         }
+    }
+
+    #[test]
+    fn an_answer_to_a_core_that_is_no_more_is_not_for_the_next_one() {
+        let (inbox, mut events) = (Inbox::new(10), Vec::new());
+        let before = inbox.life();
+        inbox.begin_anew();
+        inbox.answer(before, Event::Taken(Ok(Vec::new())));
+        inbox.take(&mut events);
+        assert_eq!(events, []);
+        inbox.answer(inbox.life(), Event::Asked);
+        inbox.take(&mut events);
+        assert_eq!(events, [Event::Asked]);
     }
 }

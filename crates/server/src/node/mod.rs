@@ -234,6 +234,8 @@ impl Node {
     async fn wind_up(&mut self, answering: impl Future<Output = ()>) {
         self.tasks.iter().for_each(JoinHandle::abort);
         self.world.inbox.stop(Event::Stop);
+        // The time that is left belongs to what has been written.
+        self.world.carrier.stop_waiting();
         let last = LAST_STEPS.min(self.grace / 4);
         let first = self.grace.saturating_sub(last);
         let sending = async {

@@ -56,7 +56,7 @@ use crate::dice;
 use cache::Cache;
 use connect::{Dialler, Leave};
 use exchange::{Ended, Progress, Terms, exchange};
-use gates::Gates;
+use gates::{Closed, Gates};
 use outcome::Failure;
 use pool::Pool;
 use prepared::{Prepared, Preparing};
@@ -200,6 +200,11 @@ impl Transport {
         }
     }
 
+    /// Interrupts the attempts that wait for their endpoint's rate, and every later one that would.
+    pub fn stop_waiting(&self) {
+        self.gates.close();
+    }
+
     /// Returns how many connections wait to be used again.
     #[must_use]
     pub fn idle_connections(&self) -> usize {
@@ -245,6 +250,7 @@ impl Transport {
             let passing = prepared.gate.pass(sending.member.rate(), far_end, clock);
             let passed = tokio::time::timeout(timeouts.whole(), passing).await;
             let passage = passed.map_err(|_| Failure::turn_did_not_come())?;
+            let passage = passage.map_err(|Closed| Failure::stopped_waiting())?;
             let waited = deadline.pause(came_at);
             let exchanging = exchange(wire, request, terms, progress);
             let exchanged = tokio::time::timeout(deadline.left(), exchanging).await;

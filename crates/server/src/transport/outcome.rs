@@ -74,6 +74,11 @@ impl Failure {
         Self::interrupted("the endpoint's rate left no room in time")
     }
 
+    /// Makes a wait that ended because the server stops.
+    pub(super) fn stopped_waiting() -> Self {
+        Self::interrupted("the server stops, and the endpoint's rate left no room yet")
+    }
+
     /// Makes a connection that the receiver closed while the request waited for its turn.
     pub(super) fn closed_meanwhile() -> Self {
         Self::interrupted("the connection was closed while the endpoint's rate left no room")

@@ -51,6 +51,7 @@ impl Watch {
                 counted: 0,
                 open: None,
                 sent_after: Vec::new(),
+                heard: None,
                 taken: false,
                 ended: None,
                 panics: 0,

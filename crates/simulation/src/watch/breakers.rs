@@ -154,6 +154,9 @@ impl Watch {
 
     /// An engine wants a step of upkeep.
     pub(crate) fn keeps_up(&mut self, me: NodeRef, upkeep: &Upkeep) {
+        if let Upkeep::Consume { requests, .. } = upkeep {
+            self.consumes(me, requests);
+        }
         let Upkeep::Run { endpoint, running, lease, .. } = upkeep else { return };
         self.paths.push(Path::BreakerReset);
         let Some(place) = self.endpoints.get_mut(endpoint) else { return };

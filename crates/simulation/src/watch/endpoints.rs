@@ -123,6 +123,9 @@ impl Watch {
 
     /// A process is about to be told something.
     pub(crate) fn told(&mut self, me: NodeRef, event: &Event) {
+        if let Event::Requests(Ok(requests)) = event {
+            self.reads(requests);
+        }
         if let Event::Roster { application, answer: Ok(Some(roster)) } = event {
             let known = self.rosters.get(&(me, *application));
             if known.is_none_or(|known| known.revision <= roster.revision) {

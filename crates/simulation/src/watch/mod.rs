@@ -72,6 +72,8 @@ pub(crate) struct Watch {
     flights: BTreeMap<WireId, Flight>,
     expected: BTreeMap<AttemptId, Expected>,
     recorded: BTreeSet<AttemptId>,
+    /// Requests to cancel, by number, as far as a process has read them.
+    cancels: BTreeMap<i64, DeliveryKey>,
 }
 
 /// A message that was accepted.
@@ -94,6 +96,8 @@ struct Entry {
     open: Option<Open>,
     /// Which processes have sent it since it stopped being pending.
     sent_after: Vec<NodeRef>,
+    /// The process that was last told of its cancelling and acted on it.
+    heard: Option<NodeRef>,
     /// Whether its receiver took it, since it was accepted or last replayed.
     taken: bool,
     /// When an attempt last ended, at its process.
@@ -184,6 +188,7 @@ impl Watch {
             flights: BTreeMap::new(),
             expected: BTreeMap::new(),
             recorded: BTreeSet::new(),
+            cancels: BTreeMap::new(),
         }
     }
 

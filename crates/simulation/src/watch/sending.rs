@@ -110,6 +110,11 @@ impl Watch {
                 self.complain(3, format!("{key:?} is delivered and sent again"));
             }
             Delivery::Dead(_) | Delivery::Cancelled => {
+                // Whoever has acted on a cancel begins no attempt any more, whatever it had begun.
+                if entry.heard == Some(me) {
+                    let text = format!("{key:?} is sent by {me:?}, which has cancelled it");
+                    return self.complain(3, text);
+                }
                 // What had been in memory may go once; that it goes again is too much.
                 if entry.sent_after.contains(&me) {
                     let state = entry.state;

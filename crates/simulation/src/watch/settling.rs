@@ -8,12 +8,12 @@ use domain::endpoint::State as EndpointState;
 use domain::ids::AttemptId;
 use store::keys::{DeliveryKey, MessageKey};
 use store::memory::State;
-use store::queue::{Bury, Load, NextState, Replay, RequestKind, Settle, Settled, Upkeep};
+use store::queue::{Bury, Load, NextState, Replay, Request, RequestKind, Settle, Settled, Upkeep};
 
 use super::endpoints::is_open;
 use super::{Open, Watch};
 use crate::counters::Path;
-use crate::node::BEGINNING;
+use crate::node::{BEGINNING, NodeRef};
 
 /// How far the clocks of a fleet may be apart.
 const CLOCKS: Duration = Duration::from_secs(7);
@@ -178,6 +178,7 @@ impl Watch {
             entry.counted = 0;
             entry.taken = false;
             entry.sent_after.clear();
+            entry.heard = None;
             self.set_state(*key, Delivery::Pending(*pending));
         }
     }
@@ -187,6 +188,28 @@ impl Watch {
         self.now = now;
         self.set_state(key, Delivery::Cancelled);
         self.deliveries.get(&key).is_some_and(|entry| entry.open.is_some())
+    }
+
+    /// A process reads requests.
+    pub(super) fn reads(&mut self, requests: &[Request]) {
+        for request in requests {
+            if let RequestKind::Cancel(message) = request.kind {
+                let (application, endpoint) = (request.application, request.endpoint);
+                let key = DeliveryKey { application, endpoint, message };
+                self.cancels.insert(request.number, key);
+            }
+        }
+    }
+
+    /// A process has acted on requests, and has them removed.
+    pub(super) fn consumes(&mut self, me: NodeRef, requests: &[i64]) {
+        for key in requests.iter().filter_map(|number| self.cancels.get(number)) {
+            if let Some(entry) = self.deliveries.get_mut(key)
+                && entry.state == Delivery::Cancelled
+            {
+                entry.heard = Some(me);
+            }
+        }
     }
 
     /// A request was left for an owner.

@@ -87,6 +87,30 @@ fn what_another_node_has_taken_is_forgotten_and_its_attempts_are_aborted() {
 }
 
 #[test]
+fn an_attempt_that_outlives_two_leases_is_counted_once() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    let old = scene.flying.remove(0);
+    let other = Node("b".into());
+    for _ in 0..2 {
+        scene.jump(11 * SECOND);
+        scene.store.renew(other.clone(), scene.now.rows);
+        let leases = scene.store.take(&other, 64, scene.now.rows);
+        assert!(!leases.is_empty());
+        scene.store.release(&other, &leases);
+        scene.pass(12 * SECOND);
+        assert!(scene.lease(&endpoint).is_some());
+    }
+    let at = (endpoint.application, endpoint.key);
+    assert_eq!(scene.engine.strays.get(&at), Some(&1));
+    scene.end_of(&old, Outcome::Interrupted);
+    assert!(scene.engine.strays.is_empty());
+    scene.pass(SECOND);
+    assert_eq!(scene.flying.len(), 1);
+}
+
+#[test]
 fn a_fenced_settle_drops_the_partition_and_an_older_one_does_not() {
     let mut scene = Scene::new();
     let endpoint = scene.endpoint();

@@ -1,10 +1,12 @@
 //! Slots, rates and turns.
 
+use domain::endpoint::State;
 use domain::outcome::Outcome;
 use store::catalog::{ApplicationSettings, Endpoint, EndpointSettings};
-use store::queue::Order;
+use store::queue::{Order, RequestKind};
 
 use super::scene::{Kind, SECOND, Scene};
+use crate::Event;
 
 const OK: Outcome = Outcome::answered(200);
 
@@ -113,6 +115,121 @@ fn endpoints_that_never_answer_leave_half_of_the_slots_to_those_that_do() {
     scene.end(Outcome::TimedOut);
     scene.pass(SECOND / 10);
     assert_eq!(scene.flying.len(), 2);
+}
+
+#[test]
+fn whoever_has_just_timed_out_is_not_one_that_answers() {
+    let mut scene = Scene::with(|settings| (settings.in_flight, settings.hanging) = (4, 2));
+    let dead: Vec<_> = (0..8).map(|_| scene.endpoint()).collect();
+    let lively = scene.endpoint();
+    scene.send(&lively);
+    scene.end(OK);
+    for endpoint in dead.iter().flat_map(|endpoint| [endpoint; 2]) {
+        scene.send(endpoint);
+    }
+    for round in 1..=30 {
+        scene.pass(SECOND / 4);
+        scene.send(&lively);
+        let place = scene.flying.iter().position(|one| one.delivery.key.endpoint == lively.key);
+        let sending = scene.flying.remove(place.expect("it has a slot"));
+        scene.end_of(&sending, OK);
+        scene.pass(SECOND / 4);
+        assert_eq!(scene.flying.len(), 2, "no more than may hang");
+        if round % 3 == 0 {
+            scene.end(Outcome::TimedOut);
+        }
+    }
+}
+
+#[test]
+fn whoever_answers_slowly_does_not_keep_out_whoever_was_silent() {
+    for (cap, quiet) in [(10, 4), (20, 2)] {
+        let mut scene = Scene::with(|settings| (settings.in_flight, settings.hanging) = (32, 4));
+        let wide = EndpointSettings { in_flight: Some(cap), ..EndpointSettings::default() };
+        let slow = scene.endpoint_with(Order::Due, wide);
+        for _ in 0..200 {
+            scene.send(&slow);
+        }
+        while scene.flying.len() < usize::try_from(cap).unwrap() {
+            if !scene.flying.is_empty() {
+                scene.end(OK);
+            }
+            scene.pass(SECOND / 20);
+        }
+        scene.pass(3 * SECOND / 2);
+        let silent: Vec<_> = (0..6).map(|_| scene.endpoint()).collect();
+        for endpoint in &silent {
+            scene.send(endpoint);
+        }
+        for _ in 0..5 {
+            scene.pass(2 * SECOND);
+            let flying = silent.iter().map(|one| scene.flying_to(one.key)).sum::<usize>();
+            assert_eq!(flying, quiet, "beside {cap}");
+        }
+        while !scene.flying.is_empty() {
+            scene.end(OK);
+            scene.pass(SECOND / 20);
+        }
+        assert!(silent.iter().all(|one| scene.pending(one) == 0));
+    }
+}
+
+#[test]
+fn those_that_are_set_aside_come_back_one_by_one() {
+    let mut scene = Scene::with(|settings| settings.in_flight = 8);
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        let application = scene.application();
+        for _ in 0..50 {
+            silent.push(scene.endpoint_of(application, Order::Due, EndpointSettings::default()));
+        }
+    }
+    let deliveries: Vec<_> = silent.iter().map(|endpoint| scene.accept(endpoint)).collect();
+    let issued_at = scene.now.elapsed;
+    scene.tell(Event::HandedOver { issued_at, deliveries });
+    assert_eq!((scene.flying.len(), scene.engine.turns.parked()), (4, silent.len() - 4));
+    while !scene.flying.is_empty() {
+        scene.end(OK);
+    }
+    assert_eq!(scene.settles.len(), silent.len());
+    let taken = scene.engine.turns.taken;
+    assert!(taken <= 4 * silent.len(), "{taken} turns for {}", silent.len());
+}
+
+#[test]
+fn applications_take_turns_among_those_that_are_set_aside() {
+    let mut scene = Scene::with(|settings| settings.in_flight = 2);
+    let other = scene.application();
+    let many: Vec<_> = (0..6).map(|_| scene.endpoint()).collect();
+    let alone = scene.endpoint_of(other, Order::Due, EndpointSettings::default());
+    for endpoint in many.iter().chain([&alone]) {
+        scene.send(endpoint);
+    }
+    let mut order = Vec::new();
+    while !scene.flying.is_empty() {
+        assert_eq!(scene.flying.len(), 1);
+        order.push(scene.end(OK).delivery.key.endpoint);
+    }
+    let place = order.iter().position(|endpoint| *endpoint == alone.key);
+    assert!(order.len() == 7 && place <= Some(2), "{order:?}");
+}
+
+#[test]
+fn one_that_is_set_aside_and_held_meanwhile_does_not_keep_back_the_next() {
+    let mut scene = Scene::with(|settings| settings.in_flight = 2);
+    let endpoints: Vec<_> = (0..3).map(|_| scene.endpoint()).collect();
+    for endpoint in &endpoints {
+        scene.send(endpoint);
+    }
+    assert_eq!(scene.flying_to(endpoints[0].key), 1);
+    scene.set_state(&endpoints[1], State::Paused);
+    scene.ask(&endpoints[1], RequestKind::Refresh);
+    // Within the second in which the first does not hang yet.
+    scene.tell(Event::Asked);
+    scene.pass(SECOND / 10);
+    assert_eq!(scene.flying.len(), 1);
+    scene.end(OK);
+    assert_eq!((scene.flying.len(), scene.flying_to(endpoints[2].key)), (1, 1));
 }
 
 #[test]

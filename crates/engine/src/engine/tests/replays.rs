@@ -98,3 +98,22 @@ fn what_another_node_wrote_behind_one_in_flight_is_sent_when_there_is_room() {
     scene.pass(SECOND / 100);
     assert_eq!((scene.flying.len(), scene.pending(&endpoint)), (0, 0));
 }
+
+#[test]
+fn a_delivery_cancelled_and_replayed_in_flight_is_sent_again_if_we_interrupt_it() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    let key = scene.flying[0].delivery.key;
+    scene.store.cancel(key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND);
+    replay(&mut scene, &endpoint, key.message);
+    // Also if our own code fails at it again and again; then it is buried.
+    for _ in 0..3 {
+        assert_eq!(scene.flying.len(), 1);
+        scene.panic();
+        scene.pass(2 * SECOND);
+    }
+    assert!(scene.flying.is_empty());
+    assert_eq!(scene.pending(&endpoint), 0);
+}

@@ -95,6 +95,25 @@ fn a_delivery_cancelled_in_flight_ends_and_is_recorded() {
 }
 
 #[test]
+fn a_delivery_cancelled_in_flight_is_not_sent_again_if_we_interrupt_it() {
+    for panics in [false, true] {
+        let mut scene = Scene::new();
+        let endpoint = scene.endpoint();
+        scene.send(&endpoint);
+        let key = scene.flying[0].delivery.key;
+        scene.store.cancel(key, scene.now.rows).unwrap();
+        scene.pass(2 * SECOND);
+        if panics {
+            scene.panic();
+        } else {
+            scene.end(Outcome::Interrupted);
+        }
+        scene.pass(20 * SECOND);
+        assert!(scene.flying.is_empty() && scene.settles.is_empty());
+    }
+}
+
+#[test]
 fn a_breaker_that_a_person_resets_closes_at_once_and_stays_so_in_the_store() {
     let mut scene = Scene::new();
     let endpoint = scene.endpoint();

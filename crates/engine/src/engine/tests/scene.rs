@@ -62,7 +62,7 @@ pub(crate) struct Scene {
     queue: VecDeque<Event>,
     /// How many requests were left so far.
     asked: u128,
-    made: u8,
+    made: u64,
 }
 
 pub(crate) fn policies() -> Arc<Policies> {
@@ -147,7 +147,7 @@ impl Scene {
         let at = self.now.rows;
         let new = NewEndpoint {
             application,
-            id: EndpointId::new(at, [self.made; 16]),
+            id: EndpointId::new(at, self.bytes()),
             uid: None,
             state: EndpointState::Active,
             order,
@@ -159,10 +159,15 @@ impl Scene {
         self.store.create_endpoint(new).unwrap()
     }
 
+    /// Bytes that no other id has.
+    fn bytes(&self) -> [u8; 16] {
+        (u128::from(self.made) << 64).to_be_bytes()
+    }
+
     pub(crate) fn application(&mut self) -> ApplicationKey {
         self.made += 1;
         let new = NewApplication {
-            id: ApplicationId::new(self.now.rows, [self.made; 16]),
+            id: ApplicationId::new(self.now.rows, self.bytes()),
             uid: None,
             settings: ApplicationSettings::default(),
             at: self.now.rows,

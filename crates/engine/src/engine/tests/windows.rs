@@ -2,14 +2,41 @@
 
 use std::time::Duration;
 
+use domain::endpoint::{Reason, State};
 use domain::outcome::Outcome;
 use store::catalog::EndpointSettings;
-use store::queue::Order;
+use store::queue::{Loaded, Order};
 
 use super::scene::{Kind, SECOND, Scene};
 use crate::{Effect, Event};
 
 const OK: Outcome = Outcome::answered(200);
+
+#[test]
+fn rows_that_cannot_be_read_are_asked_for_again_but_not_without_pause() {
+    for state in [State::Active, State::Disabled(Reason::ByPerson)] {
+        let mut scene = Scene::new();
+        let endpoint = scene.endpoint();
+        scene.accept(&endpoint);
+        scene.set_state(&endpoint, state);
+        scene.keep = vec![Kind::Load];
+        scene.pass(6 * SECOND);
+        let mut asked = 0;
+        for _ in 0..1_000 {
+            scene.pass(SECOND / 100);
+            while let Some(Effect::Load { load, .. }) = scene.kept.pop_front() {
+                asked += 1;
+                let answer = Ok(Loaded { deliveries: vec![], complete: false });
+                scene.tell(Event::Loaded { load, answer });
+            }
+        }
+        assert!((30..=60).contains(&asked), "{asked} loads in ten seconds, {state:?}");
+        scene.keep.clear();
+        scene.pass(SECOND);
+        let sent = scene.flying.len() + usize::from(scene.pending(&endpoint) == 0);
+        assert_eq!(sent, 1, "{state:?}");
+    }
+}
 
 #[test]
 fn a_lost_hand_over_is_found_by_the_next_walk() {

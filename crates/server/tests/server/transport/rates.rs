@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
 
 use super::receiver::read_request;
-use super::scene::{Scene, loopback, settings};
+use super::scene::{Scene, loopback, settings, took};
 
 const ANSWER: &str = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 const SECOND: Duration = Duration::from_secs(1);
@@ -140,4 +140,21 @@ async fn waiting_for_its_turn_takes_nothing_from_the_time_that_a_receiver_has() 
     scene.settings.rate = Some(1);
     let records = send_at_once(&scene, 2).await;
     assert_eq!((answered(&records), receiver.arrivals()), (2, 2), "{records:?}");
+}
+
+#[tokio::test]
+async fn when_a_server_stops_what_waits_for_its_turn_is_interrupted_and_what_is_written_ends() {
+    let receiver = Watchful::start(Duration::ZERO, SECOND * 3 / 5).await;
+    let mut scene = Scene::new(&format!("http://{}/", receiver.address));
+    scene.settings.rate = Some(1);
+    let stop = async {
+        while receiver.arrivals() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        scene.transport.stop_waiting();
+    };
+    let (records, ()) = tokio::join!(send_at_once(&scene, 3), stop);
+    let interrupted = records.iter().filter(|it| it.outcome == Outcome::Interrupted);
+    assert!(interrupted.clone().all(|it| took(it) < SECOND / 2), "{records:?}");
+    assert_eq!((answered(&records), interrupted.count(), receiver.arrivals()), (1, 2, 1));
 }
