@@ -7,6 +7,7 @@ use store::queue::{Order, RequestKind};
 
 use super::scene::{Kind, SECOND, Scene};
 use crate::Event;
+use crate::endpoint::Last;
 
 const OK: Outcome = Outcome::answered(200);
 
@@ -230,6 +231,28 @@ fn one_that_is_set_aside_and_held_meanwhile_does_not_keep_back_the_next() {
     assert_eq!(scene.flying.len(), 1);
     scene.end(OK);
     assert_eq!((scene.flying.len(), scene.flying_to(endpoints[2].key)), (1, 1));
+}
+
+#[test]
+fn one_that_answers_while_it_is_set_aside_is_not_entered_again() {
+    let mut scene = Scene::with(|settings| (settings.in_flight, settings.hanging) = (2, 1));
+    let (dead, other) = (scene.endpoint(), scene.endpoint());
+    scene.send(&dead);
+    for _ in 0..5 {
+        scene.pass(2 * SECOND);
+        scene.send(&other);
+        assert_eq!((scene.flying_to(other.key), scene.engine.turns.parked()), (0, 1));
+        let at = (other.application, other.key);
+        scene.engine.endpoints.get_mut(&at).unwrap().answered = Last::at(scene.now.elapsed);
+        scene.send(&other);
+        while let Some(place) = scene.flying.iter().position(|it| it.delivery.key.endpoint == at.1)
+        {
+            let sending = scene.flying.remove(place);
+            scene.end_of(&sending, OK);
+            scene.pass(SECOND / 20);
+        }
+        assert_eq!(scene.pending(&other), 0);
+    }
 }
 
 #[test]
