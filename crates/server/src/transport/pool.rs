@@ -31,7 +31,8 @@ pub struct PoolLimits {
 impl Default for PoolLimits {
     fn default() -> Self {
         Self {
-            idle_per_site: 64,
+            // A hundred endpoints at one site have up to a thousand attempts there at a time.
+            idle_per_site: 512,
             idle_overall: 1_024,
             idle_time: Duration::from_secs(20),
             age: POOL_MAX_AGE,
