@@ -18,9 +18,6 @@ impl Engine {
     /// Starts attempts until slots or turns are used up.
     pub(crate) fn start_what_may(&mut self, act: &mut Act<'_>) {
         self.attempts.age(act.now.elapsed, self.settings.hanging_after);
-        if self.attempts.waits_for_settles(act.now.elapsed, self.settings.settle_patience) {
-            return;
-        }
         while self.attempts.has_room(&self.settings) {
             self.unpark();
             let Some(at) = self.turns.next() else { return };

@@ -217,7 +217,6 @@ impl Core {
             | Event::Walked(_)
             | Event::Loaded { .. }
             | Event::Roster { .. }
-            | Event::RosterSeen { .. }
             | Event::HandedOver { .. }
             | Event::Upkept { .. }
             | Event::Disabled { .. }

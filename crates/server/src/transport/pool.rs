@@ -31,8 +31,8 @@ pub struct PoolLimits {
 impl Default for PoolLimits {
     fn default() -> Self {
         Self {
-            // A hundred endpoints at one site have up to a thousand attempts there at a time.
-            idle_per_site: 512,
+            // Many endpoints may be at one site, and a few busy sites must not fill the pool.
+            idle_per_site: 256,
             idle_overall: 1_024,
             idle_time: Duration::from_secs(20),
             age: POOL_MAX_AGE,
@@ -93,6 +93,7 @@ impl Pool {
         if now.since(wire.opened_at()) >= self.limits.age {
             return;
         }
+        // One that finds no room at its own site does not make room at others.
         if locked(&site.idle).len() >= self.limits.idle_per_site {
             return;
         }
@@ -134,37 +135,16 @@ impl Pool {
             && now.since(idle.wire.opened_at()) < self.limits.age
     }
 
-    /// Closes half of those that wait at the fullest site, or of all if no site has many; so a full
-    /// pool is not searched each time, and busy sites do not cost quiet ones their connection.
+    /// Closes the half that has waited longest, so that a full pool is not searched each time.
     fn make_room(&self) {
-        let sites = self.all_sites();
-        let fullest = sites.iter().max_by_key(|site| locked(&site.idle).len());
-        if let Some(site) = fullest
-            && self.halve(site)
-        {
-            return;
-        }
         let mut waiting: Vec<Timestamp> = Vec::with_capacity(self.idle());
-        for site in sites {
+        for site in self.all_sites() {
             waiting.extend(locked(&site.idle).iter().map(|idle| idle.since));
         }
         waiting.sort_unstable();
         if let Some(median) = waiting.get(waiting.len() / 2).copied() {
             self.retain(|idle| idle.since > median);
         }
-    }
-
-    /// Closes the half of a site that has waited longest, if it has many; tells whether it had.
-    fn halve(&self, site: &Site) -> bool {
-        let mut idle = locked(&site.idle);
-        let half = idle.len() / 2;
-        if half < self.limits.idle_overall / 16 {
-            return false;
-        }
-        // Who came last is last.
-        idle.drain(..half);
-        self.overall.fetch_sub(half, Ordering::Relaxed);
-        true
     }
 
     fn retain(&self, mut keep: impl FnMut(&mut Idle) -> bool) {

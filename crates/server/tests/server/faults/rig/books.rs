@@ -151,8 +151,10 @@ impl Books<'_> {
         let excuses = |outage: &Outage| {
             again.at >= outage.from && before.at <= outage.to && unsettled(outage) <= UNSETTLED
         };
-        // The last one counts: what arrived again may be undone again.
-        let Some(excuse) = self.outages.iter().rposition(excuses) else {
+        // The first after it counts: another kill may follow before what the first undid is sent
+        // again, which takes as long as a lease.
+        let all = self.outages.iter().enumerate().filter(|(_, outage)| excuses(outage));
+        let Some((excuse, _)) = all.min_by_key(|(_, outage)| unsettled(outage)) else {
             let Arrival { endpoint, number, .. } = again;
             let times = [before.at, again.at].map(|at| at.as_micros());
             let text = format!("message {number} for endpoint {endpoint}, at {times:?} µs");
