@@ -27,6 +27,7 @@ impl Engine {
         let at = (key.application, key.endpoint);
         self.walks.leaves(&delivery);
         let room = self.room(act.now.rows);
+        let cancelled = self.requests.was_cancelled(&key);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         endpoint.settling = endpoint.settling.saturating_sub(1);
         let window = &mut endpoint.window;
@@ -35,7 +36,11 @@ impl Engine {
                 let fifo = is_fifo(&delivery);
                 let hurried = if fifo { delivery.turn != turn } else { due.as_micros() != turn };
                 (delivery.turn, delivery.pending.due) = (turn, due);
-                if hurried {
+                if cancelled {
+                    // It was settled first; the store knows whether it has been replayed since.
+                    window.settled(key.message);
+                    window.lower(Horizon::unknown(act.now.rows));
+                } else if hurried {
                     // Somebody changed it since; only the store knows how.
                     window.settled(key.message);
                     let at = if fifo { act.now.rows } else { Timestamp::from_micros(turn) };

@@ -72,6 +72,12 @@ fn an_old_load_brings_nothing_back_that_was_unloaded() {
     content([1_058]);
 }
 
+/// A settle that was answered after its delivery had been cancelled let it wait for its next attempt.
+#[test]
+fn what_was_cancelled_while_it_settled_is_not_sent_again() {
+    content([102_632, 107_272, 107_347, 111_730, 116_967]);
+}
+
 /// An answer to a take that came while stopping gave back what was busy.
 #[test]
 fn stopping_gives_nothing_back_that_is_busy() {
