@@ -83,6 +83,17 @@ pub struct Crowd {
     members: usize,
 }
 
+/// A batch that was committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Carried {
+    /// The items in it.
+    pub items: usize,
+    /// About how many rows and pages they were.
+    pub writes: u32,
+    /// How long it took.
+    pub took: Duration,
+}
+
 /// Whom to wait for before the next batch is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quorum {
@@ -99,18 +110,19 @@ impl Crowd {
     const PATIENCE: Duration = Duration::from_millis(1);
     /// The longest wait for all of it.
     const MOST_PATIENCE: Duration = Duration::from_millis(5);
-    /// A commit that takes this long, and longer than its items account for, waits for the disk.
+    /// A commit that takes this long, and longer than its writes account for, waits for the disk.
     const SLOW: Duration = Duration::from_millis(4);
-    /// The most that writing one item takes.
-    const ITEM: Duration = Duration::from_micros(60);
+    /// The most that one write takes but for the sync.
+    const WRITE: Duration = Duration::from_micros(60);
 
-    /// Hears that a batch of so many items is committed after so long and so many wait behind it.
-    /// Returns whom to wait for before the next one is cut.
-    pub fn committed(&mut self, items: usize, waiting: usize, took: Duration) -> Quorum {
+    /// Hears that a batch is committed and so many wait behind it. Returns whom to wait for before
+    /// the next one is cut.
+    pub fn committed(&mut self, batch: Carried, waiting: usize) -> Quorum {
+        let Carried { items, writes, took } = batch;
         // It dissolves over a few batches: some come back late.
         let faded = self.members - self.members.div_ceil(8);
         self.members = faded.max(items + waiting);
-        let writing = Self::ITEM.saturating_mul(u32::try_from(items).unwrap_or(u32::MAX));
+        let writing = Self::WRITE.saturating_mul(writes);
         if self.members < Self::LEAST {
             Quorum { items: 1, patience: Self::PATIENCE }
         } else if took >= Self::SLOW.max(writing) {
@@ -235,6 +247,21 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
             Some(Which::Settles) => self.settles.queue.len(),
             Some(Which::Upkeep) => self.upkeep.len(),
             None => self.accepts.queue.len() + self.settles.queue.len() + self.upkeep.len(),
+        }
+    }
+
+    /// Tells whether one lane, or one of all, fills its share of the next batch: then nobody need be
+    /// waited for.
+    #[must_use]
+    pub fn fills_a_batch(&self, lane: Option<Which>) -> bool {
+        let Weight { rows, bytes } = self.limits.batch;
+        let fills =
+            |held: Weight, part| held.rows >= rows / part || held.bytes >= bytes / u64::from(part);
+        match lane {
+            None => fills(self.accepts.held, 2) || fills(self.settles.held, 2),
+            Some(Which::Accepts) => fills(self.accepts.held, 1),
+            Some(Which::Settles) => fills(self.settles.held, 1),
+            Some(Which::Upkeep) => !self.upkeep.is_empty(),
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::time::Timestamp;
-use engine::lanes::{Crowd, Cut, Lanes, Limits, Quorum, Weight};
+use engine::lanes::{Carried, Crowd, Cut, Lanes, Limits, Quorum, Weight};
 use engine::{Event, Number};
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Batch, Committed, Settle, Upkeep};
@@ -221,8 +221,9 @@ impl World {
                 // Nothing is cut while they are told.
                 committer.gathering = Some(usize::MAX);
                 self.tell_all(me, cut, answer, issued);
-                let took = self.now.saturating_sub(issued);
-                self.gather(me, place, |crowd, waiting| crowd.committed(items, waiting, took));
+                let writes = u32::try_from(items).unwrap_or(u32::MAX);
+                let batch = Carried { items, writes, took: self.now.saturating_sub(issued) };
+                self.gather(me, place, |crowd, waiting| crowd.committed(batch, waiting));
             }
             None => self.failed(me, place, cut, issued),
         }
@@ -240,7 +241,7 @@ impl World {
         let Some(committer) = process.committers.get_mut(place) else { return };
         let waiting = committer.lanes.waiting(None);
         let quorum = whom(&mut committer.crowd, waiting);
-        if waiting >= quorum.items {
+        if waiting >= quorum.items || committer.lanes.fills_a_batch(None) {
             committer.gathering = None;
             return;
         }

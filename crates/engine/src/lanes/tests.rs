@@ -35,10 +35,14 @@ fn whatever_waits_is_cut_at_once() {
     assert!(lanes.is_empty());
 }
 
+fn carried(items: usize, took: Duration) -> Carried {
+    Carried { items, writes: u32::try_from(items).unwrap(), took }
+}
+
 #[test]
 fn half_of_a_crowd_is_waited_for_and_nobody_waits_for_himself() {
     let mut crowd = Crowd::default();
-    let mut committed = |items, waiting| crowd.committed(items, waiting, QUICK).items;
+    let mut committed = |items, waiting| crowd.committed(carried(items, QUICK), waiting).items;
     // One caller, then a few: each batch goes at once.
     for (items, waiting) in [(1, 0), (1, 1), (7, 8)] {
         assert_eq!(committed(items, waiting), 1, "{items} {waiting}");
@@ -54,20 +58,41 @@ fn half_of_a_crowd_is_waited_for_and_nobody_waits_for_himself() {
 fn a_slow_disk_is_worth_waiting_for_all() {
     let mut crowd = Crowd::default();
     let slow = Duration::from_millis(6);
-    assert_eq!(crowd.committed(1, 0, slow).items, 1, "nobody is there to wait for");
-    assert_eq!(crowd.committed(32, 32, slow), Quorum { items: 64, patience: slow / 4 });
-    let hours = Duration::from_hours(2);
-    assert!(crowd.committed(32, 32, hours).patience < Duration::from_millis(10));
-    // As long, but for the many items in it.
-    assert_eq!(crowd.committed(128, 0, slow).items, 64);
-    assert_eq!(crowd.committed(128, 0, Duration::from_millis(9)).items, 128);
+    let alone = crowd.committed(carried(1, slow), 0);
+    assert_eq!(alone.items, 1, "nobody is there to wait for");
+    let all = crowd.committed(carried(32, slow), 32);
+    assert_eq!(all, Quorum { items: 64, patience: slow / 4 });
+    let hours = crowd.committed(carried(32, Duration::from_hours(2)), 32);
+    assert!(hours.patience < Duration::from_millis(10));
+    // As long, but for the much that was written.
+    assert_eq!(crowd.committed(carried(128, slow), 0).items, 64);
+    let large = Carried { items: 64, writes: 1_000, took: slow };
+    assert_eq!(crowd.committed(large, 64).items, 64);
+    assert_eq!(crowd.committed(carried(128, Duration::from_millis(9)), 0).items, 128);
+}
+
+#[test]
+fn a_lane_that_fills_its_share_waits_for_nobody() {
+    let mut lanes = lanes();
+    assert!(!lanes.fills_a_batch(None));
+    lanes.offer_settle(rows(3), 1).unwrap();
+    assert!(!lanes.fills_a_batch(None));
+    lanes.offer_settle(rows(1), 2).unwrap();
+    assert!(lanes.fills_a_batch(None), "half of a batch");
+    assert!(!lanes.fills_a_batch(Some(Which::Settles)), "alone it may have all of it");
+    lanes.offer_settle(Weight { rows: 1, bytes: 780 }, 3).unwrap();
+    assert!(lanes.fills_a_batch(Some(Which::Settles)), "by bytes");
+    assert!(!lanes.fills_a_batch(Some(Which::Accepts)));
+    assert!(!lanes.fills_a_batch(Some(Which::Upkeep)));
+    lanes.offer_upkeep(1, 4).unwrap();
+    assert!(lanes.fills_a_batch(Some(Which::Upkeep)));
 }
 
 #[test]
 fn a_crowd_that_has_gone_is_soon_forgotten() {
     let mut crowd = Crowd::default();
-    crowd.committed(4_096, 0, QUICK);
-    let batches = (0..).take_while(|_| crowd.committed(1, 0, QUICK).items > 1).count();
+    crowd.committed(carried(4_096, QUICK), 0);
+    let batches = (0..).take_while(|_| crowd.committed(carried(1, QUICK), 0).items > 1).count();
     assert!((20..80).contains(&batches), "{batches}");
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::lanes::{Crowd, Cut, Quorum, Which};
+use engine::lanes::{Carried, Crowd, Cut, Quorum, Which};
 use store::queue::{Accepted, Batch, Committed, Done, Settled};
 
 use super::weight::{rows_of_upkeep, weight_of_settle};
@@ -16,6 +16,9 @@ use super::{
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// The longest wait after a failed batch.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// About what goes into one write of a payload.
+const PAGE_BYTES: usize = 4_096;
 
 type Tickets = Cut<AcceptTicket, SettleTicket, UpkeepTicket>;
 
@@ -62,17 +65,30 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
             continue;
         };
         let items = cut.accepts.len() + cut.settles.len() + cut.upkeep.len();
+        let writes = writes_of(&cut);
         counts.batches += 1;
         counts.items += u64::try_from(items).unwrap_or(u64::MAX);
         if commit(shared, cut).await {
             wait = FIRST_WAIT;
             let took = shared.settings.clock.now().since(now);
-            gather(shared, which, |waiting| crowd.committed(items, waiting, took)).await;
+            let batch = Carried { items, writes, took };
+            gather(shared, which, |waiting| crowd.committed(batch, waiting)).await;
         } else {
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     }
+}
+
+/// Returns about how many rows and pages a batch is.
+fn writes_of(cut: &Tickets) -> u32 {
+    let accepts = cut.accepts.iter().map(|ticket| {
+        let pages = ticket.item.message.payload.len() / PAGE_BYTES;
+        1 + u32::try_from(ticket.item.deliveries.len() + pages).unwrap_or(u32::MAX / 2)
+    });
+    let upkeep = cut.upkeep.iter().map(|ticket| rows_of_upkeep(&ticket.item));
+    let settles = u32::try_from(cut.settles.len()).unwrap_or(u32::MAX);
+    accepts.chain(upkeep).fold(settles, u32::saturating_add)
 }
 
 /// Waits behind a batch until enough of those who come back are there again, or it has been long.
@@ -82,7 +98,7 @@ async fn gather(shared: &Shared, which: Option<Which>, whom: impl FnOnce(usize) 
         let mut state = shared.lock();
         let waiting = state.lanes.waiting(which);
         let quorum = whom(waiting);
-        if waiting >= quorum.items || state.closed {
+        if waiting >= quorum.items || state.closed || state.lanes.fills_a_batch(which) {
             return;
         }
         // Nobody wakes this task for less.
