@@ -160,6 +160,11 @@ impl Engine {
                     self.look_at_application(application, act);
                 }
             }
+            Event::RosterSeen { application, answer } => {
+                if self.rosters.seen(application, answer) {
+                    self.look_at_application(application, act);
+                }
+            }
             Event::HandedOver { issued_at, deliveries } => {
                 self.handed_over(issued_at, deliveries, act);
             }

@@ -50,8 +50,16 @@ pub enum Event {
         /// The answer.
         answer: Result<Loaded, Unanswered>,
     },
-    /// The answer to [`crate::Effect::ReadRoster`], or a newer roster that the node came by.
+    /// The answer to [`crate::Effect::ReadRoster`].
     Roster {
+        /// Whose.
+        application: ApplicationKey,
+        /// The roster; none if the application is gone.
+        answer: Result<Option<Arc<Roster>>, Unanswered>,
+    },
+    /// A roster that the node came by unasked. It may have been read before the question that is on
+    /// its way was asked, so it is no answer to that.
+    RosterSeen {
         /// Whose.
         application: ApplicationKey,
         /// The roster; none if the application is gone.

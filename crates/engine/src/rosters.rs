@@ -30,6 +30,12 @@ pub(crate) struct Entry {
     used_at: Duration,
 }
 
+impl Entry {
+    fn is_newer_than(&self, roster: &Roster) -> bool {
+        self.roster.as_ref().is_some_and(|known| known.revision > roster.revision)
+    }
+}
+
 /// All rosters in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Rosters {
@@ -89,7 +95,29 @@ impl Rosters {
         (self.reading < READS && !self.queue.is_empty()).then_some(self.paused_until)
     }
 
-    /// Takes in a roster, asked for or not; tells whether anything is known from it.
+    /// Takes in a roster that was not asked for; tells whether anything is known from it. It says
+    /// nothing about running states since a take-over: it may have been read before.
+    pub(crate) fn seen(
+        &mut self,
+        application: ApplicationKey,
+        answer: Result<Option<Arc<Roster>>, Unanswered>,
+    ) -> bool {
+        let Ok(Some(roster)) = answer else {
+            self.refresh(application);
+            return false;
+        };
+        let entry = self.entries.entry(application).or_default();
+        entry.asked_at.get_or_insert(Duration::ZERO);
+        if entry.is_newer_than(&roster) {
+            return true;
+        }
+        let members = roster.members.len();
+        let before = entry.roster.replace(roster);
+        self.members = self.members + members - before.map_or(0, |before| before.members.len());
+        true
+    }
+
+    /// Takes in the answer to a question; tells whether anything is known from it.
     pub(crate) fn answered(
         &mut self,
         application: ApplicationKey,
@@ -107,10 +135,8 @@ impl Rosters {
             self.want(application);
             return false;
         };
-        let known = entry.roster.as_ref().map(|roster| roster.revision);
-        let older = roster.as_ref().is_some_and(|new| known.is_some_and(|old| new.revision < old));
-        // One that nobody asked for tells nothing about running states since a take-over.
-        if !older && (asked_at.is_some() || roster.is_some()) {
+        let older = roster.as_ref().is_some_and(|new| entry.is_newer_than(new));
+        if !older {
             let count =
                 |roster: &Option<Arc<Roster>>| roster.as_ref().map_or(0, |r| r.members.len());
             self.members = self.members + count(&roster) - count(&entry.roster);

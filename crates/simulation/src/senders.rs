@@ -183,7 +183,7 @@ impl World {
                 }
                 // The API and the engine of a process share what they read.
                 if self.chance.percent(50) {
-                    self.feed(me, Event::Roster { application, answer: Ok(Some(roster)) });
+                    self.feed(me, Event::RosterSeen { application, answer: Ok(Some(roster)) });
                 }
                 self.fan_out(me, arrival);
             }

@@ -42,6 +42,23 @@ fn an_older_revision_is_ignored() {
 }
 
 #[test]
+fn what_was_seen_unasked_answers_no_question() {
+    let mut rosters = Rosters::default();
+    rosters.want(APPLICATION);
+    assert_eq!(asked(&mut rosters, 5 * SECOND), 1);
+    // It was read before a take-over, say.
+    assert!(rosters.seen(APPLICATION, Ok(Some(roster(3)))));
+    assert_eq!(rosters.using(APPLICATION, 6 * SECOND).asked_at, Some(Duration::ZERO));
+    assert!(rosters.answered(APPLICATION, Ok(Some(roster(3))), 6 * SECOND));
+    assert_eq!(rosters.using(APPLICATION, 6 * SECOND).asked_at, Some(5 * SECOND));
+    // An older one changes nothing, and one that could not be read is asked for.
+    rosters.seen(APPLICATION, Ok(Some(roster(2))));
+    assert_eq!(rosters.get(APPLICATION).unwrap().revision, 3);
+    assert!(!rosters.seen(APPLICATION, Err(Unanswered)));
+    assert_eq!(asked(&mut rosters, 6 * SECOND), 1);
+}
+
+#[test]
 fn a_question_without_an_answer_is_asked_again_after_a_pause() {
     let mut rosters = Rosters::default();
     rosters.want(APPLICATION);

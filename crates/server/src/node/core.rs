@@ -217,6 +217,7 @@ impl Core {
             | Event::Walked(_)
             | Event::Loaded { .. }
             | Event::Roster { .. }
+            | Event::RosterSeen { .. }
             | Event::HandedOver { .. }
             | Event::Upkept { .. }
             | Event::Disabled { .. }

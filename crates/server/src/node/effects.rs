@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::endpoint::Reason;
+use engine::roster::Roster;
 use engine::{Announcement, Effect, Event, Number, Unanswered};
 use futures_util::FutureExt as _;
 use store::keys::{ApplicationKey, EndpointKey, Node as Name};
@@ -75,8 +76,10 @@ pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written
             });
         }
         Effect::ReadRoster(application) => {
-            let otherwise = Event::Roster { application, answer: Err(Unanswered) };
-            ask(world, otherwise, async move |world| roster(&world, application).await);
+            let event = move |answer| Event::Roster { application, answer };
+            ask(world, event(Err(Unanswered)), async move |world| {
+                event(roster(&world, application).await)
+            });
         }
         Effect::Disable { application, endpoint, reason } => {
             ask(world, Event::Disabled { endpoint }, async move |world| {
@@ -102,21 +105,24 @@ async fn disable(
             Ok(_) | Err(_) => break,
         }
     }
-    world.inbox.post(roster(world, application).await);
+    let answer = roster(world, application).await;
+    world.inbox.post(Event::RosterSeen { application, answer });
     Event::Disabled { endpoint }
 }
 
 /// Reads a roster anew, and tells the engine.
-pub(super) async fn roster(world: &World, application: ApplicationKey) -> Event {
-    let answer = match world.rosters.read_now(application).await {
+pub(super) async fn roster(
+    world: &World,
+    application: ApplicationKey,
+) -> Result<Option<Arc<Roster>>, Unanswered> {
+    match world.rosters.read_now(application).await {
         Ok(roster) => Ok(Some(roster)),
         Err(store::Error::Missing(_)) => Ok(None),
         Err(error) => {
             tracing::warn!(%error, "an application's endpoints could not be read");
             Err(Unanswered)
         }
-    };
-    Event::Roster { application, answer }
+    }
 }
 
 /// Asks in a task of its own. A question that makes us panic is answered otherwise: the engine would

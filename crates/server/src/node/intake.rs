@@ -167,8 +167,8 @@ impl Intake {
 async fn read_changes(world: Arc<World>, application: ApplicationKey) {
     loop {
         let read = AssertUnwindSafe(effects::roster(&world, application)).catch_unwind().await;
-        let otherwise = Event::Roster { application, answer: Err(Unanswered) };
-        world.inbox.post(read.unwrap_or(otherwise));
+        let answer = read.unwrap_or(Err(Unanswered));
+        world.inbox.post(Event::RosterSeen { application, answer });
         if !world.rosters.changes.is_again(application) {
             return;
         }

@@ -125,7 +125,7 @@ impl Rosters {
         // Before the message that asked for it is handed over: what was changed before a message
         // was sent to us counts for that message.
         let answer = Ok(Some(Arc::clone(&roster)));
-        self.inbox.post(Event::Roster { application, answer });
+        self.inbox.post(Event::RosterSeen { application, answer });
         Ok(roster)
     }
 

@@ -126,7 +126,9 @@ impl Watch {
         if let Event::Requests(Ok(requests)) = event {
             self.reads(requests);
         }
-        if let Event::Roster { application, answer: Ok(Some(roster)) } = event {
+        if let Event::Roster { application, answer: Ok(Some(roster)) }
+        | Event::RosterSeen { application, answer: Ok(Some(roster)) } = event
+        {
             let known = self.rosters.get(&(me, *application));
             if known.is_none_or(|known| known.revision <= roster.revision) {
                 self.rosters.insert((me, *application), Arc::clone(roster));
