@@ -135,16 +135,37 @@ impl Pool {
             && now.since(idle.wire.opened_at()) < self.limits.age
     }
 
-    /// Closes the half that has waited longest, so that a full pool is not searched each time.
+    /// Closes half of those that wait at the fullest site, or of all if no site has many; so a full
+    /// pool is not searched each time, and busy sites do not cost quiet ones their connection.
     fn make_room(&self) {
+        let sites = self.all_sites();
+        let fullest = sites.iter().max_by_key(|site| locked(&site.idle).len());
+        if let Some(site) = fullest
+            && self.halve(site)
+        {
+            return;
+        }
         let mut waiting: Vec<Timestamp> = Vec::with_capacity(self.idle());
-        for site in self.all_sites() {
+        for site in sites {
             waiting.extend(locked(&site.idle).iter().map(|idle| idle.since));
         }
         waiting.sort_unstable();
         if let Some(median) = waiting.get(waiting.len() / 2).copied() {
             self.retain(|idle| idle.since > median);
         }
+    }
+
+    /// Closes the half of a site that has waited longest, if it has many; tells whether it had.
+    fn halve(&self, site: &Site) -> bool {
+        let mut idle = locked(&site.idle);
+        let half = idle.len() / 2;
+        if half == 0 || half < self.limits.idle_overall / 16 {
+            return false;
+        }
+        // Who came last is last.
+        idle.drain(..half);
+        self.overall.fetch_sub(half, Ordering::Relaxed);
+        true
     }
 
     fn retain(&self, mut keep: impl FnMut(&mut Idle) -> bool) {
