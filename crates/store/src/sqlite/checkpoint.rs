@@ -1,11 +1,13 @@
 //! Checkpoints: from the log into the file, on a thread and a connection of their own.
 //!
 //! While it works the writer goes on. Only when the log has become large all the same, because
-//! there was never a moment without new frames, the writer itself makes it begin anew.
+//! there was never a moment without new frames, the writer itself copies the last of them, right after
+//! a checkpoint that has left it little to copy and to sync. Then SQLite begins the log anew.
 
-use std::sync::Arc;
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -17,10 +19,14 @@ use crate::Error;
 
 /// A checkpoint begins when so many pages have been added since the last one: 8 MiB.
 const ENOUGH_PAGES: i32 = 2_048;
-/// The writer begins the log anew when it has so many pages: 64 MiB.
+/// The writer copies what is left when the log has so many pages: 64 MiB. If somebody reads it then,
+/// it does not begin anew, and the writer tries again when it has grown by [`ENOUGH_PAGES`].
 const TOO_MANY_PAGES: i32 = 16_384;
-/// How long the writer waits for readers when it does. If it has to give up, it tries again when
-/// the log has grown by [`ENOUGH_PAGES`].
+/// It does so when no more than these are left.
+const FEW_PAGES: i32 = 512;
+/// When it has so many all the same, the writer waits for readers: 256 MiB.
+const FAR_TOO_MANY_PAGES: i32 = 4 * TOO_MANY_PAGES;
+/// How long it waits then.
 const RESTART_PATIENCE: Duration = Duration::from_millis(250);
 
 /// How long the writer waits for readers when the log is to be emptied, and how often it tries: who
@@ -35,8 +41,10 @@ pub(super) struct Wal {
     pages: AtomicI32,
     /// How many it had when a checkpoint was last asked for.
     asked_at: AtomicI32,
-    /// How many it must have for the writer to begin it anew.
+    /// How many it must have for the writer to see to it that it begins anew.
     restart_at: AtomicI32,
+    /// How many the last checkpoint has copied, as far as readers let it.
+    copied: AtomicI32,
     /// Whether something was expunged that may still be in it.
     holds_expunged: AtomicBool,
     /// Whether some of that may be in pages of the file that became free before: a row that moves
@@ -56,12 +64,13 @@ impl Checkpointer {
     pub(super) fn start(place: &Place) -> Result<(Self, Arc<Wal>), Error> {
         let connection = place.write()?;
         let (wake, woken) = sync_channel(1);
-        let wal = Wal::new(wake);
-        let place = place.clone();
+        let wal = Arc::new(Wal::new(wake));
+        // The thread ends with the last of those who write.
+        let (place, log) = (place.clone(), Arc::downgrade(&wal));
         let thread = Builder::new().name("sqlite-checkpoint".to_owned());
-        let thread = thread.spawn(move || run(&place, connection, &woken));
+        let thread = thread.spawn(move || run(&place, connection, &woken, &log));
         let thread = thread.map_err(|error| Error::unavailable("no thread to tidy on", error))?;
-        Ok((Self { thread: Some(thread) }, Arc::new(wal)))
+        Ok((Self { thread: Some(thread) }, wal))
     }
 }
 
@@ -73,12 +82,22 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(place: &Place, connection: Connection, woken: &Receiver<()>) {
+fn run(place: &Place, connection: Connection, woken: &Receiver<()>, wal: &Weak<Wal>) {
+    // Never closed before the connections are: that would end the locks of all of them.
+    let file = File::open(&place.file).ok();
     let mut connection = Some(connection);
     while woken.recv().is_ok() {
+        let pages = wal.upgrade().map_or(0, |wal| wal.pages.load(Ordering::Relaxed));
         // The log stays as it is after an error, and is asked for again when it has grown.
         let current = connection.take().map_or_else(|| place.write(), Ok);
         connection = current.ok().filter(|connection| passive(connection).is_ok());
+        let Some(wal) = wal.upgrade().filter(|_| connection.is_some()) else { continue };
+        if pages >= wal.restart_at.load(Ordering::Relaxed) {
+            // SQLite syncs the file once all is copied. What is on the disk by then need not be
+            // written while the writer waits. If this fails, SQLite will come to see it as well.
+            let _synced = file.as_ref().map(File::sync_data);
+        }
+        wal.copied.store(pages, Ordering::Relaxed);
     }
 }
 
@@ -89,6 +108,7 @@ impl Wal {
             pages: AtomicI32::new(0),
             asked_at: AtomicI32::new(0),
             restart_at: AtomicI32::new(TOO_MANY_PAGES),
+            copied: AtomicI32::new(0),
             holds_expunged: AtomicBool::new(true),
             free_pages_hold_expunged: AtomicBool::new(true),
             tried_at: AtomicI64::new(i64::MIN),
@@ -163,22 +183,29 @@ impl Wal {
         }
     }
 
-    /// Begins the log anew if it has become too large. Between two transactions of the writer.
+    /// Sees to it that the log begins anew if it has become too large. Between two transactions of
+    /// the writer.
     pub(super) fn restart_if_large(&self, connection: &Connection) {
         let pages = self.pages.load(Ordering::Relaxed);
-        if pages < self.restart_at.load(Ordering::Relaxed) {
+        let left = pages.saturating_sub(self.copied.load(Ordering::Relaxed));
+        let far_too_many = pages >= FAR_TOO_MANY_PAGES;
+        if pages < self.restart_at.load(Ordering::Relaxed) || (left > FEW_PAGES && !far_too_many) {
             return;
         }
+        self.restart_at.store(pages.saturating_add(ENOUGH_PAGES), Ordering::Relaxed);
         // Nothing depends on it: if it fails, the log goes on growing until the next try.
+        if !far_too_many {
+            let _copied = passive(connection);
+            return;
+        }
         let _patience = connection.busy_timeout(RESTART_PATIENCE);
         let begun_anew = restart(connection).unwrap_or(false);
         let _patience = connection.busy_timeout(PATIENCE);
         if begun_anew {
             self.pages.store(0, Ordering::Relaxed);
             self.asked_at.store(0, Ordering::Relaxed);
+            self.restart_at.store(TOO_MANY_PAGES, Ordering::Relaxed);
         }
-        let next = if begun_anew { TOO_MANY_PAGES } else { pages.saturating_add(ENOUGH_PAGES) };
-        self.restart_at.store(next, Ordering::Relaxed);
     }
 }
 
@@ -229,15 +256,20 @@ mod tests {
         assert!(asked(ENOUGH_PAGES));
     }
 
-    #[test]
-    fn a_log_that_is_too_large_begins_anew_unless_somebody_reads_it() {
+    /// A log with a page or two, a file of its own, and a connection that writes to it.
+    fn written() -> (tempfile::TempDir, Place, Connection, Arc<Wal>) {
         let directory = tempfile::tempdir().unwrap();
         let place = Place { file: directory.path().join("redial.db") };
         let mut connection = place.create().unwrap();
-        let (wal, _woken) = wal();
-        let wal = Arc::new(wal);
+        let wal = Arc::new(wal().0);
         wal.watch(&mut connection).unwrap();
         connection.execute_batch("CREATE TABLE one (a); INSERT INTO one VALUES (1)").unwrap();
+        (directory, place, connection, wal)
+    }
+
+    #[test]
+    fn a_log_that_is_too_large_begins_anew_unless_somebody_reads_it() {
+        let (_directory, place, connection, wal) = written();
         let pages = || wal.pages.load(Ordering::Relaxed);
         let grown = pages();
         assert!(grown > 1, "{grown}");
@@ -249,12 +281,33 @@ mod tests {
         connection.execute_batch("INSERT INTO one VALUES (2)").unwrap();
         wal.restart_if_large(&connection);
         assert_eq!(wal.restart_at.load(Ordering::Relaxed), pages() + ENOUGH_PAGES);
+        connection.execute_batch("INSERT INTO one VALUES (3)").unwrap();
+        assert!(pages() > grown, "{} {grown}", pages());
         drop(snapshot);
 
         wal.restart_at.store(grown, Ordering::Relaxed);
         wal.restart_if_large(&connection);
-        assert_eq!(wal.restart_at.load(Ordering::Relaxed), TOO_MANY_PAGES);
-        connection.execute_batch("INSERT INTO one VALUES (3)").unwrap();
+        wal.asked_at.store(grown, Ordering::Relaxed);
+        connection.execute_batch("INSERT INTO one VALUES (4)").unwrap();
         assert!(pages() < grown, "{} {grown}", pages());
+        assert_eq!(wal.restart_at.load(Ordering::Relaxed), TOO_MANY_PAGES);
+    }
+
+    #[test]
+    fn the_writer_copies_what_a_checkpoint_has_left_and_no_more() {
+        let (_directory, _place, connection, wal) = written();
+        let tries = |pages: i32, copied: i32| {
+            wal.restart_at.store(TOO_MANY_PAGES, Ordering::Relaxed);
+            wal.pages.store(pages, Ordering::Relaxed);
+            wal.copied.store(copied, Ordering::Relaxed);
+            wal.restart_if_large(&connection);
+            wal.restart_at.load(Ordering::Relaxed) != TOO_MANY_PAGES
+        };
+        assert!(!tries(TOO_MANY_PAGES - 1, TOO_MANY_PAGES - 1));
+        assert!(!tries(TOO_MANY_PAGES, TOO_MANY_PAGES - FEW_PAGES - 1));
+        assert!(tries(TOO_MANY_PAGES, TOO_MANY_PAGES - FEW_PAGES));
+        // As long as this is too long, even if nobody checkpoints any more.
+        tries(FAR_TOO_MANY_PAGES, 0);
+        assert_eq!(wal.pages.load(Ordering::Relaxed), 0);
     }
 }
