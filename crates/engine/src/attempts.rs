@@ -1,12 +1,15 @@
 //! Attempts that are in flight or settling, and the slots they hold.
 //!
 //! An attempt *hangs* when it has been running for long. It costs memory and a file, and nothing
-//! else, so it leaves its slot to others; of those that hang there is a limit of its own. An attempt
-//! is *doubtful* if its endpoint had not answered lately when it began. Doubtful attempts may hold
-//! half of the slots; the other half is for endpoints that answer. So a burst for a thousand dead
-//! endpoints cannot stop those that answer, and whoever has been silent for a while waits until the
-//! burst hangs, and not until it has timed out. Endpoints that answer, but slowly, must not keep the
-//! silent ones out either: those may always hold some.
+//! else, so it leaves its slot to others; of those that hang there is a limit of its own.
+//!
+//! An endpoint that has answered lately is *hopeful*, and may use any slot. One that has not, but did
+//! not fail either when it was last tried, is *trusted* with one attempt. Any other is *doubtful*.
+//! Doubtful attempts may hold half of the slots, and trusted ones three quarters together with them.
+//! So a burst for a thousand dead endpoints cannot stop those that answer, and if it is known that
+//! they are dead, it does not stop those either that had nothing to do for a while. Whoever is in
+//! doubt waits until the burst hangs, and not until it has timed out. Endpoints that answer, but
+//! slowly, must not keep the silent ones out either: those may always hold some.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -35,7 +38,9 @@ pub(crate) enum Stage {
 pub(crate) enum Counted {
     /// Its endpoint had answered lately when it began.
     Hopeful,
-    /// Its endpoint had not.
+    /// Its endpoint had not, but did not fail when it was last tried, and this is its only one.
+    Trusted,
+    /// Its endpoint had not, and this is not the only one or the last one failed.
     Doubtful,
     /// It has been running for long, and its endpoint had answered lately when it began.
     Slow,
@@ -48,7 +53,7 @@ impl Counted {
     const fn aged(self) -> Self {
         match self {
             Self::Hopeful | Self::Slow => Self::Slow,
-            Self::Doubtful | Self::Hanging => Self::Hanging,
+            Self::Trusted | Self::Doubtful | Self::Hanging => Self::Hanging,
         }
     }
 }
@@ -90,6 +95,7 @@ pub(crate) struct Attempts {
 #[derive(Debug, Default)]
 struct Tally {
     hopeful: u32,
+    trusted: u32,
     doubtful: u32,
     slow: u32,
     hanging: u32,
@@ -99,6 +105,7 @@ impl Tally {
     fn of(&mut self, counted: Counted) -> &mut u32 {
         match counted {
             Counted::Hopeful => &mut self.hopeful,
+            Counted::Trusted => &mut self.trusted,
             Counted::Doubtful => &mut self.doubtful,
             Counted::Slow => &mut self.slow,
             Counted::Hanging => &mut self.hanging,
@@ -107,7 +114,12 @@ impl Tally {
 
     /// Returns how many hold a slot.
     fn young(&self) -> u32 {
-        self.hopeful + self.doubtful
+        self.hopeful + self.trusted + self.doubtful
+    }
+
+    /// Returns how many there are of endpoints that had not answered lately.
+    fn silent(&self) -> u32 {
+        self.trusted + self.doubtful + self.hanging
     }
 
     fn all(&self) -> u32 {
@@ -180,21 +192,29 @@ impl Attempts {
         self.free(settings) > 0 && self.all.len() - in_flight < most
     }
 
-    /// Tells whether an endpoint may start that has not answered lately. Those of its kind are
-    /// limited, young and old; and half of the slots are left to the others, but for a few.
-    pub(crate) fn has_room_for_doubtful(&self, settings: &Settings) -> bool {
+    /// Tells whether an attempt may begin that is counted so, if there is a slot at all. Those of
+    /// endpoints that have not answered lately are limited, young and old; and some slots are left to
+    /// the others, but for a few.
+    pub(crate) fn has_room_for(&self, counted: Counted, settings: &Settings) -> bool {
+        let Tally { trusted, doubtful, slow, .. } = self.in_flight;
         let half = settings.in_flight.div_ceil(2);
-        let theirs = self.in_flight.doubtful.saturating_add(self.in_flight.hanging);
-        let left =
-            theirs.saturating_add(self.in_flight.slow) < settings.hanging.saturating_add(half);
-        self.in_flight.doubtful < half
-            && theirs < settings.hanging
-            && (left || theirs < (settings.in_flight / ALWAYS).max(1))
+        let most = half + settings.in_flight / 4;
+        let few = (settings.in_flight / ALWAYS).max(1);
+        let has_share = match counted {
+            Counted::Hopeful | Counted::Slow => return true,
+            Counted::Trusted => trusted + doubtful < most,
+            Counted::Doubtful | Counted::Hanging => {
+                doubtful < half && (trusted + doubtful < most || doubtful < few)
+            }
+        };
+        let silent = self.in_flight.silent();
+        let left = silent.saturating_add(slow) < settings.hanging.saturating_add(half);
+        has_share && silent < settings.hanging && (left || silent < few)
     }
 
-    /// Tells whether as many of those that began doubtful are in flight as may hang.
+    /// Tells whether as many of silent endpoints are in flight as may hang.
     pub(crate) fn hang_enough(&self, settings: &Settings) -> bool {
-        self.in_flight.doubtful.saturating_add(self.in_flight.hanging) >= settings.hanging
+        self.in_flight.silent() >= settings.hanging
     }
 
     /// Notices which attempts have been running for long.

@@ -12,9 +12,11 @@ use domain::time::Timestamp;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{PendingDelivery, Running};
 
+use crate::attempts::Counted;
 use crate::horizon::{Horizon, is_fifo};
 use crate::moment::Moment;
 use crate::planted::{self, Bug};
+use crate::turns::Aside;
 use crate::window::Window;
 
 /// An endpoint, with its application first: so those of one application are side by side.
@@ -27,7 +29,7 @@ pub(crate) enum Queued {
     No,
     /// It waits for its turn.
     Ready,
-    /// It could start if fewer attempts were doubtful.
+    /// It could start if fewer attempts were trusted or doubtful.
     Parked,
 }
 
@@ -107,7 +109,7 @@ pub(crate) struct Endpoint {
     /// When an attempt last ended that was answered, or ended soon.
     pub(crate) answered: Last,
     /// Whether those that are set aside include it, be it that it has a turn since.
-    pub(crate) parked: bool,
+    pub(crate) parked: Aside<bool>,
     /// What was due before this moment has been held by breaker or pause.
     pub(crate) held_until: Timestamp,
     /// When held deliveries are looked at for expiry.
@@ -172,7 +174,7 @@ impl Endpoint {
             created: now.elapsed,
             ended: Last::default(),
             answered: Last::default(),
-            parked: false,
+            parked: Aside::default(),
             held_until: Timestamp::from_micros(i64::MIN),
             check_at: Timestamp::FAR_FUTURE,
             rest_until: Timestamp::from_micros(i64::MIN),
@@ -185,6 +187,17 @@ impl Endpoint {
     /// Tells whether an attempt was answered within this time: whoever answers does not hang.
     pub(crate) fn is_lively(&self, now: Duration, within: Duration) -> bool {
         self.answered.moment().is_some_and(|answered| now < answered.saturating_add(within))
+    }
+
+    /// Returns how an attempt is counted that begins now.
+    pub(crate) fn counted(&self, now: Duration, within: Duration) -> Counted {
+        if self.is_lively(now, within) {
+            Counted::Hopeful
+        } else if self.in_flight == 0 && self.running.health.failing_since.is_none() {
+            Counted::Trusted
+        } else {
+            Counted::Doubtful
+        }
     }
 
     /// Tells whether there is nothing to do and nothing on its way.

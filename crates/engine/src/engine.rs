@@ -4,7 +4,7 @@
 //! when it wants to be called next. The files beside this one hold one verb each; they all add
 //! methods to [`Engine`].
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use domain::partition::Partition;
@@ -30,7 +30,7 @@ use crate::settings::Settings;
 use crate::sharing::Sharing;
 use crate::stopping::Stopping;
 use crate::timers::Timers;
-use crate::turns::Turns;
+use crate::turns::{Queue, Turns};
 use crate::walking::Walks;
 
 /// One node's core.
@@ -47,7 +47,7 @@ pub struct Engine {
     pub(crate) strays: BTreeMap<At, u32>,
     pub(crate) turns: Turns,
     pub(crate) loads: BTreeMap<Number, Running>,
-    pub(crate) load_queue: VecDeque<At>,
+    pub(crate) load_queue: Queue,
     pub(crate) steps: BTreeMap<Number, Step>,
     pub(crate) rosters: Rosters,
     pub(crate) documents: Documents,
@@ -93,7 +93,7 @@ impl Engine {
             strays: BTreeMap::new(),
             turns: Turns::default(),
             loads: BTreeMap::new(),
-            load_queue: VecDeque::new(),
+            load_queue: Queue::default(),
             steps: BTreeMap::new(),
             rosters: Rosters::default(),
             documents: Documents::default(),

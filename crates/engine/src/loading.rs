@@ -20,6 +20,11 @@ const SHARE: u64 = 16;
 /// A load asks for at least so many payload bytes, however full memory is.
 const LEAST_BYTES: u64 = 64 << 10;
 
+/// By how many quarters endpoints that answer may go beyond what memory may hold, and those that
+/// have nothing in it: neither should wait because others have much.
+const FOR_LIVELY: u32 = 1;
+const FOR_SILENT: u32 = 2;
+
 /// A load that runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Running {
@@ -32,13 +37,18 @@ impl Engine {
     pub(crate) fn load_what_may(&mut self, act: &mut Act<'_>) {
         let most = usize::try_from(self.settings.loads).unwrap_or(usize::MAX);
         while self.loads.len() < most {
-            let over = self.is_full();
             let free = usize::try_from(self.attempts.free(&self.settings)).unwrap_or(usize::MAX);
-            // Over the limit nothing is loaded that could not be sent at once.
-            if over && self.turns.ready().saturating_add(self.loads.len()) >= free {
-                return;
-            }
-            let Some(at) = self.load_queue.pop_front() else { return };
+            let sent_at_once = self.turns.ready().saturating_add(self.loads.len()) < free;
+            let next = if sent_at_once || !self.is_full() {
+                self.load_queue.next()
+            } else if self.is_beyond(FOR_SILENT) {
+                None
+            } else {
+                // Over the limit nothing is loaded that could not be sent at once. An application
+                // that has nothing to send gets the next turn, whatever the others have.
+                self.load_queue.next_of(|application| !self.turns.has_ready(application))
+            };
+            let Some(at) = next else { return };
             self.load(at, act);
         }
     }
@@ -141,6 +151,15 @@ impl Engine {
         self.held_bytes() >= settings.payload_bytes || self.rows >= settings.rows
     }
 
+    /// Tells whether memory holds so many quarters more than it may.
+    fn is_beyond(&self, quarters: u32) -> bool {
+        let settings = &self.settings;
+        let rows = settings.rows.saturating_add(settings.rows / 4 * quarters);
+        let bytes = settings.payload_bytes / 4 * u64::from(quarters);
+        let bytes = settings.payload_bytes.saturating_add(bytes);
+        self.held_bytes() >= bytes || self.rows >= rows
+    }
+
     /// Returns the payload bytes in memory.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.payload_bytes.saturating_sub(self.sharing.excess())
@@ -171,13 +190,15 @@ impl Engine {
         Room { rows, bytes, ..room }
     }
 
-    /// Returns how many rows of an endpoint may wait however full memory is: twice what it may have
-    /// in flight if it answers, and none otherwise.
+    /// Returns how many rows of an endpoint may wait although memory is full: twice what it may have
+    /// in flight if it answers, or one if too many answer; and otherwise one if it has none.
     pub(crate) fn reserve(&self, at: At, now: Duration) -> usize {
-        let endpoint = self.endpoints.get(&at);
-        let within = self.settings.hanging_after;
-        if !endpoint.is_some_and(|endpoint| endpoint.is_lively(now, within)) {
-            return 0;
+        let Some(endpoint) = self.endpoints.get(&at) else { return 0 };
+        if !endpoint.is_lively(now, self.settings.hanging_after) {
+            return usize::from(endpoint.window.known() == 0 && !self.is_beyond(FOR_SILENT));
+        }
+        if self.is_beyond(FOR_LIVELY) {
+            return 1;
         }
         let member = self.rosters.get(at.0).and_then(|roster| roster.member(at.1));
         let cap = member.map_or(0, |member| member.in_flight().get());

@@ -331,7 +331,7 @@ impl Engine {
     fn want(&mut self, at: At, wanted: Wanted) {
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         if endpoint.wanted == Wanted::Nothing {
-            self.load_queue.push_back(at);
+            self.load_queue.push(at);
         }
         endpoint.wanted = wanted;
     }

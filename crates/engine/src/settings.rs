@@ -27,8 +27,10 @@ pub struct Settings {
     pub window: u32,
     /// The most deliveries that one load adds to a window; the next one follows at half of it.
     pub load_rows: u32,
-    /// The most deliveries in memory, over all endpoints. One that has answered within
-    /// `hanging_after` may go beyond it: by twice what it may have in flight.
+    /// The most deliveries in memory, over all endpoints. Those that have answered within
+    /// `hanging_after` may go beyond it: by twice what they may have in flight until there is a quarter
+    /// more, and then by one each. Those that have nothing in memory may go beyond it by one, until
+    /// there is half as much more.
     pub rows: u32,
     /// The most payload bytes in memory, over all endpoints. When this or `rows` is half used up, a
     /// window takes no more than a load would bring, so that a flood leaves room for the others.

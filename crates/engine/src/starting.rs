@@ -25,17 +25,22 @@ impl Engine {
         }
     }
 
-    /// Gives a turn to one of those that were set aside, if it may start. Not to all of them: most
+    /// Gives a turn to one of each kind that were set aside, if it may start. Not to all of them: most
     /// would be set aside again, and there may be thousands.
     fn unpark(&mut self) {
-        while self.turns.has_parked() && self.attempts.has_room_for_doubtful(&self.settings) {
-            let Some(at) = self.turns.unpark() else { return };
-            let Some(endpoint) = self.endpoints.get_mut(&at) else { continue };
-            // It may have got a turn since, or be another that has its name.
-            if std::mem::take(&mut endpoint.parked) && endpoint.queued == Queued::Parked {
-                endpoint.queued = Queued::Ready;
-                self.turns.push(at);
-                return;
+        if !self.turns.has_parked() {
+            return;
+        }
+        for kind in [Counted::Trusted, Counted::Doubtful] {
+            while self.attempts.has_room_for(kind, &self.settings) {
+                let Some(at) = self.turns.unpark(kind) else { break };
+                let Some(endpoint) = self.endpoints.get_mut(&at) else { continue };
+                // It may have got a turn since, or be another that has its name.
+                if std::mem::take(endpoint.parked.of(kind)) && endpoint.queued == Queued::Parked {
+                    endpoint.queued = Queued::Ready;
+                    self.turns.push(at);
+                    break;
+                }
             }
         }
     }
@@ -52,7 +57,6 @@ impl Engine {
             return self.look(at, act);
         };
         let allowance = self.allowance(at, &member);
-        let has_room = self.attempts.has_room_for_doubtful(&self.settings);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         let now = act.now.rows;
         let head = endpoint.window.head();
@@ -63,15 +67,14 @@ impl Engine {
         {
             return self.look(at, act);
         }
-        let lively = endpoint.is_lively(act.now.elapsed, self.settings.hanging_after);
-        if !lively && !has_room {
+        let counted = endpoint.counted(act.now.elapsed, self.settings.hanging_after);
+        if !self.attempts.has_room_for(counted, &self.settings) {
             endpoint.queued = Queued::Parked;
-            if !std::mem::replace(&mut endpoint.parked, true) {
-                self.turns.park(at);
+            if !std::mem::replace(endpoint.parked.of(counted), true) {
+                self.turns.park(at, counted);
             }
             return;
         }
-        let counted = if lively { Counted::Hopeful } else { Counted::Doubtful };
         self.start(at, member, counted, act);
         self.look(at, act);
     }

@@ -2,28 +2,46 @@
 //!
 //! So an application with a thousand endpoints gets no more than one with a single endpoint. An
 //! entry may be outdated by the time it comes up; whoever takes it looks again. Those that are set
-//! aside take turns among themselves in the same way.
+//! aside, and those that wait for a load, take turns among themselves in the same way.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use store::keys::{ApplicationKey, EndpointKey};
 
+use crate::attempts::Counted;
 use crate::endpoint::At;
 
 /// The endpoints that can start an attempt.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     ready: Queue,
-    /// Those that have to wait until fewer attempts are doubtful.
-    parked: Queue,
+    /// Those that have to wait until fewer attempts are trusted or doubtful.
+    parked: Aside<Queue>,
     /// How many turns were taken.
     #[cfg(test)]
     pub(crate) taken: usize,
 }
 
+/// What there is once for each kind of those that are set aside.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Aside<T> {
+    trusted: T,
+    doubtful: T,
+}
+
+impl<T> Aside<T> {
+    /// Finds what there is for a kind.
+    pub(crate) fn of(&mut self, counted: Counted) -> &mut T {
+        match counted {
+            Counted::Hopeful | Counted::Trusted => &mut self.trusted,
+            Counted::Doubtful | Counted::Slow | Counted::Hanging => &mut self.doubtful,
+        }
+    }
+}
+
 /// Endpoints in their order.
 #[derive(Debug, Default)]
-struct Queue {
+pub(crate) struct Queue {
     applications: VecDeque<ApplicationKey>,
     endpoints: BTreeMap<ApplicationKey, VecDeque<EndpointKey>>,
     length: usize,
@@ -50,6 +68,11 @@ impl Turns {
         self.ready.length
     }
 
+    /// Tells whether any endpoint of an application is ready.
+    pub(crate) fn has_ready(&self, application: ApplicationKey) -> bool {
+        self.ready.endpoints.get(&application).is_some_and(|queue| !queue.is_empty())
+    }
+
     /// Tells whether any waits for a slot.
     pub(crate) fn is_waiting(&self) -> bool {
         self.ready.length > 0 || self.has_parked()
@@ -57,33 +80,35 @@ impl Turns {
 
     /// Tells whether any was set aside.
     pub(crate) fn has_parked(&self) -> bool {
-        self.parked.length > 0
+        self.parked.trusted.length + self.parked.doubtful.length > 0
     }
 
     #[cfg(test)]
     pub(crate) fn parked(&self) -> usize {
-        self.parked.length
+        self.parked.trusted.length + self.parked.doubtful.length
     }
 
     /// Sets an endpoint aside.
-    pub(crate) fn park(&mut self, at: At) {
-        self.parked.push(at);
+    pub(crate) fn park(&mut self, at: At, counted: Counted) {
+        self.parked.of(counted).push(at);
     }
 
-    /// Takes the next of those that were set aside.
-    pub(crate) fn unpark(&mut self) -> Option<At> {
-        self.parked.next()
+    /// Takes the next of those of a kind that were set aside.
+    pub(crate) fn unpark(&mut self, counted: Counted) -> Option<At> {
+        self.parked.of(counted).next()
     }
 
     /// Removes the endpoints that are not to be kept.
     pub(crate) fn retain(&mut self, keep: impl Fn(&At) -> bool) {
-        self.parked.retain(&keep);
+        self.parked.trusted.retain(&keep);
+        self.parked.doubtful.retain(&keep);
         self.ready.retain(&keep);
     }
 }
 
 impl Queue {
-    fn push(&mut self, (application, endpoint): At) {
+    /// Puts an endpoint at the end.
+    pub(crate) fn push(&mut self, (application, endpoint): At) {
         let queue = self.endpoints.entry(application).or_default();
         if queue.is_empty() {
             self.applications.push_back(application);
@@ -92,7 +117,8 @@ impl Queue {
         self.length += 1;
     }
 
-    fn next(&mut self) -> Option<At> {
+    /// Takes the next one.
+    pub(crate) fn next(&mut self) -> Option<At> {
         let application = self.applications.pop_front()?;
         let queue = self.endpoints.get_mut(&application)?;
         let endpoint = queue.pop_front()?;
@@ -108,7 +134,20 @@ impl Queue {
         Some((application, endpoint))
     }
 
-    fn retain(&mut self, keep: impl Fn(&At) -> bool) {
+    /// Takes the next one of an application that is wanted. A few are looked at; those that are not
+    /// wanted have had their turn.
+    pub(crate) fn next_of(&mut self, wanted: impl Fn(ApplicationKey) -> bool) -> Option<At> {
+        for _ in 0..self.applications.len().min(LOOKED_AT) {
+            if self.applications.front().is_some_and(|application| wanted(*application)) {
+                return self.next();
+            }
+            self.applications.rotate_left(1);
+        }
+        None
+    }
+
+    /// Removes the endpoints that are not to be kept.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&At) -> bool) {
         for (application, queue) in &mut self.endpoints {
             queue.retain(|endpoint| keep(&(*application, *endpoint)));
         }
@@ -121,6 +160,8 @@ impl Queue {
 
 /// How many applications keep their empty queue.
 const EMPTY_KEPT: usize = 1_024;
+/// How many applications are looked at for one that is wanted.
+const LOOKED_AT: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -154,11 +195,23 @@ mod tests {
     }
 
     #[test]
+    fn an_application_that_is_wanted_comes_before_others() {
+        let mut queue = Queue::default();
+        for application in [1, 1, 2, 3] {
+            queue.push(at(application, 0));
+        }
+        assert_eq!(queue.next_of(|application| application.0 == 3), Some(at(3, 0)));
+        assert_eq!(queue.next_of(|application| application.0 == 3), None);
+        assert_eq!(queue.next_of(|_| true), Some(at(1, 0)));
+        assert_eq!(queue.next(), Some(at(2, 0)));
+    }
+
+    #[test]
     fn what_is_not_kept_is_gone_wherever_it_stood() {
         let mut turns = Turns::default();
         turns.push(at(1, 0));
         turns.push(at(2, 1));
-        turns.park(at(1, 2));
+        turns.park(at(1, 2), Counted::Doubtful);
         assert!(turns.has_parked());
         turns.retain(|(application, _)| *application == ApplicationKey(2));
         assert_eq!((turns.ready(), turns.has_parked()), (1, false));

@@ -3,6 +3,7 @@
 mod attempts;
 mod burying;
 mod chance;
+mod crowds;
 mod leases;
 mod limits;
 mod replays;

@@ -1,0 +1,118 @@
+//! An application that has more to do than fits into memory, beside one that has little.
+
+use domain::outcome::Outcome;
+use store::catalog::{Endpoint, EndpointSettings};
+use store::queue::Order;
+
+use super::scene::{Kind, SECOND, Scene};
+
+const OK: Outcome = Outcome::answered(200);
+
+/// An application whose endpoints answer, with more to send than memory and slots can hold.
+fn crowded() -> Scene {
+    let mut scene = Scene::with(|settings| {
+        settings.rows = 256;
+        settings.load_rows = 8;
+        settings.in_flight = 8;
+    });
+    let busy: Vec<_> = (0..32).map(|_| scene.endpoint()).collect();
+    for endpoint in busy.iter().flat_map(|endpoint| [endpoint; 20]) {
+        scene.send(endpoint);
+    }
+    for _ in 0..100 {
+        scene.pass(SECOND / 100);
+        scene.end(OK);
+    }
+    assert!(scene.engine.is_full() && scene.flying.len() == 8);
+    scene
+}
+
+/// Returns how many attempts of others end before one to this endpoint begins.
+fn waits_for(scene: &mut Scene, endpoint: &Endpoint) -> usize {
+    (0..500)
+        .take_while(|_| {
+            let waits = scene.flying_to(endpoint.key) == 0;
+            if waits {
+                scene.pass(SECOND / 100);
+                scene.end(OK);
+            }
+            waits
+        })
+        .count()
+}
+
+#[test]
+fn one_with_little_to_do_need_not_wait_for_one_with_much() {
+    // What goes in a sequence is always read back from the store.
+    for order in [Order::Due, Order::Fifo] {
+        let mut scene = crowded();
+        let other = scene.application();
+        let quiet = scene.endpoint_of(other, order, EndpointSettings::default());
+        for again in 0..3 {
+            scene.send(&quiet);
+            let waited = waits_for(&mut scene, &quiet);
+            assert!(waited <= 6, "{order:?}, {again}: {waited}");
+            let place = scene.flying.iter().position(|one| one.delivery.key.endpoint == quiet.key);
+            let sending = scene.flying.remove(place.unwrap());
+            scene.end_of(&sending, OK);
+            // It becomes one of those that have not answered lately.
+            for _ in 0..30 {
+                scene.pass(SECOND / 20);
+                scene.end(OK);
+            }
+        }
+    }
+}
+
+#[test]
+fn applications_take_turns_at_loading() {
+    let mut scene = crowded();
+    let others: Vec<_> = (0..64).map(|_| scene.application()).collect();
+    scene.keep = vec![Kind::Load];
+    for _ in 0..50 {
+        scene.pass(SECOND / 100);
+        scene.end(OK);
+    }
+    let quiet: Vec<_> = others
+        .into_iter()
+        .map(|other| scene.endpoint_of(other, Order::Fifo, EndpointSettings::default()))
+        .collect();
+    for endpoint in &quiet {
+        scene.send(endpoint);
+    }
+    // However many have nothing to send, memory holds no more than half as much beyond its limit.
+    scene.keep.clear();
+    scene.answer_kept();
+    for _ in 0..250 {
+        assert!(scene.engine.rows <= 256 + 256 / 2 + 32, "{}", scene.engine.rows);
+        scene.pass(SECOND / 100);
+        scene.end(OK);
+    }
+    assert!(quiet.iter().all(|endpoint| scene.pending(endpoint) == 0));
+}
+
+#[test]
+fn a_burst_for_endpoints_known_to_be_dead_does_not_stop_one_that_had_nothing_to_do() {
+    let mut scene = Scene::with(|settings| settings.in_flight = 8);
+    let dead: Vec<_> = (0..20).map(|_| scene.endpoint()).collect();
+    let idle = scene.endpoint();
+    scene.send(&idle);
+    scene.end(OK);
+    for endpoint in &dead {
+        scene.send(endpoint);
+    }
+    scene.pass(5 * SECOND);
+    for _ in &dead {
+        scene.end(Outcome::TimedOut);
+    }
+    for endpoint in &dead {
+        scene.send(endpoint);
+    }
+    assert_eq!(scene.flying.len(), 4, "half of the slots");
+    scene.send(&idle);
+    scene.send(&idle);
+    assert_eq!(scene.flying_to(idle.key), 1, "one is enough to see whether it answers");
+    let sending = scene.flying.pop().unwrap();
+    scene.end_of(&sending, OK);
+    assert_eq!(scene.flying_to(idle.key), 1, "it does");
+}
