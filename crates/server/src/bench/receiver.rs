@@ -30,8 +30,9 @@ use crate::clock::Clock;
 /// How late a late answer is.
 const LATE: Duration = Duration::from_millis(5);
 /// The shortest and the longest time that a busy endpoint takes. If all took the same, they would
-/// all be done in the same moment, again and again.
-const BUSY_MILLIS: (u64, u64) = (125, 375);
+/// all be done in the same moment, again and again. All slots are taken all the time; if they took
+/// less, it would be seen how busy the disk is, and not whether others get their turn.
+const BUSY_MILLIS: (u64, u64) = (250, 750);
 /// The highest number of an endpoint in its group, plus one.
 const MOST_ENDPOINTS: usize = 8_192;
 /// How many connections may wait to be taken: a crowd may come all at once.
@@ -55,7 +56,7 @@ pub(super) enum Behaviour {
     AtOnce,
     /// Each answers a few milliseconds late.
     Late,
-    /// Each takes about a quarter of a second.
+    /// Each takes about half a second.
     Busy,
     /// None ever answers.
     Hangs,
