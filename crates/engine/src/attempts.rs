@@ -5,7 +5,8 @@
 //!
 //! An endpoint that has answered lately is *hopeful*, and may use any slot. One that has not, but did
 //! not fail either when it was last tried, is *trusted* with one attempt. Any other is *doubtful*.
-//! Doubtful attempts may hold half of the slots, and trusted ones three quarters together with them.
+//! Doubtful attempts may hold half of the slots, and trusted ones three quarters together with them,
+//! but for a few.
 //! So a burst for a thousand dead endpoints cannot stop those that answer, and if it is known that
 //! they are dead, it does not stop those either that had nothing to do for a while. Whoever is in
 //! doubt waits until the burst hangs, and not until it has timed out. Endpoints that answer, but
@@ -202,10 +203,10 @@ impl Attempts {
         let few = (settings.in_flight / ALWAYS).max(1);
         let has_share = match counted {
             Counted::Hopeful | Counted::Slow => return true,
-            Counted::Trusted => trusted + doubtful < most,
-            Counted::Doubtful | Counted::Hanging => {
-                doubtful < half && (trusted + doubtful < most || doubtful < few)
+            Counted::Trusted => {
+                trusted < most.saturating_sub(few).max(1) && trusted + doubtful < most
             }
+            Counted::Doubtful | Counted::Hanging => doubtful < half && trusted + doubtful < most,
         };
         let silent = self.in_flight.silent();
         let left = silent.saturating_add(slow) < settings.hanging.saturating_add(half);

@@ -234,7 +234,7 @@ impl Engine {
     fn say_when(&mut self, act: &mut Act<'_>) {
         let active = self.trusted && self.stopping.is_none();
         let trust = self.leases.trusted_until(self.settings.lease_trusted);
-        let waits = active && self.turns.is_waiting();
+        let waits = active && (self.turns.is_waiting() || !self.load_queue.is_empty());
         let slot = waits.then(|| self.attempts.next_to_hang(self.settings.hanging_after));
         let routine = [
             self.leases.next_renewal().filter(|_| self.renews()),

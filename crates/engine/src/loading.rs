@@ -37,20 +37,27 @@ impl Engine {
     pub(crate) fn load_what_may(&mut self, act: &mut Act<'_>) {
         let most = usize::try_from(self.settings.loads).unwrap_or(usize::MAX);
         while self.loads.len() < most {
-            let free = usize::try_from(self.attempts.free(&self.settings)).unwrap_or(usize::MAX);
-            let sent_at_once = self.turns.ready().saturating_add(self.loads.len()) < free;
-            let next = if sent_at_once || !self.is_full() {
-                self.load_queue.next()
-            } else if self.is_beyond(FOR_SILENT) {
-                None
-            } else {
-                // Over the limit nothing is loaded that could not be sent at once. An application
-                // that has nothing to send gets the next turn, whatever the others have.
-                self.load_queue.next_of(|application| !self.turns.has_ready(application))
-            };
-            let Some(at) = next else { return };
+            let Some(at) = self.next_to_load(act.now.elapsed) else { return };
             self.load(at, act);
         }
+    }
+
+    /// Takes the next one to load. Over the limit nothing is loaded that could not be sent at once. An
+    /// application that has nothing to send gets the next turn, whatever the others have.
+    fn next_to_load(&mut self, now: Duration) -> Option<At> {
+        if !self.is_full() {
+            return self.load_queue.next();
+        }
+        let free = usize::try_from(self.attempts.free(&self.settings)).unwrap_or(usize::MAX);
+        let crowded = self.turns.ready().saturating_add(self.loads.len()) >= free;
+        let beyond = self.is_beyond(FOR_SILENT);
+        let (endpoints, settings) = (&self.endpoints, &self.settings);
+        self.load_queue.next_where(|at| {
+            let Some(endpoint) = endpoints.get(at) else { return true };
+            let counted = endpoint.counted(now, settings.hanging_after);
+            let has_turn = !crowded || (!beyond && !self.turns.has_ready(at.0));
+            has_turn && self.attempts.has_room_for(counted, settings)
+        })
     }
 
     fn load(&mut self, at: At, act: &mut Act<'_>) {
@@ -191,18 +198,20 @@ impl Engine {
     }
 
     /// Returns how many rows of an endpoint may wait although memory is full: twice what it may have
-    /// in flight if it answers, or one if too many answer; and otherwise one if it has none.
+    /// in flight if it answers, or as many if too many answer; and otherwise one if it has none.
     pub(crate) fn reserve(&self, at: At, now: Duration) -> usize {
         let Some(endpoint) = self.endpoints.get(&at) else { return 0 };
         if !endpoint.is_lively(now, self.settings.hanging_after) {
             return usize::from(endpoint.window.known() == 0 && !self.is_beyond(FOR_SILENT));
         }
-        if self.is_beyond(FOR_LIVELY) {
-            return 1;
-        }
         let member = self.rosters.get(at.0).and_then(|roster| roster.member(at.1));
-        let cap = member.map_or(0, |member| member.in_flight().get());
-        let most = cap.saturating_mul(2).min(self.settings.window);
+        let Some(cap) = member.map(|member| member.in_flight()) else { return 0 };
+        let most = if self.is_beyond(FOR_LIVELY) {
+            endpoint.concurrency.allowed(cap).get()
+        } else {
+            cap.get().saturating_mul(2)
+        };
+        let most = most.min(self.settings.window);
         usize::try_from(most).unwrap_or(usize::MAX)
     }
 

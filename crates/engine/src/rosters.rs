@@ -108,8 +108,9 @@ impl Rosters {
         };
         let entry = self.entries.entry(application).or_default();
         entry.asked_at.get_or_insert(Duration::ZERO);
-        if entry.is_newer_than(&roster) {
-            return true;
+        // One of the same revision may have been read before the one that is known.
+        if entry.roster.as_ref().is_some_and(|known| known.revision >= roster.revision) {
+            return false;
         }
         let members = roster.members.len();
         let before = entry.roster.replace(roster);

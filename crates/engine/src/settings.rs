@@ -29,7 +29,7 @@ pub struct Settings {
     pub load_rows: u32,
     /// The most deliveries in memory, over all endpoints. Those that have answered within
     /// `hanging_after` may go beyond it: by twice what they may have in flight until there is a quarter
-    /// more, and then by one each. Those that have nothing in memory may go beyond it by one, until
+    /// more, and then by as many. Those that have nothing in memory may go beyond it by one, until
     /// there is half as much more.
     pub rows: u32,
     /// The most payload bytes in memory, over all endpoints. When this or `rows` is half used up, a

@@ -19,30 +19,46 @@ impl Engine {
     pub(crate) fn start_what_may(&mut self, act: &mut Act<'_>) {
         self.attempts.age(act.now.elapsed, self.settings.hanging_after);
         while self.attempts.has_room(&self.settings) {
-            self.unpark();
-            let Some(at) = self.turns.next() else { return };
-            self.take_turn(at, act);
+            // Whoever had the last turn comes second; otherwise one that has just timed out might take
+            // its own place again and again.
+            let parked_first = self.turns.parked_first;
+            let mut given = parked_first && self.unpark(act);
+            if self.attempts.has_room(&self.settings)
+                && let Some(at) = self.turns.next()
+            {
+                self.take_turn(at, act);
+                self.turns.parked_first = true;
+                given = true;
+            }
+            given |= !parked_first && self.unpark(act);
+            if !given {
+                return;
+            }
         }
     }
 
-    /// Gives a turn to one of each kind that were set aside, if it may start. Not to all of them: most
-    /// would be set aside again, and there may be thousands.
-    fn unpark(&mut self) {
-        if !self.turns.has_parked() {
-            return;
-        }
-        for kind in [Counted::Trusted, Counted::Doubtful] {
-            while self.attempts.has_room_for(kind, &self.settings) {
-                let Some(at) = self.turns.unpark(kind) else { break };
-                let Some(endpoint) = self.endpoints.get_mut(&at) else { continue };
-                // It may have got a turn since, or be another that has its name.
-                if std::mem::take(endpoint.parked.of(kind)) && endpoint.queued == Queued::Parked {
-                    endpoint.queued = Queued::Ready;
-                    self.turns.push(at);
-                    break;
-                }
+    /// Gives a turn to one of each kind that were set aside, if it may start; tells whether it did.
+    /// Not to all of them: most would be set aside again, and there may be thousands.
+    fn unpark(&mut self, act: &mut Act<'_>) -> bool {
+        let has_parked = self.turns.has_parked();
+        let kinds = [Counted::Trusted, Counted::Doubtful];
+        has_parked && kinds.map(|kind| self.unpark_one(kind, act)).contains(&true)
+    }
+
+    fn unpark_one(&mut self, kind: Counted, act: &mut Act<'_>) -> bool {
+        while self.attempts.has_room(&self.settings)
+            && self.attempts.has_room_for(kind, &self.settings)
+        {
+            let Some(at) = self.turns.unpark(kind) else { return false };
+            let Some(endpoint) = self.endpoints.get_mut(&at) else { continue };
+            // It may have got a turn since, or be another that has its name.
+            if std::mem::take(endpoint.parked.of(kind)) && endpoint.queued == Queued::Parked {
+                self.take_turn(at, act);
+                self.turns.parked_first = false;
+                return true;
             }
         }
+        false
     }
 
     /// Starts one attempt of an endpoint whose turn it is, if it still may.

@@ -17,6 +17,8 @@ pub(crate) struct Turns {
     ready: Queue,
     /// Those that have to wait until fewer attempts are trusted or doubtful.
     parked: Aside<Queue>,
+    /// Whether those come first the next time.
+    pub(crate) parked_first: bool,
     /// How many turns were taken.
     #[cfg(test)]
     pub(crate) taken: usize,
@@ -134,14 +136,20 @@ impl Queue {
         Some((application, endpoint))
     }
 
-    /// Takes the next one of an application that is wanted. A few are looked at; those that are not
-    /// wanted have had their turn.
-    pub(crate) fn next_of(&mut self, wanted: impl Fn(ApplicationKey) -> bool) -> Option<At> {
-        for _ in 0..self.applications.len().min(LOOKED_AT) {
-            if self.applications.front().is_some_and(|application| wanted(*application)) {
-                return self.next();
+    /// Tells whether nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Takes the next one that is wanted. A few are looked at; those that are not wanted have had
+    /// their turn.
+    pub(crate) fn next_where(&mut self, wanted: impl Fn(&At) -> bool) -> Option<At> {
+        for _ in 0..self.length.min(LOOKED_AT) {
+            let at = self.next()?;
+            if wanted(&at) {
+                return Some(at);
             }
-            self.applications.rotate_left(1);
+            self.push(at);
         }
         None
     }
@@ -160,7 +168,7 @@ impl Queue {
 
 /// How many applications keep their empty queue.
 const EMPTY_KEPT: usize = 1_024;
-/// How many applications are looked at for one that is wanted.
+/// How many are looked at for one that is wanted.
 const LOOKED_AT: usize = 16;
 
 #[cfg(test)]
@@ -195,15 +203,21 @@ mod tests {
     }
 
     #[test]
-    fn an_application_that_is_wanted_comes_before_others() {
+    fn one_that_is_wanted_comes_before_others() {
         let mut queue = Queue::default();
-        for application in [1, 1, 2, 3] {
-            queue.push(at(application, 0));
+        for (application, endpoint) in [(1, 0), (1, 1), (2, 0), (3, 0)] {
+            queue.push(at(application, endpoint));
         }
-        assert_eq!(queue.next_of(|application| application.0 == 3), Some(at(3, 0)));
-        assert_eq!(queue.next_of(|application| application.0 == 3), None);
-        assert_eq!(queue.next_of(|_| true), Some(at(1, 0)));
-        assert_eq!(queue.next(), Some(at(2, 0)));
+        assert_eq!(queue.next_where(|at| at.0.0 == 3), Some(at(3, 0)));
+        assert_eq!(queue.next_where(|at| at.0.0 == 3), None);
+        assert_eq!(queue.next_where(|at| at.1.0 == 1), Some(at(1, 1)), "behind another of its own");
+        for endpoint in 0..40 {
+            queue.push(at(4, endpoint));
+        }
+        // Few are looked at, and others the next time.
+        assert_eq!(queue.next_where(|it| *it == at(4, 30)), None);
+        assert!((0..5).any(|_| queue.next_where(|it| *it == at(4, 30)).is_some()));
+        assert_eq!(queue.length, 41);
     }
 
     #[test]

@@ -246,6 +246,7 @@ impl Shared {
             Transactions::Apart => (lane, Some(lane)),
         };
         state.lanes.waiting(which) >= state.enough[lane as usize]
+            || state.lanes.fills_a_batch(which)
     }
 
     fn wake(&self, lane: Which) {

@@ -51,6 +51,7 @@ fn what_was_seen_unasked_answers_no_question() {
     assert_eq!(rosters.using(APPLICATION, 6 * SECOND).asked_at, Some(Duration::ZERO));
     assert!(rosters.answered(APPLICATION, Ok(Some(roster(3))), 6 * SECOND));
     assert_eq!(rosters.using(APPLICATION, 6 * SECOND).asked_at, Some(5 * SECOND));
+    assert!(!rosters.seen(APPLICATION, Ok(Some(roster(3)))), "nothing new");
     // An older one changes nothing, and one that could not be read is asked for.
     rosters.seen(APPLICATION, Ok(Some(roster(2))));
     assert_eq!(rosters.get(APPLICATION).unwrap().revision, 3);

@@ -107,7 +107,8 @@ async fn gather(shared: &Shared, which: Option<Which>, whom: impl FnOnce(usize) 
     };
     let is_there = || {
         let state = shared.lock();
-        state.lanes.waiting(which) >= quorum.items || state.closed
+        let enough = state.lanes.waiting(which) >= quorum.items;
+        enough || state.closed || state.lanes.fills_a_batch(which)
     };
     let gathered = async {
         while !is_there() {

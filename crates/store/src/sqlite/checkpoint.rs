@@ -43,7 +43,8 @@ pub(super) struct Wal {
     asked_at: AtomicI32,
     /// How many it must have for the writer to see to it that it begins anew.
     restart_at: AtomicI32,
-    /// How many the last checkpoint has copied, as far as readers let it.
+    /// How many of them the last checkpoint left copied: all but those that were still being read, and
+    /// those that came since.
     copied: AtomicI32,
     /// Whether something was expunged that may still be in it.
     holds_expunged: AtomicBool,
@@ -87,17 +88,18 @@ fn run(place: &Place, connection: Connection, woken: &Receiver<()>, wal: &Weak<W
     let file = File::open(&place.file).ok();
     let mut connection = Some(connection);
     while woken.recv().is_ok() {
-        let pages = wal.upgrade().map_or(0, |wal| wal.pages.load(Ordering::Relaxed));
         // The log stays as it is after an error, and is asked for again when it has grown.
-        let current = connection.take().map_or_else(|| place.write(), Ok);
-        connection = current.ok().filter(|connection| passive(connection).is_ok());
-        let Some(wal) = wal.upgrade().filter(|_| connection.is_some()) else { continue };
-        if pages >= wal.restart_at.load(Ordering::Relaxed) {
+        let Ok(current) = connection.take().map_or_else(|| place.write(), Ok) else { continue };
+        let Ok(copied) = passive(&current) else { continue };
+        connection = Some(current);
+        let Some(wal) = wal.upgrade() else { continue };
+        let next = wal.pages.load(Ordering::Relaxed).saturating_add(ENOUGH_PAGES);
+        if next >= wal.restart_at.load(Ordering::Relaxed) {
             // SQLite syncs the file once all is copied. What is on the disk by then need not be
             // written while the writer waits. If this fails, SQLite will come to see it as well.
             let _synced = file.as_ref().map(File::sync_data);
         }
-        wal.copied.store(pages, Ordering::Relaxed);
+        wal.copied.store(copied, Ordering::Relaxed);
     }
 }
 
@@ -135,6 +137,7 @@ impl Wal {
         // Shorter than before: it has begun anew by itself.
         if pages < asked_at {
             self.asked_at.store(0, Ordering::Relaxed);
+            self.copied.store(0, Ordering::Relaxed);
             self.restart_at.store(TOO_MANY_PAGES, Ordering::Relaxed);
         } else if pages - asked_at >= ENOUGH_PAGES {
             self.asked_at.store(pages, Ordering::Relaxed);
@@ -179,6 +182,7 @@ impl Wal {
             self.free_pages_hold_expunged.store(in_pages && !all_given_back, Ordering::Relaxed);
             self.pages.store(0, Ordering::Relaxed);
             self.asked_at.store(0, Ordering::Relaxed);
+            self.copied.store(0, Ordering::Relaxed);
             self.restart_at.store(TOO_MANY_PAGES, Ordering::Relaxed);
         }
     }
@@ -204,15 +208,17 @@ impl Wal {
         if begun_anew {
             self.pages.store(0, Ordering::Relaxed);
             self.asked_at.store(0, Ordering::Relaxed);
+            self.copied.store(0, Ordering::Relaxed);
             self.restart_at.store(TOO_MANY_PAGES, Ordering::Relaxed);
         }
     }
 }
 
-/// Copies what it can without making anybody wait.
-fn passive(connection: &Connection) -> Result<(), Error> {
-    connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?.query_row([], |_| Ok(()))?;
-    Ok(())
+/// Copies what it can without making anybody wait; returns how many pages of the log are copied.
+fn passive(connection: &Connection) -> Result<i32, Error> {
+    let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
+    // None, as far as can be told, if somebody else is at it.
+    Ok(statement.query_row([], |row| row.get::<_, i32>(2))?.max(0))
 }
 
 /// Copies everything, so that the log begins anew; answers whether it could.

@@ -51,7 +51,7 @@ fn one_with_little_to_do_need_not_wait_for_one_with_much() {
         for again in 0..3 {
             scene.send(&quiet);
             let waited = waits_for(&mut scene, &quiet);
-            assert!(waited <= 6, "{order:?}, {again}: {waited}");
+            assert!(waited <= 8, "{order:?}, {again}: {waited}");
             let place = scene.flying.iter().position(|one| one.delivery.key.endpoint == quiet.key);
             let sending = scene.flying.remove(place.unwrap());
             scene.end_of(&sending, OK);
@@ -115,4 +115,44 @@ fn a_burst_for_endpoints_known_to_be_dead_does_not_stop_one_that_had_nothing_to_
     let sending = scene.flying.pop().unwrap();
     scene.end_of(&sending, OK);
     assert_eq!(scene.flying_to(idle.key), 1, "it does");
+}
+
+#[test]
+fn whoever_has_timed_out_does_not_take_its_own_place_again_and_again() {
+    let mut scene = Scene::with(|settings| settings.hanging = 1);
+    let (dead, other) = (scene.endpoint(), scene.endpoint());
+    for _ in 0..6 {
+        scene.send(&dead);
+    }
+    scene.pass(2 * SECOND);
+    scene.send(&other);
+    assert_eq!((scene.flying.len(), scene.flying_to(other.key)), (1, 0));
+    for _ in 0..3 {
+        if scene.flying_to(other.key) == 0 {
+            scene.pass(2 * SECOND);
+            scene.end(Outcome::TimedOut);
+        }
+    }
+    assert_eq!(scene.flying_to(other.key), 1);
+}
+
+#[test]
+fn what_could_not_be_sent_is_not_loaded_into_full_memory() {
+    let mut scene = Scene::with(|settings| {
+        (settings.in_flight, settings.hanging, settings.rows) = (8, 8, 16);
+    });
+    let dead: Vec<_> = (0..100).map(|_| scene.endpoint()).collect();
+    for endpoint in &dead {
+        scene.accept(endpoint);
+    }
+    for _ in 0..60 {
+        scene.pass(SECOND);
+        assert!(scene.engine.rows <= 16 + 16 / 2, "{}", scene.engine.rows);
+    }
+    assert_eq!(scene.flying.len(), 8);
+    while !scene.flying.is_empty() {
+        scene.end(OK);
+        scene.pass(SECOND / 10);
+    }
+    assert!(dead.iter().all(|endpoint| scene.pending(endpoint) == 0));
 }
