@@ -90,6 +90,9 @@ pub(crate) struct Attempts {
     /// Those that may not be old yet, with when they began. The first of them is in flight, as far as
     /// was last noticed.
     young: VecDeque<(Number, Duration)>,
+    /// Those that settle, with when they ended. The first of them has not been answered, as far as was
+    /// last noticed.
+    settling: VecDeque<(Number, Duration)>,
 }
 
 /// How many are in flight.
@@ -145,11 +148,12 @@ impl Attempts {
     }
 
     /// Frees the slot of one that ended, and keeps it until its settle is answered.
-    pub(crate) fn settle(&mut self, number: Number, next: NextState) {
+    pub(crate) fn settle(&mut self, number: Number, next: NextState, now: Duration) {
         let Some(attempt) = self.all.get_mut(&number) else { return };
         if attempt.is_in_flight() {
             *self.in_flight.of(attempt.counted) -= 1;
             attempt.stage = Stage::Settling(next);
+            self.settling.push_back((number, now));
         }
     }
 
@@ -191,6 +195,18 @@ impl Attempts {
         let in_flight = usize::try_from(self.in_flight.all()).unwrap_or(0);
         let most = usize::try_from(settings.settling).unwrap_or(usize::MAX);
         self.free(settings) > 0 && self.all.len() - in_flight < most
+    }
+
+    /// Tells whether a settle has been waiting for so long that nothing should be sent: the store does
+    /// not keep up. When it is answered, that is an event, so nobody need be woken.
+    pub(crate) fn waits_for_settles(&mut self, now: Duration, patience: Duration) -> bool {
+        while let Some((number, ended)) = self.settling.front() {
+            if self.all.contains_key(number) {
+                return ended.saturating_add(patience) < now;
+            }
+            self.settling.pop_front();
+        }
+        false
     }
 
     /// Tells whether an attempt may begin that is counted so, if there is a slot at all. Those of

@@ -157,7 +157,7 @@ impl Engine {
             attempt.delivery.last_attempt_at = Some(record.ended_at);
             attempt.delivery.pending.budget = verdict.budget;
         }
-        self.attempts.settle(number, next);
+        self.attempts.settle(number, next, act.now.elapsed);
         let budget = verdict.budget;
         let settle = Settle { lease, key, recorded, next, budget, attempt: record, running };
         act.effects.push(Effect::Settle { attempt: number, settle: Box::new(settle) });

@@ -22,6 +22,9 @@ pub struct Settings {
     pub hanging_after: Duration,
     /// The most attempts whose settle has not committed yet. At the limit nothing is started.
     pub settling: u32,
+    /// How long a settle may have waited while others are started. What is sent faster than it is
+    /// settled is sent twice after a crash.
+    pub settle_patience: Duration,
     /// The most deliveries of one endpoint in memory. What is handed over beyond that is read back
     /// from the store in its turn.
     pub window: u32,
@@ -69,6 +72,7 @@ impl Settings {
             hanging: 4_096,
             hanging_after: Duration::from_secs(1),
             settling: 4_096,
+            settle_patience: Duration::from_millis(500),
             window: 8_192,
             load_rows: 256,
             rows: 65_536,

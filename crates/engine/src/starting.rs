@@ -18,6 +18,9 @@ impl Engine {
     /// Starts attempts until slots or turns are used up.
     pub(crate) fn start_what_may(&mut self, act: &mut Act<'_>) {
         self.attempts.age(act.now.elapsed, self.settings.hanging_after);
+        if self.attempts.waits_for_settles(act.now.elapsed, self.settings.settle_patience) {
+            return;
+        }
         while self.attempts.has_room(&self.settings) {
             // Whoever had the last turn comes second; otherwise one that has just timed out might take
             // its own place again and again.

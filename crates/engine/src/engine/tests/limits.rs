@@ -311,6 +311,25 @@ fn nothing_is_started_while_too_much_is_settling() {
 }
 
 #[test]
+fn nothing_is_started_while_a_settle_waits_for_long() {
+    let mut scene = Scene::new();
+    let (slow, other) = (scene.endpoint(), scene.endpoint());
+    scene.keep = vec![Kind::Settle];
+    scene.send(&slow);
+    scene.end(OK);
+    scene.pass(SECOND / 4);
+    scene.send(&other);
+    assert_eq!(scene.flying.len(), 1, "it may take its time");
+    scene.end(OK);
+    scene.pass(SECOND / 2);
+    scene.send(&other);
+    assert!(scene.flying.is_empty(), "the store does not keep up");
+    scene.keep.clear();
+    scene.answer_kept();
+    assert_eq!(scene.flying.len(), 1, "and now it does");
+}
+
+#[test]
 fn windows_of_those_that_hang_leave_room_for_those_that_answer() {
     for handed_over in [true, false] {
         let mut scene = Scene::with(|settings| {
