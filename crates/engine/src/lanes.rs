@@ -26,6 +26,22 @@ pub struct Weight {
     pub bytes: u64,
 }
 
+impl Weight {
+    const fn plus(self, other: Self) -> Self {
+        let rows = self.rows.saturating_add(other.rows);
+        Self { rows, bytes: self.bytes.saturating_add(other.bytes) }
+    }
+
+    const fn minus(self, other: Self) -> Self {
+        let rows = self.rows.saturating_sub(other.rows);
+        Self { rows, bytes: self.bytes.saturating_sub(other.bytes) }
+    }
+
+    const fn is_within(self, limit: Self) -> bool {
+        self.rows <= limit.rows && self.bytes <= limit.bytes
+    }
+}
+
 /// The limits of lanes and batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -140,7 +156,7 @@ pub struct Lanes<Key, Accept, Settle, Upkeep> {
     accepts: Lane<(Key, Accept)>,
     settles: Lane<Settle>,
     upkeep: VecDeque<(u32, Upkeep)>,
-    shares: BTreeMap<Key, u32>,
+    shares: BTreeMap<Key, Weight>,
     last_upkeep: Timestamp,
 }
 
@@ -190,15 +206,18 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         weight: Weight,
         item: Accept,
     ) -> Result<(), Full<Accept>> {
-        let held = self.shares.get(&application).copied().unwrap_or(0);
+        let held = self.shares.get(&application).copied().unwrap_or_default();
         // An application that holds nothing may always enter: a fan-out may be wider than a share.
-        if held > 0 && held.saturating_add(weight.rows) > self.limits.lane.rows / 4 {
+        let Weight { rows, bytes } = self.limits.lane;
+        let quarter = Weight { rows: rows / 4, bytes: bytes / 4 };
+        if held != Weight::default() && !held.plus(weight).is_within(quarter) {
             return Err(Full { item, what: Crowded::Share });
         }
         if !self.accepts.has_room(weight, self.limits.lane) {
             return Err(Full { item, what: Crowded::Lane });
         }
-        *self.shares.entry(application).or_default() += weight.rows;
+        let share = self.shares.entry(application).or_default();
+        *share = share.plus(weight);
         self.accepts.push(weight, (application, item));
         Ok(())
     }
@@ -275,8 +294,8 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         }
         let half = Weight { rows: self.limits.batch.rows / 2, bytes: self.limits.batch.bytes / 2 };
         let accepts = self.accepts.take(half);
-        for (rows, (application, _)) in &accepts {
-            self.give_back(*application, *rows);
+        for (weight, (application, _)) in &accepts {
+            self.give_back(*application, *weight);
         }
         let accepts: Vec<Accept> = accepts.into_iter().map(|(_, (_, item))| item).collect();
         let settles = self.settles.take(half).into_iter().map(|(_, item)| item).collect();
@@ -292,8 +311,8 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         let mut cut = Cut { accepts: Vec::new(), settles: Vec::new(), upkeep: Vec::new() };
         match lane {
             Which::Accepts => {
-                for (rows, (application, item)) in self.accepts.take(whole) {
-                    self.give_back(application, rows);
+                for (weight, (application, item)) in self.accepts.take(whole) {
+                    self.give_back(application, weight);
                     cut.accepts.push(item);
                 }
             }
@@ -342,10 +361,10 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         steps
     }
 
-    fn give_back(&mut self, application: Key, rows: u32) {
+    fn give_back(&mut self, application: Key, weight: Weight) {
         let Some(held) = self.shares.get_mut(&application) else { return };
-        *held = held.saturating_sub(rows);
-        if *held == 0 {
+        *held = held.minus(weight);
+        if *held == Weight::default() {
             self.shares.remove(&application);
         }
     }
@@ -366,36 +385,30 @@ impl<T> Default for Lane<T> {
 impl<T> Lane<T> {
     /// An empty lane takes anything: what is larger than a whole lane must still get through.
     fn has_room(&self, weight: Weight, limit: Weight) -> bool {
-        self.queue.is_empty()
-            || (self.held.rows.saturating_add(weight.rows) <= limit.rows
-                && self.held.bytes.saturating_add(weight.bytes) <= limit.bytes)
+        self.queue.is_empty() || self.held.plus(weight).is_within(limit)
     }
 
     fn push(&mut self, weight: Weight, item: T) {
-        self.held.rows = self.held.rows.saturating_add(weight.rows);
-        self.held.bytes = self.held.bytes.saturating_add(weight.bytes);
+        self.held = self.held.plus(weight);
         self.queue.push_back((weight, item));
     }
 
     fn push_front(&mut self, weight: Weight, item: T) {
-        self.held.rows = self.held.rows.saturating_add(weight.rows);
-        self.held.bytes = self.held.bytes.saturating_add(weight.bytes);
+        self.held = self.held.plus(weight);
         self.queue.push_front((weight, item));
     }
 
     /// Takes the oldest items that fit, and at least one.
-    fn take(&mut self, limit: Weight) -> Vec<(u32, T)> {
+    fn take(&mut self, limit: Weight) -> Vec<(Weight, T)> {
         let (mut taken, mut used) = (Vec::new(), Weight::default());
         while let Some((weight, _)) = self.queue.front() {
-            used.rows = used.rows.saturating_add(weight.rows);
-            used.bytes = used.bytes.saturating_add(weight.bytes);
-            if !taken.is_empty() && (used.rows > limit.rows || used.bytes > limit.bytes) {
+            used = used.plus(*weight);
+            if !taken.is_empty() && !used.is_within(limit) {
                 break;
             }
             let Some((weight, item)) = self.queue.pop_front() else { break };
-            self.held.rows = self.held.rows.saturating_sub(weight.rows);
-            self.held.bytes = self.held.bytes.saturating_sub(weight.bytes);
-            taken.push((weight.rows, item));
+            self.held = self.held.minus(weight);
+            taken.push((weight, item));
         }
         taken
     }

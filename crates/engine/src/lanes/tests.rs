@@ -163,6 +163,18 @@ fn one_application_holds_a_quarter_at_the_most() {
 }
 
 #[test]
+fn a_quarter_is_one_of_bytes_as_well() {
+    let mut lanes = lanes();
+    let large = Weight { rows: 1, bytes: 300 };
+    lanes.offer_accept(1, large, 0).unwrap();
+    assert_eq!(lanes.offer_accept(1, large, 1).unwrap_err().what, Crowded::Share);
+    lanes.offer_accept(2, large, 2).unwrap();
+    lanes.cut(NOW);
+    lanes.cut(NOW);
+    lanes.offer_accept(1, large, 3).unwrap();
+}
+
+#[test]
 fn upkeep_goes_along_in_small_steps_when_there_is_room() {
     let mut lanes = lanes();
     for n in 0..3 {
