@@ -33,6 +33,9 @@ fn start(store: &Arc<Slow>, limits: Limits) -> (Committer, JoinHandle<Counts>) {
     })
 }
 
+/// How long a commit takes.
+const COMMIT: Duration = Duration::from_millis(20);
+
 /// A store whose commits take a moment, or fail.
 #[derive(Default)]
 struct Slow {
@@ -44,7 +47,7 @@ struct Slow {
 impl Queue for Slow {
     fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed> {
         Box::pin(async move {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(COMMIT).await;
             self.commits.fetch_add(1, Ordering::Relaxed);
             let fails = |left: usize| left.checked_sub(1);
             if self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fails).is_ok() {
@@ -203,6 +206,20 @@ impl Listener for Core {
     fn answered(&self, _: Vec<(Number, Settled)>, upkeep: Vec<(Number, Done)>) {
         self.0.lock().unwrap().extend(upkeep.into_iter().map(|(number, _)| number));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_alone_waits_for_its_commit_and_for_nothing_else() {
+    let store = Arc::new(Slow::default());
+    let (committer, _task) = start(&store, Limits::default());
+    let calls = async {
+        for number in 0..20 {
+            committer.accept(accept(1, number)).await.unwrap();
+        }
+    };
+    // A millisecond more for each would be too long.
+    tokio::time::timeout(20 * COMMIT + COMMIT / 2, calls).await.expect("they wait for something");
+    assert_eq!(store.commits.load(Ordering::Relaxed), 20);
 }
 
 #[tokio::test(start_paused = true)]
