@@ -6,11 +6,10 @@
 //! An endpoint that has answered lately is *hopeful*, and may use any slot. One that has not, but did
 //! not fail either when it was last tried, is *trusted* with one attempt. Any other is *doubtful*.
 //! Doubtful attempts may hold half of the slots, and trusted ones three quarters together with them,
-//! but for a few.
-//! So a burst for a thousand dead endpoints cannot stop those that answer, and if it is known that
-//! they are dead, it does not stop those either that had nothing to do for a while. Whoever is in
-//! doubt waits until the burst hangs, and not until it has timed out. Endpoints that answer, but
-//! slowly, must not keep the silent ones out either: those may always hold some.
+//! but for a few. So a burst for a thousand dead endpoints cannot stop those that answer, and if it
+//! is known that they are dead, it does not stop those either that had nothing to do for a while.
+//! Whoever is in doubt waits until the burst hangs, and not until it has timed out. Endpoints that
+//! answer, but slowly, must not keep the silent ones out either: those may always hold some.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
