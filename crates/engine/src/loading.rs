@@ -56,7 +56,9 @@ impl Engine {
             let Some(endpoint) = endpoints.get(at) else { return true };
             let counted = endpoint.counted(now, settings.hanging_after);
             let has_turn = !crowded || (!beyond && !self.turns.has_ready(at.0));
-            has_turn && self.attempts.has_room_for(counted, settings)
+            // What is only looked at, to be buried, does not enter.
+            endpoint.wanted == Wanted::Check
+                || (has_turn && self.attempts.has_room_for(counted, settings))
         })
     }
 
@@ -154,8 +156,7 @@ impl Engine {
 
     /// Tells whether memory holds as much as it may.
     pub(crate) fn is_full(&self) -> bool {
-        let settings = &self.settings;
-        self.held_bytes() >= settings.payload_bytes || self.rows >= settings.rows
+        self.is_beyond(0)
     }
 
     /// Tells whether memory holds so many quarters more than it may.

@@ -1,8 +1,9 @@
 //! An application that has more to do than fits into memory, beside one that has little.
 
+use domain::endpoint::{Reason, State};
 use domain::outcome::Outcome;
 use store::catalog::{Endpoint, EndpointSettings};
-use store::queue::Order;
+use store::queue::{Order, RequestKind};
 
 use super::scene::{Kind, SECOND, Scene};
 
@@ -155,4 +156,25 @@ fn what_could_not_be_sent_is_not_loaded_into_full_memory() {
         scene.pass(SECOND / 10);
     }
     assert!(dead.iter().all(|endpoint| scene.pending(endpoint) == 0));
+}
+
+#[test]
+fn what_is_to_be_buried_need_not_wait_for_room() {
+    let mut scene = Scene::with(|settings| {
+        (settings.in_flight, settings.hanging, settings.rows) = (8, 8, 16);
+    });
+    let dead: Vec<_> = (0..100).map(|_| scene.endpoint()).collect();
+    for endpoint in &dead {
+        scene.accept(endpoint);
+    }
+    scene.pass(30 * SECOND);
+    let (_, disabled) = dead.split_at(50);
+    for endpoint in disabled {
+        scene.set_state(endpoint, State::Disabled(Reason::ByPerson));
+        scene.ask(endpoint, RequestKind::Refresh);
+    }
+    scene.pass(60 * SECOND);
+    let left =
+        disabled.iter().filter(|one| scene.pending(one) > 0 && scene.flying_to(one.key) == 0);
+    assert_eq!(left.count(), 0);
 }
