@@ -138,6 +138,8 @@ async fn an_applications_deliveries_are_listed_by_state_cause_endpoint_and_time(
         let id = server.message(&app).await;
         let message = server.get(&format!("/app/{app}/msg/{id}")).await.expect(200);
         received.push(message["timestamp"].as_str().unwrap().to_owned());
+        // Ids sort to the millisecond; inside of one, chance decides.
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
     let other = server.application().await;
     let path = format!("/app/{app}/delivery");
