@@ -248,7 +248,7 @@ impl Node {
             }
         };
         let _answered = tokio::join!(tokio::time::timeout(first, answering), sending);
-        self.world.sums.flush(&self.world).await;
+        self.world.sums.flush_fast(&self.world).await;
         self.world.committer.close();
         self.committer.ended().await;
     }

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
@@ -19,8 +20,11 @@ use crate::dice;
 
 /// The most sums in one step of upkeep.
 const CHUNK: usize = 64;
-/// The most steps that are handed in together.
+/// The most steps that are handed in together by a node that stops.
 const AT_ONCE: usize = 64;
+/// The wait between two steps otherwise. Each touches as many pages as it has sums: thousands of
+/// them in a row would make every batch late that they share with messages.
+const BETWEEN_STEPS: Duration = Duration::from_millis(10);
 /// The most sums that gather while the store does not take them; what is over is lost, and with it
 /// a minute's figures, never a delivery.
 const MOST: usize = 100_000;
@@ -66,7 +70,7 @@ struct Share {
     minute: Minute,
     succeeded: bool,
     next: NextState,
-    latency: std::time::Duration,
+    latency: Duration,
 }
 
 impl Sums {
@@ -132,30 +136,38 @@ impl Sums {
             || cut.any(|(_, other)| *other <= minute)
     }
 
-    /// Writes what has gathered. What the store does not take is kept and repeated next time; a
-    /// repetition of what it did take changes nothing.
+    /// Writes what has gathered, one step after the other. What the store does not take is kept and
+    /// repeated next time; a repetition of what it did take changes nothing.
     pub(super) async fn flush(&self, world: &World) {
         self.cut(world.timeline.rows());
-        loop {
-            // Several at once share a commit.
-            let steps: Vec<Upkeep> = self.lock().cut.iter().take(AT_ONCE).map(Cut::step).collect();
-            if steps.is_empty() {
-                return;
-            }
-            let answers = join_all(steps.into_iter().map(|it| world.committer.upkeep(it))).await;
-            let mut state = self.lock();
-            let handed_in = answers.len().min(state.cut.len());
-            let handed_in: Vec<Cut> = state.cut.drain(..handed_in).collect();
-            for (cut, answer) in handed_in.into_iter().zip(&answers).rev() {
-                if answer.is_err() {
-                    state.cut.push_front(cut);
-                }
-            }
-            if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
-                tracing::warn!(%error, "sums were not written; they are tried again");
-                return;
+        while self.write(world, 1).await {
+            tokio::time::sleep(BETWEEN_STEPS).await;
+        }
+    }
+
+    /// Writes what has gathered as fast as the store takes it.
+    pub(super) async fn flush_fast(&self, world: &World) {
+        self.cut(world.timeline.rows());
+        while self.write(world, AT_ONCE).await {}
+    }
+
+    /// Writes so many steps together; tells whether there are more that the store would take.
+    async fn write(&self, world: &World, most: usize) -> bool {
+        let steps: Vec<Upkeep> = self.lock().cut.iter().take(most).map(Cut::step).collect();
+        let answers = join_all(steps.into_iter().map(|it| world.committer.upkeep(it))).await;
+        let mut state = self.lock();
+        let handed_in = answers.len().min(state.cut.len());
+        let handed_in: Vec<Cut> = state.cut.drain(..handed_in).collect();
+        for (cut, answer) in handed_in.into_iter().zip(&answers).rev() {
+            if answer.is_err() {
+                state.cut.push_front(cut);
             }
         }
+        if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
+            tracing::warn!(%error, "sums were not written; they are tried again");
+            return false;
+        }
+        !state.cut.is_empty()
     }
 
     /// Cuts what has gathered into steps, unless earlier ones still wait.
