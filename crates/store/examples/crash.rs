@@ -25,7 +25,7 @@ use domain::time::Timestamp;
 use store::conformance::Handle;
 use store::sqlite::{Settings, Sqlite};
 use store::{Answer, Error};
-use work::{Backend, Cycles, POSTGRES, work_until_killed};
+use work::{Backend, Cycles, LARGE_LOG, POSTGRES, work_until_killed};
 
 /// The stores that can be killed, by the word for `--store`.
 const BACKENDS: [(&str, Backend); 2] =
@@ -144,7 +144,9 @@ fn say(text: &str) {
 
 fn open_sqlite(place: &str) -> Answer<'static, Handle> {
     let clock = Arc::new(|| Timestamp::from_seconds(1_800_000_000));
-    let opened = Sqlite::open(Settings::new(place, work::entropy, clock));
+    let mut settings = Settings::new(place, work::entropy, clock);
+    settings.large_log = LARGE_LOG;
+    let opened = Sqlite::open(settings);
     Box::pin(async { Ok(Handle::new(Arc::new(opened?))) })
 }
 

@@ -17,16 +17,9 @@ use rusqlite::Connection;
 use super::connection::{PATIENCE, Place, free_pages};
 use crate::Error;
 
-/// A checkpoint begins when so many pages have been added since the last one: 8 MiB.
-const ENOUGH_PAGES: i32 = 2_048;
-/// The writer begins the log anew when it has so many pages: 64 MiB. If somebody reads it then, it
-/// tries again when the log has grown by [`ENOUGH_PAGES`].
-const TOO_MANY_PAGES: i32 = 16_384;
-/// It does so when no more than these are left to copy.
-const FEW_PAGES: i32 = 512;
-/// When it has so many all the same, the writer waits for readers: 256 MiB.
-const FAR_TOO_MANY_PAGES: i32 = 4 * TOO_MANY_PAGES;
-/// How long it waits then.
+/// A log is large when it has so many pages, 64 MiB: then the writer begins it anew.
+pub(super) const LARGE: i32 = 16_384;
+/// How long the writer waits for readers of a log that is far too large.
 const RESTART_PATIENCE: Duration = Duration::from_millis(250);
 
 /// How long the writer waits for readers when the log is to be emptied, and how often it tries: who
@@ -34,9 +27,30 @@ const RESTART_PATIENCE: Duration = Duration::from_millis(250);
 const EMPTYING_PATIENCE: Duration = Duration::from_millis(100);
 const EMPTYING_EVERY: Duration = Duration::from_secs(1);
 
+/// How many pages of a log are many.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    /// A checkpoint begins when so many have been added since the last one: 8 MiB.
+    enough: i32,
+    /// The writer begins a log anew that has these. If somebody reads it then, it tries again when
+    /// it has grown by enough.
+    large: i32,
+    /// It does so when no more than these are left to copy.
+    few: i32,
+    /// When there are so many all the same, the writer waits for readers: 256 MiB.
+    far_too_large: i32,
+}
+
+impl Sizes {
+    const fn of(large: i32) -> Self {
+        Self { enough: large / 8, large, few: large / 32, far_too_large: large.saturating_mul(4) }
+    }
+}
+
 /// The log, as the writer sees it grow.
 #[derive(Debug)]
 pub(super) struct Wal {
+    sizes: Sizes,
     /// How many pages it has.
     pages: AtomicI32,
     /// How many it had when a checkpoint was last asked for.
@@ -62,10 +76,10 @@ pub(super) struct Checkpointer {
 }
 
 impl Checkpointer {
-    pub(super) fn start(place: &Place) -> Result<(Self, Arc<Wal>), Error> {
+    pub(super) fn start(place: &Place, large: i32) -> Result<(Self, Arc<Wal>), Error> {
         let connection = place.write()?;
         let (wake, woken) = sync_channel(1);
-        let wal = Arc::new(Wal::new(wake));
+        let wal = Arc::new(Wal::new(wake, large));
         // The thread ends with the last of those who write.
         let (place, log) = (place.clone(), Arc::downgrade(&wal));
         let thread = Builder::new().name("sqlite-checkpoint".to_owned());
@@ -93,7 +107,7 @@ fn run(place: &Place, connection: Connection, woken: &Receiver<()>, wal: &Weak<W
         let Ok(copied) = passive(&current) else { continue };
         connection = Some(current);
         let Some(wal) = wal.upgrade() else { continue };
-        let next = wal.pages.load(Ordering::Relaxed).saturating_add(ENOUGH_PAGES);
+        let next = wal.pages.load(Ordering::Relaxed).saturating_add(wal.sizes.enough);
         if next >= wal.restart_at.load(Ordering::Relaxed) {
             // SQLite syncs the file once all is copied. What is on the disk by then need not be
             // written while the writer waits. If this fails, SQLite will come to see it as well.
@@ -105,11 +119,12 @@ fn run(place: &Place, connection: Connection, woken: &Receiver<()>, wal: &Weak<W
 
 impl Wal {
     /// Whoever had the file before may have been killed, or stopped, after it expunged something.
-    fn new(wake: SyncSender<()>) -> Self {
+    fn new(wake: SyncSender<()>, large: i32) -> Self {
         Self {
+            sizes: Sizes::of(large),
             pages: AtomicI32::new(0),
             asked_at: AtomicI32::new(0),
-            restart_at: AtomicI32::new(TOO_MANY_PAGES),
+            restart_at: AtomicI32::new(large),
             copied: AtomicI32::new(0),
             holds_expunged: AtomicBool::new(true),
             free_pages_hold_expunged: AtomicBool::new(true),
@@ -137,7 +152,7 @@ impl Wal {
             self.has_begun_anew();
         }
         self.pages.store(pages, Ordering::Relaxed);
-        if pages - self.asked_at.load(Ordering::Relaxed) >= ENOUGH_PAGES {
+        if pages - self.asked_at.load(Ordering::Relaxed) >= self.sizes.enough {
             self.asked_at.store(pages, Ordering::Relaxed);
             // If it is still at work on the last one, the next will come soon enough.
             let _woken = self.wake.try_send(());
@@ -187,8 +202,10 @@ impl Wal {
     pub(super) fn restart_if_large(&self, connection: &Connection) {
         let pages = self.pages.load(Ordering::Relaxed);
         let left = pages.saturating_sub(self.copied.load(Ordering::Relaxed));
-        let far_too_many = pages >= FAR_TOO_MANY_PAGES;
-        if pages < self.restart_at.load(Ordering::Relaxed) || (left > FEW_PAGES && !far_too_many) {
+        let far_too_many = pages >= self.sizes.far_too_large;
+        if pages < self.restart_at.load(Ordering::Relaxed)
+            || (left > self.sizes.few && !far_too_many)
+        {
             return;
         }
         // Nothing depends on it: if it fails, the log goes on growing until the next try.
@@ -199,7 +216,7 @@ impl Wal {
         if begun_anew {
             self.has_begun_anew();
         } else {
-            self.restart_at.store(pages.saturating_add(ENOUGH_PAGES), Ordering::Relaxed);
+            self.restart_at.store(pages.saturating_add(self.sizes.enough), Ordering::Relaxed);
         }
     }
 
@@ -207,7 +224,7 @@ impl Wal {
         for pages in [&self.pages, &self.asked_at, &self.copied] {
             pages.store(0, Ordering::Relaxed);
         }
-        self.restart_at.store(TOO_MANY_PAGES, Ordering::Relaxed);
+        self.restart_at.store(self.sizes.large, Ordering::Relaxed);
     }
 }
 
@@ -239,9 +256,11 @@ pub(super) fn truncate(connection: &Connection) -> Result<(), Error> {
 mod tests {
     use super::*;
 
+    const SIZES: Sizes = Sizes::of(LARGE);
+
     fn wal() -> (Wal, Receiver<()>) {
         let (wake, woken) = sync_channel(1);
-        (Wal::new(wake), woken)
+        (Wal::new(wake, LARGE), woken)
     }
 
     #[test]
@@ -251,12 +270,12 @@ mod tests {
             wal.has(pages);
             woken.try_recv().is_ok()
         };
-        assert!(!asked(ENOUGH_PAGES - 1));
-        assert!(asked(ENOUGH_PAGES));
-        assert!(!asked(ENOUGH_PAGES * 2 - 1));
-        assert!(asked(ENOUGH_PAGES * 2));
+        assert!(!asked(SIZES.enough - 1));
+        assert!(asked(SIZES.enough));
+        assert!(!asked(SIZES.enough * 2 - 1));
+        assert!(asked(SIZES.enough * 2));
         assert!(!asked(3));
-        assert!(asked(ENOUGH_PAGES));
+        assert!(asked(SIZES.enough));
     }
 
     /// A log with a page or two, a file of its own, and a connection that writes to it.
@@ -283,7 +302,7 @@ mod tests {
         snapshot.query_row("SELECT count(*) FROM one", [], |_| Ok(())).unwrap();
         connection.execute_batch("INSERT INTO one VALUES (2)").unwrap();
         wal.restart_if_large(&connection);
-        assert_eq!(wal.restart_at.load(Ordering::Relaxed), pages() + ENOUGH_PAGES);
+        assert_eq!(wal.restart_at.load(Ordering::Relaxed), pages() + SIZES.enough);
         connection.execute_batch("INSERT INTO one VALUES (3)").unwrap();
         assert!(pages() > grown, "{} {grown}", pages());
         drop(snapshot);
@@ -292,22 +311,22 @@ mod tests {
         wal.restart_if_large(&connection);
         connection.execute_batch("INSERT INTO one VALUES (4)").unwrap();
         assert!(pages() < grown, "{} {grown}", pages());
-        assert_eq!(wal.restart_at.load(Ordering::Relaxed), TOO_MANY_PAGES);
+        assert_eq!(wal.restart_at.load(Ordering::Relaxed), LARGE);
     }
 
     #[test]
     fn the_writer_copies_what_a_checkpoint_has_left_and_no_more() {
         let (_directory, _place, connection, wal) = written();
         let tries = |pages: i32, copied: i32| {
-            wal.restart_at.store(TOO_MANY_PAGES, Ordering::Relaxed);
+            wal.restart_at.store(LARGE, Ordering::Relaxed);
             wal.pages.store(pages, Ordering::Relaxed);
             wal.copied.store(copied, Ordering::Relaxed);
             wal.restart_if_large(&connection);
             wal.pages.load(Ordering::Relaxed) == 0
         };
-        assert!(!tries(TOO_MANY_PAGES - 1, TOO_MANY_PAGES - 1));
-        assert!(!tries(TOO_MANY_PAGES, TOO_MANY_PAGES - FEW_PAGES - 1));
-        assert!(tries(TOO_MANY_PAGES, TOO_MANY_PAGES - FEW_PAGES));
-        assert!(tries(FAR_TOO_MANY_PAGES, 0), "even if nobody checkpoints any more");
+        assert!(!tries(LARGE - 1, LARGE - 1));
+        assert!(!tries(LARGE, LARGE - SIZES.few - 1));
+        assert!(tries(LARGE, LARGE - SIZES.few));
+        assert!(tries(SIZES.far_too_large, 0), "even if nobody checkpoints any more");
     }
 }

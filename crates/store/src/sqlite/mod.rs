@@ -98,6 +98,8 @@ pub struct Settings {
     pub dead_letters_kept: Duration,
     /// How much longer each sync is to take, for benchmarks.
     pub sync_delay: Duration,
+    /// How many pages make the log so large that the writer begins it anew; fewer in tests.
+    pub large_log: i32,
 }
 
 impl Settings {
@@ -111,6 +113,7 @@ impl Settings {
             clock,
             dead_letters_kept: limits::DEAD_LETTERS,
             sync_delay: Duration::ZERO,
+            large_log: checkpoint::LARGE,
         }
     }
 }
@@ -132,7 +135,8 @@ impl Sqlite {
     /// If another process has it open, its key is another or missing, its schema is not ours, or
     /// the file cannot be used. The text says what to do.
     pub fn open(settings: Settings) -> Result<Self, Error> {
-        let Settings { directory, key, entropy, clock, dead_letters_kept, sync_delay } = settings;
+        let Settings { directory, key, entropy, clock, .. } = settings;
+        let Settings { dead_letters_kept, sync_delay, large_log, .. } = settings;
         directory::create(&directory)?;
         let lock = directory::Lock::take(&directory, clock())?;
         let place = Place { file: directory.join("redial.db") };
@@ -141,7 +145,7 @@ impl Sqlite {
         schema::migrate(&mut connection)?;
         let vault = Arc::new(directory::vault(&directory, key, entropy, &connection)?);
         let notes = Arc::new(Notes::default());
-        let (checkpointer, wal) = Checkpointer::start(&place)?;
+        let (checkpointer, wal) = Checkpointer::start(&place, large_log)?;
         // Nobody reads yet, so nobody is waited for. If it fails, it is tried again.
         wal.empty_if_asked(&connection, clock());
         let writer = Writer {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::work::{Backend, Cycles, POSTGRES, work_until_killed};
+use super::work::{Backend, Cycles, LARGE_LOG, POSTGRES, work_until_killed};
 use super::{damage, open};
 
 /// How the child learns that it is one, and where to work: its session and the store's place.
@@ -15,7 +15,7 @@ const CYCLES: u32 = 4;
 
 const SQLITE: Backend = Backend {
     open: |place| {
-        let opened = open(Path::new(place));
+        let opened = open(Path::new(place), Some(LARGE_LOG));
         Box::pin(async { opened })
     },
     inspect: |place| {

@@ -60,7 +60,12 @@ impl Place {
 
     /// Opens the store there.
     fn open(&self) -> Result<Handle, Error> {
-        open(self.directory.path())
+        open(self.directory.path(), None)
+    }
+
+    /// Opens the store there; so many pages make its log large.
+    fn open_with_log(&self, large: i32) -> Result<Handle, Error> {
+        open(self.directory.path(), Some(large))
     }
 
     /// Opens the database there beside the store, as its own tools would.
@@ -71,10 +76,11 @@ impl Place {
 }
 
 /// Opens a store whose clock stands still and whose key is known.
-fn open(directory: &Path) -> Result<Handle, Error> {
+fn open(directory: &Path, large_log: Option<i32>) -> Result<Handle, Error> {
     let mut settings =
         Settings::new(directory.canonicalize().unwrap(), work::entropy, Arc::new(|| NOW));
     settings.key = Some([7; 32]);
+    settings.large_log = large_log.unwrap_or(settings.large_log);
     Ok(Handle::new(Arc::new(Sqlite::open(settings)?)))
 }
 

@@ -18,6 +18,9 @@ use super::{Chance, Promised, Promises, Worker};
 const LIFE: (u64, u64) = (20, 400);
 /// How many messages a child accepts with each commit.
 const ACCEPTS: u32 = 8;
+/// So many pages make a log of SQLite large: fewer than usual, so that it begins anew many times in
+/// the life of a child.
+pub(crate) const LARGE_LOG: i32 = 256;
 /// After so many cycles every promise is checked, and not only those of the last child.
 const CYCLES_PER_FULL_CHECK: u32 = 25;
 

@@ -30,7 +30,7 @@ use store::queue::{
 };
 
 pub(crate) use chance::Chance;
-pub(crate) use kill::{Backend, Cycles, work_until_killed};
+pub(crate) use kill::{Backend, Cycles, LARGE_LOG, work_until_killed};
 pub(crate) use postgres::POSTGRES;
 pub(crate) use promises::{Promised, Promises};
 
