@@ -201,6 +201,7 @@ macro_rules! conformance {
                 a_replay_makes_settled_deliveries_pending_again
                 a_replayed_delivery_keeps_its_history
                 a_replay_goes_to_the_end_of_the_line
+                a_replay_follows_the_order_that_its_endpoint_has_by_then
                 a_task_without_a_next_cursor_is_finished
                 a_chunk_that_comes_again_changes_nothing
                 a_chunk_of_an_old_owner_changes_nothing

@@ -18,7 +18,7 @@ const OK: Outcome = Outcome::answered(200);
 /// Replays a delivery in the store, and wakes its owner.
 fn replay(scene: &mut Scene, endpoint: &Endpoint, message: MessageKey) {
     let at = scene.now.rows;
-    let Endpoint { application, key, partition, order, .. } = *endpoint;
+    let Endpoint { application, key, partition, .. } = *endpoint;
     let id = TaskId::new(at, [5; 16]);
     let kind = TaskKind::BulkReplay;
     let (selection, by) = (Value::Null, "scene".to_owned());
@@ -31,7 +31,7 @@ fn replay(scene: &mut Scene, endpoint: &Endpoint, message: MessageKey) {
         task: id,
         cursor: None,
         next_cursor: None,
-        deliveries: vec![(delivery, partition, order, pending)],
+        deliveries: vec![(delivery, partition, pending)],
         missing: None,
         at,
     };
