@@ -223,6 +223,7 @@ macro_rules! conformance {
                 the_same_settle_again_answers_alike_and_records_once
                 a_settle_that_was_left_alone_is_left_alone_again
                 a_cancel_stands
+                a_settle_from_before_a_replay_is_recorded_only
                 a_settle_with_an_old_count_is_recorded_only
                 two_settles_of_a_delivery_in_one_batch_count_in_order
                 a_settle_of_a_delivery_that_is_gone_says_so

@@ -95,7 +95,6 @@ impl State {
                 row.order = order;
                 row.turn = turn;
                 row.state = Delivery::Pending(*pending);
-                row.settled_at = None;
             });
             replayed += 1;
         }

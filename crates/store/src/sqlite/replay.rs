@@ -58,7 +58,9 @@ pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done,
     Ok(Done::Changed(u32::try_from(replayed).unwrap_or(u32::MAX)))
 }
 
-/// Makes a settled delivery pending again; returns the number of rows. Needs the primary key of
+/// Makes a settled delivery pending again; returns the number of rows. `settled_at` stays: by that
+/// it differs from what it was before, whatever else does not, and no verdict on an attempt from
+/// before applies to it. Needs the primary key of
 /// `deliveries`; writes to it and its partial indexes.
 fn revive(
     connection: &Connection,
@@ -68,7 +70,7 @@ fn revive(
 ) -> Result<usize, Error> {
     let sql = "UPDATE deliveries SET
             partition = ?1, turn_order = ?2, state = 0, cause = NULL, turn = ?3, due = ?4,
-            attempts = ?5, ambiguous = ?6, last_wait = ?7, expires_at = ?8, settled_at = NULL
+            attempts = ?5, ambiguous = ?6, last_wait = ?7, expires_at = ?8
         WHERE endpoint = ?9 AND message = ?10 AND application = ?11 AND state <> 0";
     Ok(connection.prepare_cached(sql)?.execute(params![
         partition.number(),

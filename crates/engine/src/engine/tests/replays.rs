@@ -100,6 +100,28 @@ fn what_another_node_wrote_behind_one_in_flight_is_sent_when_there_is_room() {
 }
 
 #[test]
+fn a_delivery_cancelled_and_replayed_in_flight_begins_anew_however_the_attempt_ends() {
+    for end in [OK, Outcome::answered(503)] {
+        let mut scene = Scene::new();
+        let endpoint = scene.endpoint();
+        scene.send(&endpoint);
+        let key = scene.flying[0].delivery.key;
+        scene.store.cancel(key, scene.now.rows).unwrap();
+        scene.pass(2 * SECOND);
+        replay(&mut scene, &endpoint, key.message);
+        assert_eq!(scene.flying.len(), 1, "not twice at a time");
+        scene.end(end);
+        scene.pass(SECOND / 50);
+        let anew = &scene.flying[0].delivery;
+        assert_eq!((anew.key, anew.recorded, anew.pending.budget.attempts), (key, 1, 0));
+        scene.end(OK);
+        scene.pass(20 * SECOND);
+        assert_eq!((scene.flying.len(), scene.pending(&endpoint)), (0, 0));
+        assert_eq!(scene.settles.len(), 2);
+    }
+}
+
+#[test]
 fn a_delivery_cancelled_and_replayed_in_flight_is_sent_again_if_we_interrupt_it() {
     let mut scene = Scene::new();
     let endpoint = scene.endpoint();

@@ -68,6 +68,9 @@ async fn hold_orders(transaction: &mut Transaction<'_>, replay: &Replay) -> Resu
     Ok(())
 }
 
+/// `settled_at` stays: by that a delivery differs from what it was before, whatever else does not,
+/// and no verdict on an attempt from before applies to it.
+///
 /// Indexes: the primary keys of deliveries and endpoints.
 async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u64, Failure> {
     let statement = "\
@@ -88,7 +91,7 @@ async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u6
             join endpoints e on e.application = i.application and e.key = i.endpoint \
             order by i.position) \
         update deliveries d set \
-            state = 0, cause = null, settled_at = null, partition = t.partition, \
+            state = 0, cause = null, partition = t.partition, \
             ordering = t.ordering, due = t.due, turn = t.turn, attempts = t.attempts, \
             ambiguous = t.ambiguous, last_wait = t.last_wait, expires_at = t.expires_at \
         from turns t \
