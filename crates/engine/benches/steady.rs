@@ -77,6 +77,7 @@ impl Shell {
                 turn: self.now.rows.as_micros(),
                 pending: Pending::fresh(&limits, self.now.rows),
                 recorded: 0,
+                ended_before: None,
                 last_attempt_at: None,
                 message: MessageId::new(self.now.rows, [7; 16]),
                 event_type: "invoice.paid".into(),

@@ -126,7 +126,7 @@ impl Engine {
     fn settle(&mut self, number: Number, record: AttemptRecord, dice: Dice, act: &mut Act<'_>) {
         let Some(attempt) = self.attempts.get(number) else { return };
         let (lease, role, key) = (attempt.lease, attempt.role, attempt.delivery.key);
-        let recorded = attempt.delivery.recorded;
+        let (recorded, ended_before) = (attempt.delivery.recorded, attempt.delivery.ended_before);
         let pending = &attempt.delivery.pending;
         let verdict = judge(&attempt.policy, pending, record.outcome, act.now.rows, dice);
         let next = match verdict.decision {
@@ -159,7 +159,8 @@ impl Engine {
         }
         self.attempts.settle(number, next, act.now.elapsed);
         let budget = verdict.budget;
-        let settle = Settle { lease, key, recorded, next, budget, attempt: record, running };
+        let settle =
+            Settle { lease, key, recorded, ended_before, next, budget, attempt: record, running };
         act.effects.push(Effect::Settle { attempt: number, settle: Box::new(settle) });
         self.forgive(key, next);
     }

@@ -234,6 +234,7 @@ fn sending(address: SocketAddr) -> anyhow::Result<Sending> {
         turn: 0,
         pending: Pending::fresh(&preset.policy.limits, Timestamp::EPOCH),
         recorded: 0,
+        ended_before: None,
         last_attempt_at: None,
         message: MessageId::from_bytes([9; 20]),
         event_type: "invoice.paid".to_owned(),

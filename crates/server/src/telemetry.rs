@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Log, LogFormat};
 pub(crate) use measured::Measured;
-pub(crate) use metrics::{InFlight, Metrics, Waiting};
+pub(crate) use metrics::{InFlight, Look, Metrics, Waiting};
 
 /// Begins to log. A second call in the same process changes nothing.
 ///

@@ -114,11 +114,11 @@ impl World {
         let Some(lease) = self.process(me).and_then(|it| it.leases.get(&home)).copied() else {
             return;
         };
-        let Some((order, limits)) = self.watch.order_and_limits(endpoint) else { return };
+        let Some(limits) = self.watch.limits(endpoint) else { return };
         let bits = self.chance.bits();
         let settled = self.watch.some_settled(application, endpoint, bits);
         let pending = Pending::fresh(&limits, now);
-        let deliveries = settled.into_iter().map(|key| (key, partition, order, pending)).collect();
+        let deliveries = settled.into_iter().map(|key| (key, partition, pending)).collect();
         let replay = Replay {
             lease,
             task,

@@ -357,6 +357,7 @@ fn pending(
             turn: *turn,
             pending,
             recorded: 0,
+            ended_before: None,
             last_attempt_at: None,
             message: accept.message.id,
             event_type: accept.message.event_type.clone(),

@@ -26,6 +26,7 @@ fn row(message: i64, due: i64) -> PendingDelivery {
         turn: due,
         pending: Pending { due: Timestamp::from_micros(due), budget },
         recorded: 0,
+        ended_before: None,
         last_attempt_at: None,
         message: MessageId::from_bytes([0; 20]),
         event_type: String::new(),

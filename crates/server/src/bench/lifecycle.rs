@@ -127,6 +127,7 @@ fn settle(target: Target, key: DeliveryKey, number: u64, now: Timestamp) -> Sett
         lease: target.lease,
         key,
         recorded: 0,
+        ended_before: None,
         next: NextState::Delivered,
         budget: Budget {
             attempts: 1,

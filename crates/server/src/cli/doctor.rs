@@ -213,11 +213,12 @@ fn damaged(rows: u64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::Metrics;
+    use crate::telemetry::{Look, Metrics};
 
     #[test]
     fn damaged_rows_are_found_among_the_figures() {
-        assert_eq!(damaged_rows(&Metrics::new().page(None, 2)), Some(2));
+        let figures = Metrics::new().page(Look { damaged: 2, ..Look::default() });
+        assert_eq!(damaged_rows(&figures), Some(2));
         assert_eq!(damaged_rows("redial_commits_total 3\n"), None);
         assert_eq!(damaged(0).state, State::Good);
         let told = damaged(2);

@@ -215,6 +215,7 @@ fn hand_over(
             turn: *turn,
             pending,
             recorded: 0,
+            ended_before: None,
             last_attempt_at: None,
             message: message.id,
             event_type: message.event_type.clone(),

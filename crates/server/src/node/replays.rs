@@ -17,7 +17,7 @@ use store::catalog::Name;
 use store::keys::{Cursor, DeliveryKey, EndpointKey, Lease, MessageKey};
 use store::ledger::{DeliveryEntry, DeliveryFilter, Task, TaskKind, TaskState};
 use store::page::{From, Page};
-use store::queue::{Done, Missing, Order, Replay, Upkeep};
+use store::queue::{Done, Missing, Replay, Upkeep};
 
 use super::{World, missing};
 use crate::replay::{Wish, read_selection};
@@ -34,7 +34,7 @@ const LOOK_AT_ALL_EVERY: Duration = Duration::from_secs(5 * 60);
 /// The most tasks on a page.
 const PAGE: u32 = 100;
 
-pub(super) type Chosen = Vec<(DeliveryKey, Partition, Order, Pending)>;
+pub(super) type Chosen = Vec<(DeliveryKey, Partition, Pending)>;
 
 /// Runs all tasks that this node is responsible for.
 pub(super) async fn run(world: Arc<World>) {
@@ -141,7 +141,8 @@ async fn step(world: &World, id: &TaskId, lease: Lease) -> Result<bool, store::E
         }
     };
     let made = walked.missing.iter().flat_map(|missing| &missing.deliveries);
-    let partitions: Vec<Partition> = walked.chosen.iter().chain(made).map(|it| it.1).collect();
+    let chosen = walked.chosen.iter().map(|it| it.1);
+    let partitions: Vec<Partition> = chosen.chain(made.map(|it| it.1)).collect();
     let chunk = Replay {
         lease,
         task: task.id,
@@ -289,7 +290,7 @@ pub(super) fn pending_again(
     roster: &Roster,
     wish: &Wish,
     entry: &DeliveryEntry,
-) -> Option<(DeliveryKey, Partition, Order, Pending)> {
+) -> Option<(DeliveryKey, Partition, Pending)> {
     let member = roster.member(entry.key.endpoint)?;
     let endpoint = &member.view.endpoint;
     if !wish.means(entry, endpoint.id) {
@@ -298,7 +299,7 @@ pub(super) fn pending_again(
     let (own, policies) = (own_policy(entry.policy.as_deref()), world.rosters.policies());
     let policy = roster.applicable(member, &entry.event_type, own.as_ref(), &policies);
     let pending = Pending::fresh(&policy.limits, world.timeline.rows());
-    Some((entry.key, endpoint.partition, endpoint.order, pending))
+    Some((entry.key, endpoint.partition, pending))
 }
 
 /// Reads the policy that was set on a message. One that no longer reads gives way to the next.

@@ -55,6 +55,7 @@ pub(crate) struct Metrics {
     waiting: Gauge,
     oldest_due: Fraction,
     damaged: Gauge,
+    clock_offset: Fraction,
     memory: Gauge,
 }
 
@@ -74,6 +75,17 @@ impl Default for Spread {
             attempt_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
         }
     }
+}
+
+/// What is found out only when somebody looks.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Look {
+    /// What the store says, if it answers.
+    pub(crate) waiting: Option<Waiting>,
+    /// How many rows were found damaged.
+    pub(crate) damaged: usize,
+    /// By how many seconds the time of the rows is ahead of the wall clock.
+    pub(crate) clock_offset: f64,
 }
 
 /// What the store says when somebody looks.
@@ -169,6 +181,11 @@ impl Metrics {
             "Rows that do not read as what they should be, and were passed over",
             self.damaged.clone(),
         );
+        registry.register(
+            "clock_offset_seconds",
+            "By how much the time of the rows is ahead of this machine's wall clock",
+            self.clock_offset.clone(),
+        );
         registry.register("resident_memory_bytes", "Memory in use", self.memory.clone());
     }
 
@@ -198,11 +215,12 @@ impl Metrics {
         }
     }
 
-    /// Writes everything down, with how many rows were found damaged. Without an answer of the store
-    /// its figures stay as they were.
-    pub(crate) fn page(&self, waiting: Option<Waiting>, damaged: usize) -> String {
-        self.damaged.set(i64::try_from(damaged).unwrap_or(i64::MAX));
-        if let Some(waiting) = waiting {
+    /// Writes everything down as it looks now. Without an answer of the store its figures stay as
+    /// they were.
+    pub(crate) fn page(&self, look: Look) -> String {
+        self.damaged.set(i64::try_from(look.damaged).unwrap_or(i64::MAX));
+        self.clock_offset.set(look.clock_offset);
+        if let Some(waiting) = look.waiting {
             self.waiting.set(i64::from(waiting.endpoints));
             self.oldest_due.set(waiting.oldest_due.as_secs_f64());
         }

@@ -14,7 +14,7 @@ use domain::policy::Limits;
 use engine::{Event, Member};
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey};
 use store::memory::State;
-use store::queue::{Order, Running};
+use store::queue::Running;
 
 use super::{Owner, Place, Violation, Watch};
 use crate::agenda::WireId;
@@ -89,11 +89,11 @@ impl Watch {
     }
 
     /// Returns what a replay needs to know about an endpoint.
-    pub(crate) fn order_and_limits(&self, key: EndpointKey) -> Option<(Order, Limits)> {
+    pub(crate) fn limits(&self, key: EndpointKey) -> Option<Limits> {
         let place = self.endpoints.get(&key)?;
         let policies = plan::policies();
         let policy = place.member.policy.as_ref().unwrap_or(&policies.server.policy);
-        Some((place.member.view.endpoint.order, policy.limits))
+        Some(policy.limits)
     }
 
     /// Picks a pending delivery.

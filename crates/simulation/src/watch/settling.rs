@@ -170,7 +170,7 @@ impl Watch {
     /// Deliveries were replayed.
     pub(crate) fn replayed(&mut self, replay: &Replay, now: Duration) {
         self.now = now;
-        for (key, _, _, pending) in &replay.deliveries {
+        for (key, _, pending) in &replay.deliveries {
             let Some(entry) = self.deliveries.get_mut(key) else { continue };
             if let Delivery::Pending(_) = entry.state {
                 continue;

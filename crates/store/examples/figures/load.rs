@@ -166,6 +166,7 @@ fn settle(target: Target<'_>, key: DeliveryKey) -> Settle {
         lease: target.lease,
         key,
         recorded: 0,
+        ended_before: None,
         next: NextState::Delivered,
         budget: fresh(at).budget,
         attempt,

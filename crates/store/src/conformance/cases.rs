@@ -201,6 +201,7 @@ macro_rules! conformance {
                 a_replay_makes_settled_deliveries_pending_again
                 a_replayed_delivery_keeps_its_history
                 a_replay_goes_to_the_end_of_the_line
+                a_replay_follows_the_order_that_its_endpoint_has_by_then
                 a_task_without_a_next_cursor_is_finished
                 a_chunk_that_comes_again_changes_nothing
                 a_chunk_of_an_old_owner_changes_nothing
@@ -222,6 +223,7 @@ macro_rules! conformance {
                 the_same_settle_again_answers_alike_and_records_once
                 a_settle_that_was_left_alone_is_left_alone_again
                 a_cancel_stands
+                a_settle_from_before_a_replay_is_recorded_only
                 a_settle_with_an_old_count_is_recorded_only
                 two_settles_of_a_delivery_in_one_batch_count_in_order
                 a_settle_of_a_delivery_that_is_gone_says_so

@@ -9,7 +9,7 @@ use crate::Error;
 use crate::catalog::Endpoint;
 use crate::keys::{Cursor, DeliveryKey, Epoch, MessageKey};
 use crate::ledger::{NewTask, Task, TaskKind, TaskState};
-use crate::queue::{Done, NextState, Replay, Settled, Upkeep};
+use crate::queue::{Done, NextState, Order, Replay, Settled, Upkeep};
 
 pub async fn a_task_begins_with_all_that_was_accepted_before_it(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -117,6 +117,42 @@ pub async fn a_replay_goes_to_the_end_of_the_line(harness: Harness) {
     assert_eq!(line, [waiting, second, first, last].map(|key| key.message));
 }
 
+pub async fn a_replay_follows_the_order_that_its_endpoint_has_by_then(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    for (before, after) in [(Order::Due, Order::Fifo), (Order::Fifo, Order::Due)] {
+        let endpoint = scene.create(scene.new_endpoint(before)).await;
+        let first = scene.settled(&endpoint, NextState::Delivered).await;
+        let second = scene.settled(&endpoint, NextState::Delivered).await;
+        let task = start(&scene).await;
+        let chunk = chunk(&scene, &task, &endpoint, &[second, first]);
+        let switched = Endpoint { order: after, ..endpoint.clone() };
+        scene.store().catalog.update_endpoint(switched.clone()).await.unwrap();
+        assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Changed(2));
+        let accepted = scene.pending_due(&switched, later(40)).await;
+        let loaded = scene.load(&endpoint).await.deliveries;
+        let turns: Vec<_> = loaded.iter().map(|one| one.turn).collect();
+        let messages: Vec<_> = loaded.iter().map(|one| one.key).collect();
+        match after {
+            Order::Due => {
+                assert_eq!(turns, [30, 30, 40].map(|at| later(at).as_micros()));
+                assert_eq!(messages, [first, second, accepted]);
+            }
+            Order::Fifo => {
+                assert!(turns.is_sorted() && turns[2] < later(30).as_micros(), "{turns:?}");
+                assert_eq!(messages, [second, first, accepted]);
+            }
+        }
+        // A retry moves those that go by due time, and leaves the others where they are in line.
+        let due = later(300);
+        let settle = scene.settling(second, 1, NextState::Pending { due }).await;
+        let turn = match after {
+            Order::Due => due.as_micros(),
+            Order::Fifo => turns[0],
+        };
+        assert_eq!(scene.settle_one(settle).await, Settled::Applied { turn: Some(turn) });
+    }
+}
+
 pub async fn a_task_without_a_next_cursor_is_finished(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
@@ -195,7 +231,7 @@ pub(super) fn chunk(
     endpoint: &Endpoint,
     keys: &[DeliveryKey],
 ) -> Replay {
-    let replayed = |key: &DeliveryKey| (*key, endpoint.partition, endpoint.order, fresh(later(30)));
+    let replayed = |key: &DeliveryKey| (*key, endpoint.partition, fresh(later(30)));
     Replay {
         lease: scene.lease_on(Partition::from_number(17).unwrap()),
         task: task.id,

@@ -208,7 +208,8 @@ impl Scene {
         *self.leases.first().unwrap()
     }
 
-    /// Describes a settle of a delivery whose attempt ended a second after [`NOW`].
+    /// Describes a settle of a delivery as it would be loaded now, whose attempt ended a second
+    /// after [`NOW`].
     pub async fn settling(&self, key: DeliveryKey, recorded: u32, next: NextState) -> Settle {
         let fan_out = self.store().catalog.fan_out(key.application, NOW).await.unwrap();
         let view = fan_out.endpoints.iter().find(|view| view.endpoint.key == key.endpoint);
@@ -216,9 +217,13 @@ impl Scene {
             NextState::Delivered => success(self.id()),
             NextState::Pending { .. } | NextState::Dead(_) => failure(self.id()),
         };
-        let lease = self.lease(&view.unwrap().endpoint);
+        let endpoint = &view.unwrap().endpoint;
+        let loaded = self.load_most(endpoint, 1_000, 0).await.deliveries;
+        let row = loaded.iter().find(|one| one.key == key);
+        let ended_before = row.and_then(|one| one.ended_before);
+        let lease = self.lease(endpoint);
         let budget = Budget { attempts: recorded + 1, ..fresh(NOW).budget };
-        Settle { lease, key, recorded, next, budget, attempt, running: None }
+        Settle { lease, key, recorded, ended_before, next, budget, attempt, running: None }
     }
 
     /// Settles in one batch.

@@ -5,9 +5,10 @@ use domain::delivery::{Budget, Cause, Delivery, Pending};
 use domain::health::Health;
 use std::time::Duration;
 
+use super::replays::{chunk, start};
 use super::{Harness, NOW, Scene, fresh, later};
 use crate::keys::MessageKey;
-use crate::queue::{NextState, Running, Settle, Settled};
+use crate::queue::{Done, NextState, Running, Settle, Settled, Upkeep};
 
 pub async fn a_delivered_delivery_is_done(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -113,6 +114,38 @@ pub async fn a_cancel_stands(harness: Harness) {
     assert!(scene.loaded(&endpoint).await.is_empty());
     assert_eq!(scene.settle_one(settle).await, Settled::LeftAlone);
     assert_eq!(scene.look(key).await.recorded, 1);
+}
+
+pub async fn a_settle_from_before_a_replay_is_recorded_only(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let retry = NextState::Pending { due: later(60) };
+    for next in [NextState::Delivered, NextState::Dead(Cause::Exhausted), retry] {
+        let key = scene.pending(&endpoint).await;
+        let old = scene.settling(key, 0, next).await;
+        // Cancelled and replayed while the attempt is in flight; nothing is recorded in between.
+        scene.store().ledger.cancel(key, later(5)).await.unwrap();
+        let task = start(&scene).await;
+        let chunk = chunk(&scene, &task, &endpoint, &[key]);
+        assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Changed(1));
+        for _ in 0..2 {
+            assert_eq!(scene.settle_one(old.clone()).await, Settled::LeftAlone);
+            let entry = scene.look(key).await;
+            assert_eq!(entry.state, Delivery::Pending(fresh(later(30))));
+            assert_eq!((entry.settled_at, entry.recorded), (None, 1));
+            assert_eq!(entry.last_attempt, Some(old.attempt.id));
+        }
+        // Whoever loads it now settles it, also if it is sent several times.
+        let again = scene.settling(key, 1, retry).await;
+        let turn = Some(later(60).as_micros());
+        assert_eq!(scene.settle_one(again).await, Settled::Applied { turn });
+        assert_eq!(scene.look(key).await.settled_at, None);
+        let last = scene.settling(key, 2, NextState::Delivered).await;
+        let at = last.attempt.ended_at;
+        assert_eq!(scene.settle_one(last).await, Settled::Applied { turn: None });
+        let entry = scene.look(key).await;
+        assert_eq!((entry.state, entry.settled_at), (Delivery::Delivered, Some(at)));
+    }
 }
 
 pub async fn a_settle_with_an_old_count_is_recorded_only(harness: Harness) {

@@ -35,6 +35,15 @@ pub struct DeliveryEntry {
     pub last_status: Option<u16>,
 }
 
+/// Returns when a delivery was settled. The row of one that was replayed says when it had ended
+/// before that.
+pub(crate) const fn settled_at(state: Delivery, ended_at: Option<Timestamp>) -> Option<Timestamp> {
+    match state {
+        Delivery::Pending(_) => None,
+        Delivery::Delivered | Delivery::Dead(_) | Delivery::Cancelled => ended_at,
+    }
+}
+
 /// Which deliveries are wanted. What is missing does not restrict.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeliveryFilter {

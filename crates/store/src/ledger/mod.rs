@@ -16,6 +16,7 @@ use domain::time::Timestamp;
 pub use answer::StoredAnswer;
 pub use buckets::{BUCKETS, bucket, bucket_ends_at};
 pub use counts::{Counts, Tally};
+pub(crate) use delivery::settled_at;
 pub use delivery::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
 pub use message::{MessageEntry, MessageFilter, Payload};
 pub use task::{NewTask, Task, TaskKind, TaskState};

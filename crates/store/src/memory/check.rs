@@ -53,12 +53,8 @@ impl State {
             found.push(format!("{place} has no endpoint"));
         }
         let pending = matches!(row.state, Delivery::Pending(_));
-        if pending == row.settled_at.is_some() {
-            found.push(format!(
-                "{place} is {} and settled at {:?}",
-                row.state.word(),
-                row.settled_at
-            ));
+        if !pending && row.settled_at.is_none() {
+            found.push(format!("{place} is {} since nobody knows when", row.state.word()));
         }
         let key = DeliveryKey { application: row.application, endpoint, message };
         let numbers: Vec<_> = self.attempts_of(key).iter().map(|entry| entry.number).collect();

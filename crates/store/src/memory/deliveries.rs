@@ -12,7 +12,7 @@ use super::settle::status;
 use super::walk::{self, Direction};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
-use crate::ledger::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
+use crate::ledger::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter, settled_at};
 use crate::page::{Listed, Page};
 use crate::queue::{Request, RequestKind};
 
@@ -180,7 +180,7 @@ impl State {
             received_at: message.received_at,
             policy: message.policy.clone(),
             state: row.state,
-            settled_at: row.settled_at,
+            settled_at: settled_at(row.state, row.settled_at),
             recorded: row.recorded,
             last_attempt: row.last_attempt,
             last_status: row.last_status,

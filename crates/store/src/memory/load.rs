@@ -77,6 +77,7 @@ impl State {
             turn: row.turn,
             pending,
             recorded: row.recorded,
+            ended_before: row.settled_at,
             last_attempt_at: row.last_attempt_at,
             message: message.message.id,
             event_type: message.message.event_type.clone(),

@@ -89,6 +89,7 @@ pub(super) struct DeliveryRow {
     /// It means something only while the delivery is pending, and stays as it was afterwards.
     pub(super) turn: i64,
     pub(super) state: Delivery,
+    /// A replay leaves it as it was.
     pub(super) settled_at: Option<Timestamp>,
     pub(super) recorded: u32,
     pub(super) last_attempt: Option<AttemptId>,

@@ -43,9 +43,10 @@ impl State {
     }
 
     fn record(&mut self, settle: Settle) -> Settled {
-        let Settle { key, recorded, next, budget, attempt, .. } = settle;
+        let Settle { key, recorded, ended_before, next, budget, attempt, .. } = settle;
         let changed = self.change(key, |row| {
-            let applies = matches!(row.state, Delivery::Pending(_)) && row.recorded == recorded;
+            let applies = matches!(row.state, Delivery::Pending(_))
+                && (row.recorded, row.settled_at) == (recorded, ended_before);
             let previous = row.last_attempt.replace(attempt.id);
             row.recorded += 1;
             row.last_attempt_at = Some(attempt.ended_at);
@@ -64,7 +65,9 @@ impl State {
                     NextState::Delivered => row.state = Delivery::Delivered,
                     NextState::Dead(cause) => row.state = Delivery::Dead(cause),
                 }
-                row.settled_at = next_due.is_none().then_some(attempt.ended_at);
+                if next_due.is_none() {
+                    row.settled_at = Some(attempt.ended_at);
+                }
             }
             let answer = if applies { applied(row) } else { Settled::LeftAlone };
             (row.recorded, previous, next_due, answer)

@@ -80,23 +80,21 @@ impl State {
             return Done::Fenced;
         }
         let mut replayed = 0;
-        for (key, partition, order, pending) in &replay.deliveries {
+        for (key, partition, pending) in &replay.deliveries {
             let settled = self
                 .delivery_row(*key)
                 .is_some_and(|row| !matches!(row.state, Delivery::Pending(_)));
-            if !settled {
-                continue;
-            }
+            let endpoint = self.endpoints.get(&key.endpoint).filter(|_| settled);
+            let Some(order) = endpoint.map(|row| row.endpoint.order) else { continue };
             let turn = match order {
                 Order::Due => pending.due.as_micros(),
                 Order::Fifo => self.next_in_sequence(),
             };
             self.change(*key, |row| {
                 row.partition = *partition;
-                row.order = *order;
+                row.order = order;
                 row.turn = turn;
                 row.state = Delivery::Pending(*pending);
-                row.settled_at = None;
             });
             replayed += 1;
         }

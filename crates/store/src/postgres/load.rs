@@ -26,7 +26,8 @@ pub(super) async fn load(pool: &Pool, notes: &Notes, load: Load) -> Result<Loade
                     as payload, n.body is null as expunged \
         from ( \
             select d.application, d.endpoint, d.message, d.partition, d.turn, d.due, d.attempts, \
-                   d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.last_attempt_at, \
+                   d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.settled_at, \
+                   d.last_attempt_at, \
                    m.id, m.event_type, m.received_at, m.policy, m.content_type, m.payload as body, \
                    row_number() over walk as place, \
                    sum(coalesce(octet_length(m.payload), 0)) over walk as bytes \
@@ -71,6 +72,7 @@ fn pending_delivery(row: &Row) -> Result<PendingDelivery, Error> {
         turn: field(row, "turn")?,
         pending: pending(row)?,
         recorded: count(row, "recorded")?,
+        ended_before: optional_moment(row, "settled_at")?,
         last_attempt_at: optional_moment(row, "last_attempt_at")?,
         message: id(row, "id")?,
         event_type: field(row, "event_type")?,

@@ -43,6 +43,9 @@ pub struct PendingDelivery {
     pub pending: Pending,
     /// Attempts recorded, over all budgets. A settle names it, so that it applies only once.
     pub recorded: u32,
+    /// When it had ended before it was replayed, if it ever was. A settle names it, so that a verdict
+    /// on what was cancelled does not apply to what has begun anew since.
+    pub ended_before: Option<Timestamp>,
     /// When its last attempt ended, if there was one.
     pub last_attempt_at: Option<Timestamp>,
     /// The message's id.

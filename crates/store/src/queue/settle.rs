@@ -23,6 +23,9 @@ pub struct Settle {
     /// How many attempts were recorded when it was loaded. If there are more by now, or it is no
     /// longer pending, the attempt is recorded and the state left alone.
     pub recorded: u32,
+    /// When it had ended before it was replayed, as it was loaded. If that has changed, it ended and
+    /// was replayed since, with no attempt recorded in between: the state is left alone, too.
+    pub ended_before: Option<Timestamp>,
     /// Where it goes from here.
     pub next: NextState,
     /// Its budget after the attempt.
@@ -114,7 +117,7 @@ pub enum Settled {
         /// The turn of a delivery that is still pending.
         turn: Option<i64>,
     },
-    /// The attempt is recorded, the state was left alone: somebody cancelled or settled it.
+    /// The attempt is recorded, the state was left alone: somebody cancelled, replayed or settled it.
     LeftAlone,
     /// The lease is not current: nothing is written.
     Fenced,

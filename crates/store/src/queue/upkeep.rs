@@ -100,8 +100,10 @@ pub struct Replay {
     pub cursor: Option<Cursor>,
     /// How far it has got with it; none when it is finished.
     pub next_cursor: Option<Cursor>,
-    /// Deliveries that become pending; those that are pending already are left alone.
-    pub deliveries: Vec<(DeliveryKey, Partition, Order, Pending)>,
+    /// Deliveries that become pending; those that are pending already are left alone. Their turns
+    /// follow the order that the endpoint has when this is written: it may have been another when
+    /// they were chosen.
+    pub deliveries: Vec<(DeliveryKey, Partition, Pending)>,
     /// Deliveries that are made, if the task means such.
     pub missing: Option<Missing>,
     /// When.

@@ -13,7 +13,7 @@ use super::{codec, missing, upkeep};
 use crate::Error;
 use crate::damage::Notes;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
-use crate::ledger::{DeliveryEntry, DeliveryFilter};
+use crate::ledger::{DeliveryEntry, DeliveryFilter, settled_at};
 use crate::page::{Listed, Page};
 use crate::queue::{Request, RequestKind};
 
@@ -247,6 +247,7 @@ fn of(row: &Row<'_>) -> rusqlite::Result<DeliveryEntry> {
         message: MessageKey(row.get("message")?),
     };
     let message = codec::id(row, "message_id")?;
+    let state = codec::delivery_of(row)?;
     Ok(DeliveryEntry {
         key,
         id: DeliveryId::derive(&message, key.endpoint.0.cast_unsigned()),
@@ -254,8 +255,8 @@ fn of(row: &Row<'_>) -> rusqlite::Result<DeliveryEntry> {
         event_type: row.get("event_type")?,
         received_at: codec::time(row, "received_at")?,
         policy: row.get("policy")?,
-        state: codec::delivery_of(row)?,
-        settled_at: codec::time_if_any(row, "settled_at")?,
+        state,
+        settled_at: settled_at(state, codec::time_if_any(row, "settled_at")?),
         recorded: row.get("recorded")?,
         last_attempt: codec::id_if_any(row, "last_attempt")?,
         last_status: row.get("last_status")?,

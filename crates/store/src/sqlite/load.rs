@@ -17,7 +17,7 @@ const ENDPOINTS_PER_PIECE: u32 = 4_096;
 /// does not read the payload.
 pub(super) const PENDING: &str = "SELECT
         d.message, d.partition, d.turn, d.due, d.attempts, d.ambiguous, d.last_wait, d.expires_at,
-        d.recorded, d.last_attempt_at, m.id, m.event_type, m.received_at, m.policy,
+        d.recorded, d.settled_at, d.last_attempt_at, m.id, m.event_type, m.received_at, m.policy,
         m.content_type, coalesce(length(m.payload), 0) AS payload_length,
         m.payload IS NULL AS expunged
     FROM deliveries AS d INDEXED BY deliveries_pending
@@ -108,6 +108,7 @@ fn pending_of(row: &Row<'_>, key: DeliveryKey) -> rusqlite::Result<PendingDelive
         turn: row.get("turn")?,
         pending: codec::pending_of(row)?,
         recorded: row.get("recorded")?,
+        ended_before: codec::time_if_any(row, "settled_at")?,
         last_attempt_at: codec::time_if_any(row, "last_attempt_at")?,
         message: codec::id(row, "id")?,
         event_type: row.get("event_type")?,

@@ -22,7 +22,7 @@ pub(super) const INSERT: &str = "INSERT OR FAIL INTO attempts (
         ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18
     FROM deliveries
     WHERE endpoint = ?19 AND message = ?20 AND application = ?21
-        AND (NOT ?2 OR (state = 0 AND recorded = ?22))
+        AND (NOT ?2 OR (state = 0 AND recorded = ?22 AND settled_at IS ?23))
     ON CONFLICT DO NOTHING";
 
 /// Inserts an attempt behind the last one of its delivery; `applied` says that it moves it, and
@@ -64,6 +64,7 @@ pub(super) fn insert(
         settle.key.message.0,
         settle.key.application.0,
         settle.recorded,
+        codec::micros_if_any(settle.ended_before),
     ])
 }
 

@@ -1,10 +1,11 @@
 //! Replays: a chunk of a task, written only if the task is where the chunk began.
 
 use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use domain::delivery::Pending;
 use domain::partition::Partition;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::codec;
 use super::missing::{self, Made};
@@ -24,13 +25,18 @@ pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done,
         return Ok(Done::Fenced);
     }
     let mut replayed = 0;
-    let mut endpoints = BTreeSet::new();
-    for (key, partition, order, pending) in &replay.deliveries {
+    let (mut endpoints, mut orders) = (BTreeSet::new(), BTreeMap::new());
+    for (key, partition, pending) in &replay.deliveries {
+        let order = match orders.entry(key.endpoint) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) => *place.insert(order_by_now(connection, key.endpoint)?),
+        };
+        let Some(order) = order else { continue };
         let turn = match order {
             Order::Due => pending.due.as_micros(),
             Order::Fifo => writing.memo.next_in_sequence(connection)?,
         };
-        let changed = revive(connection, *key, (*partition, *order, turn), pending)?;
+        let changed = revive(connection, *key, (*partition, order, turn), pending)?;
         match order {
             Order::Fifo if changed == 0 => writing.memo.take_back(turn),
             Order::Fifo | Order::Due => {}
@@ -52,7 +58,9 @@ pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done,
     Ok(Done::Changed(u32::try_from(replayed).unwrap_or(u32::MAX)))
 }
 
-/// Makes a settled delivery pending again; returns the number of rows. Needs the primary key of
+/// Makes a settled delivery pending again; returns the number of rows. `settled_at` stays: by that
+/// it differs from what it was before, whatever else does not, and no verdict on an attempt from
+/// before applies to it. Needs the primary key of
 /// `deliveries`; writes to it and its partial indexes.
 fn revive(
     connection: &Connection,
@@ -62,7 +70,7 @@ fn revive(
 ) -> Result<usize, Error> {
     let sql = "UPDATE deliveries SET
             partition = ?1, turn_order = ?2, state = 0, cause = NULL, turn = ?3, due = ?4,
-            attempts = ?5, ambiguous = ?6, last_wait = ?7, expires_at = ?8, settled_at = NULL
+            attempts = ?5, ambiguous = ?6, last_wait = ?7, expires_at = ?8
         WHERE endpoint = ?9 AND message = ?10 AND application = ?11 AND state <> 0";
     Ok(connection.prepare_cached(sql)?.execute(params![
         partition.number(),
@@ -77,6 +85,14 @@ fn revive(
         key.message.0,
         key.application.0,
     ])?)
+}
+
+/// Returns the order that an endpoint has by now, deleted or not. Needs the primary key of
+/// `endpoints`.
+fn order_by_now(connection: &Connection, endpoint: EndpointKey) -> Result<Option<Order>, Error> {
+    let sql = "SELECT turn_order FROM endpoints WHERE key = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row([endpoint.0], codec::order_of).optional()?)
 }
 
 /// Moves a running task from where the chunk began to where it ends; returns the number of rows.

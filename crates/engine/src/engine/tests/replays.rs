@@ -18,7 +18,7 @@ const OK: Outcome = Outcome::answered(200);
 /// Replays a delivery in the store, and wakes its owner.
 fn replay(scene: &mut Scene, endpoint: &Endpoint, message: MessageKey) {
     let at = scene.now.rows;
-    let Endpoint { application, key, partition, order, .. } = *endpoint;
+    let Endpoint { application, key, partition, .. } = *endpoint;
     let id = TaskId::new(at, [5; 16]);
     let kind = TaskKind::BulkReplay;
     let (selection, by) = (Value::Null, "scene".to_owned());
@@ -31,7 +31,7 @@ fn replay(scene: &mut Scene, endpoint: &Endpoint, message: MessageKey) {
         task: id,
         cursor: None,
         next_cursor: None,
-        deliveries: vec![(delivery, partition, order, pending)],
+        deliveries: vec![(delivery, partition, pending)],
         missing: None,
         at,
     };
@@ -97,6 +97,28 @@ fn what_another_node_wrote_behind_one_in_flight_is_sent_when_there_is_room() {
     scene.end(OK);
     scene.pass(SECOND / 100);
     assert_eq!((scene.flying.len(), scene.pending(&endpoint)), (0, 0));
+}
+
+#[test]
+fn a_delivery_cancelled_and_replayed_in_flight_begins_anew_however_the_attempt_ends() {
+    for end in [OK, Outcome::answered(503)] {
+        let mut scene = Scene::new();
+        let endpoint = scene.endpoint();
+        scene.send(&endpoint);
+        let key = scene.flying[0].delivery.key;
+        scene.store.cancel(key, scene.now.rows).unwrap();
+        scene.pass(2 * SECOND);
+        replay(&mut scene, &endpoint, key.message);
+        assert_eq!(scene.flying.len(), 1, "not twice at a time");
+        scene.end(end);
+        scene.pass(SECOND / 50);
+        let anew = &scene.flying[0].delivery;
+        assert_eq!((anew.key, anew.recorded, anew.pending.budget.attempts), (key, 1, 0));
+        scene.end(OK);
+        scene.pass(20 * SECOND);
+        assert_eq!((scene.flying.len(), scene.pending(&endpoint)), (0, 0));
+        assert_eq!(scene.settles.len(), 2);
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 use crate::problem::Problem;
-use crate::telemetry::{Metrics, Waiting};
+use crate::telemetry::{Look, Metrics, Waiting};
 
 /// The form that is written.
 const FORM: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -86,8 +86,52 @@ impl Scraping {
 }
 
 async fn show(State(scraping): State<Scraping>) -> Response {
-    let waiting = scraping.waiting().await;
+    let look = Look {
+        waiting: scraping.waiting().await,
+        damaged: scraping.ledger.damage().len(),
+        clock_offset: clock_offset(&*scraping.clock),
+    };
     let headers = [(CONTENT_TYPE, HeaderValue::from_static(FORM))];
-    let damaged = scraping.ledger.damage().len();
-    (headers, scraping.metrics.page(waiting, damaged)).into_response()
+    (headers, scraping.metrics.page(look)).into_response()
+}
+
+/// Returns by how many seconds the time of the rows is ahead of the wall clock. In a fleet that is
+/// the database's clock; without one it shows by how much the wall clock was set since the start.
+fn clock_offset(clock: &dyn Clock) -> f64 {
+    let (rows, wall) = (clock.now(), clock.wall());
+    rows.since(wall).as_secs_f64() - wall.since(rows).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::time::Timestamp;
+
+    use super::*;
+
+    /// Two clocks that stand still: the rows' and the wall's.
+    struct Apart(i64, i64);
+
+    impl Clock for Apart {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_micros(self.0)
+        }
+
+        fn wall(&self) -> Timestamp {
+            Timestamp::from_micros(self.1)
+        }
+    }
+
+    #[test]
+    fn clocks_that_differ_are_shown_with_who_is_ahead() {
+        let table = [
+            (7_500_000, 0, "redial_clock_offset_seconds 7.5"),
+            (1_000_000, 61_250_000, "redial_clock_offset_seconds -60.25"),
+            (5, 5, "redial_clock_offset_seconds 0.0"),
+        ];
+        for (rows, wall, line) in table {
+            let clock_offset = clock_offset(&Apart(rows, wall));
+            let page = Metrics::new().page(Look { clock_offset, ..Look::default() });
+            assert!(page.lines().any(|it| it == line), "no {line} in\n{page}");
+        }
+    }
 }

@@ -278,6 +278,8 @@ async fn metrics_are_counted_and_shown_on_a_listener_of_their_own() {
     has("redial_endpoints_waiting 1");
     has("redial_commit_errors_total 0");
     assert!(text.contains("redial_commit_seconds_count"), "{text}");
+    let offset = text.lines().find_map(|it| it.strip_prefix("redial_clock_offset_seconds "));
+    assert!(offset.unwrap().parse::<f64>().unwrap().abs() < 5.0, "{text}");
     assert!(!text.contains(&application) && text.ends_with("# EOF\n"), "{text}");
     let request = server.request(http::Method::GET, "/metrics");
     server.send(request.body(Full::default()).unwrap()).await.refused(404, "not_found");

@@ -123,6 +123,7 @@ impl Scene {
             turn: 0,
             pending: Pending::fresh(&self.policy.limits, Timestamp::EPOCH),
             recorded: 0,
+            ended_before: None,
             last_attempt_at: None,
             message: message(),
             event_type: "invoice.paid".to_owned(),

@@ -16,7 +16,7 @@ use super::super::row::{
 use super::super::{Postgres, upkeep};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
-use crate::ledger::{DeliveryEntry, DeliveryFilter};
+use crate::ledger::{DeliveryEntry, DeliveryFilter, settled_at};
 use crate::page::{Listed, Page};
 use crate::queue::{Request, RequestKind};
 
@@ -269,6 +269,7 @@ pub(super) fn entry(row: &Row) -> Result<DeliveryEntry, Error> {
         message: MessageKey(field(row, "message")?),
     };
     let message: MessageId = id(row, "id")?;
+    let state = row::delivery(row)?;
     Ok(DeliveryEntry {
         key,
         id: DeliveryId::derive(&message, key.endpoint.0.cast_unsigned()),
@@ -276,8 +277,8 @@ pub(super) fn entry(row: &Row) -> Result<DeliveryEntry, Error> {
         event_type: field(row, "event_type")?,
         received_at: moment(row, "received_at")?,
         policy: field(row, "policy")?,
-        state: row::delivery(row)?,
-        settled_at: optional_moment(row, "settled_at")?,
+        state,
+        settled_at: settled_at(state, optional_moment(row, "settled_at")?),
         recorded: count(row, "recorded")?,
         last_attempt: optional_id(row, "last_attempt")?,
         last_status: status(row, "last_status")?,

@@ -80,6 +80,11 @@ fn kept(attempt: &AttemptRecord) -> &[u8] {
     &body[..body.len().min(most)]
 }
 
+/// When the deliveries had ended before they were replayed.
+pub(super) fn ended_before(settles: &[Settle]) -> Column<'_> {
+    column(settles, Type::INT8_ARRAY, |settle| settle.ended_before.map(Timestamp::as_micros))
+}
+
 /// The running states; without one, all of them are missing.
 pub(super) fn running(settles: &[Settle]) -> Vec<Column<'_>> {
     let breaker = |settle: &Settle| settle.running.map(|running| codes::breaker(running.breaker));

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use self::columns::{attempts, running, verdicts};
+use self::columns::{attempts, ended_before, running, verdicts};
 use self::statement::STATEMENT;
 use super::codes;
 use super::columns::{column, parameters};
@@ -132,6 +132,7 @@ async fn settle(
     let mut columns = verdicts(settles);
     columns.extend(attempts(settles));
     columns.extend(running(settles));
+    columns.push(ended_before(settles));
     let rows = transaction.query(STATEMENT, &parameters(&columns)).await?;
     Ok(rows.iter().map(settled).collect::<Result<_, _>>()?)
 }

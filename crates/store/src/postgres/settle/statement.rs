@@ -16,21 +16,22 @@ pub(super) const STATEMENT: &str = "\
             $17::smallint[], $18::smallint[], $19::integer[], $20::bigint[], $21::bigint[], \
             $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::text[], $27::text[], \
             $28::text[], $29::bytea[], $30::smallint[], $31::bigint[], $32::bigint[], \
-            $33::bigint[], $34::bigint[], $35::bigint[], $36::smallint[], $37::bigint[]) \
+            $33::bigint[], $34::bigint[], $35::bigint[], $36::smallint[], $37::bigint[], \
+            $38::bigint[]) \
         with ordinality as i ( \
             partition, epoch, application, endpoint, message, loaded, \
             next_state, cause, due, attempts, ambiguous, last_wait, expires_at, \
             id, began_at, ended_at, trigger, outcome, status, retry_after_seconds, retry_after_at, \
             dns, connect, tls, first_byte, error, request_headers, response_headers, response_body, \
             breaker, failures, open_until, cooldown, permanent_streak, failing_since, warned, \
-            paused_until, position)), \
+            paused_until, ended_before, position)), \
     fence as materialized ( \
         select p.number, p.epoch from partitions p \
         where (p.number, p.epoch) in (select * from unnest($1::smallint[], $2::bigint[])) \
         order by p.number for share), \
     held as materialized ( \
         select d.application, d.endpoint, d.message, d.state, d.turn, d.ordering, d.recorded, \
-               d.last_attempt, i.position \
+               d.settled_at, d.last_attempt, i.position \
         from input i \
         join fence f on f.number = i.partition and f.epoch = i.epoch \
         join deliveries d using (application, endpoint, message) \
@@ -41,7 +42,8 @@ pub(super) const STATEMENT: &str = "\
                held.state as old_state, held.turn as old_turn, held.ordering, held.recorded, \
                held.last_attempt, known.applied as applied_before, \
                held.message is not null and known.applied is null as records, \
-               known.applied is null and held.state = 0 and held.recorded = i.loaded as applies \
+               known.applied is null and held.state = 0 and held.recorded = i.loaded \
+                   and held.settled_at is not distinct from i.ended_before as applies \
         from input i \
         left join fence f on f.number = i.partition and f.epoch = i.epoch \
         left join held on held.position = i.position \
@@ -58,8 +60,8 @@ pub(super) const STATEMENT: &str = "\
             ambiguous = case when x.applies then x.ambiguous else d.ambiguous end, \
             last_wait = case when x.applies then x.last_wait else d.last_wait end, \
             expires_at = case when x.applies then x.expires_at else d.expires_at end, \
-            settled_at = case when not x.applies then d.settled_at \
-                              when x.next_state <> 0 then x.ended_at end, \
+            settled_at = case when x.applies and x.next_state <> 0 then x.ended_at \
+                              else d.settled_at end, \
             recorded = x.recorded + 1, last_attempt = x.id, last_attempt_at = x.ended_at, \
             last_status = x.status \
         from decided x \

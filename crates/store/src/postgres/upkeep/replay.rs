@@ -1,4 +1,8 @@
 //! One chunk of a replay task.
+//!
+//! Locks are taken in one direction: the partition, the task, the application, messages, deliveries.
+
+use std::collections::BTreeSet;
 
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
@@ -21,6 +25,7 @@ pub(super) async fn replay(
     if !is_current(transaction, replay.lease).await? || !is_here(transaction, replay).await? {
         return Ok(Done::Fenced);
     }
+    hold_orders(transaction, replay).await?;
     let made = match &replay.missing {
         None => Made::default(),
         Some(missing) if missing::is_as_chosen(transaction, missing).await? => {
@@ -48,14 +53,31 @@ async fn is_here(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<b
     Ok(transaction.one(statement, &parameters).await?.is_some())
 }
 
-/// Index: the primary key of deliveries.
+/// Sees to it that no endpoint changes its order before the transaction ends: who changes one raises
+/// the revision of its application first. In a statement of its own, so that the next one sees what
+/// was changed before this could lock.
+///
+/// Index: the primary key of applications.
+async fn hold_orders(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<(), Failure> {
+    let statement = "select 1 from applications where key = any($1) order by key for share";
+    let keys: BTreeSet<i64> = replay.deliveries.iter().map(|row| row.0.application.0).collect();
+    if !keys.is_empty() {
+        let keys: Vec<i64> = keys.into_iter().collect();
+        transaction.query(statement, &[(&keys as _, Type::INT8_ARRAY)]).await?;
+    }
+    Ok(())
+}
+
+/// `settled_at` stays: by that a delivery differs from what it was before, whatever else does not,
+/// and no verdict on an attempt from before applies to it.
+///
+/// Indexes: the primary keys of deliveries and endpoints.
 async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u64, Failure> {
     let statement = "\
         with input as materialized ( \
             select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::smallint[], \
-                $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], \
-                $10::bigint[]) \
-            with ordinality as i (application, endpoint, message, partition, ordering, due, \
+                $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[]) \
+            with ordinality as i (application, endpoint, message, partition, due, \
                 attempts, ambiguous, last_wait, expires_at, position)), \
         held as materialized ( \
             select d.application, d.endpoint, d.message, i.position \
@@ -63,10 +85,13 @@ async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u6
             where d.state <> 0 \
             order by application, endpoint, message for update of d), \
         turns as materialized ( \
-            select i.*, case when i.ordering = $11 then nextval('numbers') else i.due end as turn \
-            from input i join held on held.position = i.position order by i.position) \
+            select i.*, e.ordering, \
+                   case when e.ordering = $10 then nextval('numbers') else i.due end as turn \
+            from input i join held on held.position = i.position \
+            join endpoints e on e.application = i.application and e.key = i.endpoint \
+            order by i.position) \
         update deliveries d set \
-            state = 0, cause = null, settled_at = null, partition = t.partition, \
+            state = 0, cause = null, partition = t.partition, \
             ordering = t.ordering, due = t.due, turn = t.turn, attempts = t.attempts, \
             ambiguous = t.ambiguous, last_wait = t.last_wait, expires_at = t.expires_at \
         from turns t \
@@ -78,12 +103,11 @@ async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u6
         column(rows, Type::INT8_ARRAY, |row| row.0.endpoint.0),
         column(rows, Type::INT8_ARRAY, |row| row.0.message.0),
         column(rows, Type::INT2_ARRAY, |row| number(row.1)),
-        column(rows, Type::INT2_ARRAY, |row| codes::order(row.2)),
-        column(rows, Type::INT8_ARRAY, |row| row.3.due.as_micros()),
-        column(rows, Type::INT8_ARRAY, |row| i64::from(row.3.budget.attempts)),
-        column(rows, Type::INT8_ARRAY, |row| i64::from(row.3.budget.ambiguous)),
-        column(rows, Type::INT8_ARRAY, |row| codes::micros(row.3.budget.last_wait)),
-        column(rows, Type::INT8_ARRAY, |row| row.3.budget.expires_at.map(Timestamp::as_micros)),
+        column(rows, Type::INT8_ARRAY, |row| row.2.due.as_micros()),
+        column(rows, Type::INT8_ARRAY, |row| i64::from(row.2.budget.attempts)),
+        column(rows, Type::INT8_ARRAY, |row| i64::from(row.2.budget.ambiguous)),
+        column(rows, Type::INT8_ARRAY, |row| codes::micros(row.2.budget.last_wait)),
+        column(rows, Type::INT8_ARRAY, |row| row.2.budget.expires_at.map(Timestamp::as_micros)),
         single(codes::order(Order::Fifo), Type::INT2),
     ];
     transaction.execute(statement, &parameters(&columns)).await

@@ -173,6 +173,7 @@ impl World {
         });
         let budget = fresh(now).budget;
         let recorded = if settling.old_count { recorded + 1 } else { recorded };
-        Some(Settle { lease, key, recorded, next, budget, attempt, running })
+        let ended_before = self.ended_before(key).await;
+        Some(Settle { lease, key, recorded, ended_before, next, budget, attempt, running })
     }
 }

@@ -219,7 +219,7 @@ impl World {
         let at = self.now();
         let again = keys.into_iter().map(|key| {
             let endpoint = self.endpoint(key.endpoint);
-            (key, endpoint.partition, endpoint.order, fresh(at))
+            (key, endpoint.partition, fresh(at))
         });
         Some(Replay {
             lease: self.lease(Partition::from_number(3).unwrap()),

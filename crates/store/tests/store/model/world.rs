@@ -11,7 +11,7 @@ use store::catalog::{Application, Endpoint, Name};
 use store::conformance::{Handle, Harness, NOW};
 use store::keys::{DeliveryKey, EndpointKey, Lease, MessageKey, Node};
 use store::ledger::DeliveryEntry;
-use store::queue::{Batch, Done, Once, Order, Upkeep};
+use store::queue::{Batch, Done, Load, Once, Order, Upkeep};
 
 use super::operation::SetUp;
 
@@ -136,6 +136,14 @@ impl World {
     pub(super) async fn look(&self, key: DeliveryKey) -> Option<DeliveryEntry> {
         let of = self.store().ledger.deliveries_of(key.application, key.message).await;
         of.unwrap_or_default().into_iter().find(|entry| entry.key == key)
+    }
+
+    /// Returns when a pending delivery had ended before it was replayed.
+    pub(super) async fn ended_before(&self, key: DeliveryKey) -> Option<Timestamp> {
+        let DeliveryKey { application, endpoint, .. } = key;
+        let load = Load { application, endpoint, most: 1_000, most_bytes: 0 };
+        let loaded = self.store().queue.load(load).await.unwrap().deliveries;
+        loaded.iter().find(|one| one.key == key)?.ended_before
     }
 
     pub(super) fn endpoint(&self, key: EndpointKey) -> &Endpoint {

@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use domain::delivery::Cause;
 use domain::endpoint::State;
+use store::Error;
 use store::catalog::Endpoint;
-use store::conformance::{Handle, Scene};
+use store::conformance::{Handle, NOW, Scene, fresh};
 use store::keys::{Lease, Node};
+use store::ledger::{NewTask, TaskKind};
 use store::limits;
 use store::page::{From, Page};
 use store::postgres::{Postgres, Settings};
-use store::queue::{Accept, Accepted, Batch, NextState, Order, Settle, Settled};
+use store::queue::{
+    Accept, Accepted, Batch, Done, NextState, Order, Replay, Settle, Settled, Upkeep,
+};
 
 use super::proxy::{Fault, Proxy};
 use super::server::Schema;
@@ -156,6 +160,52 @@ async fn an_endpoint_is_created_after_the_accepts_that_do_not_know_it() {
     assert_eq!(created.state, State::Active);
     let revision = scene.revision().await;
     assert_eq!(scene.accept(vec![stale]).await, [Accepted::Stale(revision)]);
+}
+
+#[tokio::test]
+async fn no_order_is_switched_between_a_replay_and_its_commit() {
+    let (schema, proxy) = (Arc::new(Schema::create().await), Proxy::start().await);
+    let store = Postgres::connect(schema.settings(&proxy.url())).await.unwrap();
+    let second = schema.open().await;
+    let scene = Scene::new(harness(Arc::clone(&schema), store, second)).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.settled(&endpoint, NextState::Delivered).await;
+    let task = NewTask {
+        id: scene.id(),
+        application: endpoint.application,
+        endpoint: Some(endpoint.key),
+        kind: TaskKind::BulkReplay,
+        selection: serde_json::Value::Null,
+        by: "somebody".to_owned(),
+        at: NOW,
+    };
+    let chunk = Replay {
+        lease: scene.some_lease(),
+        task: scene.store().ledger.start_task(task).await.unwrap().id,
+        cursor: None,
+        next_cursor: None,
+        deliveries: vec![(key, endpoint.partition, fresh(NOW))],
+        missing: None,
+        at: NOW,
+    };
+    let thaw = Arc::default();
+    proxy.strike(Fault::Freeze(Arc::clone(&thaw)));
+    let switched = async {
+        proxy.struck().await;
+        let fifo = Endpoint { order: Order::Fifo, ..endpoint.clone() };
+        let switching = scene.harness.other.catalog.update_endpoint(fifo);
+        let (switched, ()) = tokio::join!(switching, async {
+            while schema.number(WAITING).await == 0 {
+                tokio::task::yield_now().await;
+            }
+            thaw.notify_one();
+        });
+        switched
+    };
+    let (done, switched) = tokio::join!(scene.keep_up(Upkeep::Replay(chunk)), switched);
+    assert_eq!(done, Done::Changed(1));
+    assert!(matches!(switched, Err(Error::Refused(_))), "{switched:?}");
+    assert_eq!(scene.load(&endpoint).await.deliveries[0].turn, NOW.as_micros());
 }
 
 #[tokio::test]

@@ -151,7 +151,7 @@ impl Worker {
     }
 
     fn settle(&mut self, delivery: &PendingDelivery) -> Settle {
-        let PendingDelivery { key, partition, recorded, pending, .. } = delivery;
+        let PendingDelivery { key, partition, recorded, ended_before, pending, .. } = delivery;
         let lease = self.leases.iter().find(|lease| lease.partition == *partition);
         // Without a lease the answer is that it is not current, which ends the session.
         let epoch = lease.map_or(store::keys::Epoch(-1), |lease| lease.epoch);
@@ -165,6 +165,7 @@ impl Worker {
             lease: Lease { partition: *partition, epoch },
             key: *key,
             recorded: *recorded,
+            ended_before: *ended_before,
             next,
             budget: Budget { attempts: recorded + 1, ..pending.budget },
             attempt: AttemptRecord { outcome: Outcome::answered(status), ..success(self.id()) },
