@@ -52,7 +52,7 @@ use crate::app::App;
 use crate::config::{Limits, Role};
 use crate::problem::Problem;
 use operation::Routes;
-pub(crate) use shortcut::Shortcut;
+pub(crate) use shortcut::{Answering, Shortcut};
 
 /// What every handler can reach.
 #[derive(Clone)]

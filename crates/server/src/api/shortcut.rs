@@ -8,11 +8,10 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use axum::response::{IntoResponse as _, Response};
 use http::Method;
-use tower::Service;
+use tower::{Service, ServiceExt as _};
 
 use super::access::{self, Rule};
 use super::messages::{self, ContentQuery, Creating};
@@ -36,19 +35,16 @@ impl<S> Shortcut<S> {
     }
 }
 
-impl<S> Service<Incoming> for Shortcut<S>
+/// What is on its way to be an answer.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+impl<S> Shortcut<S>
 where
-    S: Service<Incoming, Response = Response, Error = Infallible, Future: Send + 'static>,
+    S: Service<Incoming, Response = Response, Error = Infallible, Future: Send>,
+    S: Clone + Send + 'static,
 {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.usual.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Incoming) -> Self::Future {
+    /// Answers a request. What the usual way needs is copied only for who takes it.
+    pub(crate) fn answer(&self, request: Incoming) -> Answering {
         match &self.shared {
             Some(shared) if Plain::of(&request).is_some() => {
                 let (shared, rule) = (shared.clone(), self.rule);
@@ -57,7 +53,7 @@ where
                     Ok(edge::surround(&shared, request, answer).await)
                 })
             }
-            Some(_) | None => Box::pin(self.usual.call(request)),
+            Some(_) | None => Box::pin(self.usual.clone().oneshot(request)),
         }
     }
 }

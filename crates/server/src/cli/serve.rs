@@ -5,16 +5,17 @@
 //! second one ends it at once. Whatever hangs, the process is gone soon after its time is over.
 //!
 //! # Layout
+//! - `runtimes`: what all of it runs on
 //! - `connections`: clients of the API; `rest`: what they send in vain; `scraping`: `/metrics`
 
 mod activity;
 mod connections;
 mod patient;
 mod rest;
+mod runtimes;
 mod scraping;
 
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -29,10 +30,11 @@ use store::postgres::{self, Postgres};
 use store::sqlite::{self, Sqlite};
 use store::{Catalog, Ledger, Queue, Vault};
 use tokio::net::TcpListener;
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use self::connections::{Door, Secure};
+use self::runtimes::Sending;
 use self::scraping::Scraping;
 use super::{Failure, Streams};
 use crate::api;
@@ -127,15 +129,14 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
     let configuration = arguments.configuration()?;
     telemetry::begin(&configuration.log).map_err(Failure::Usage)?;
     raise_file_limit();
-    let (threads, shutdown) = (threads(), configuration.limits.shutdown);
-    let sending = runtime("sending", threads)?;
-    let (answering, handle) = (runtime("api", threads)?, sending.handle().clone());
+    let shutdown = configuration.limits.shutdown;
+    let (answering, sending) = (runtimes::answering()?, Sending::start()?);
     let served = answering.block_on(async {
         let listen = configuration.listen;
         let listener = TcpListener::bind(listen).await;
         let listener = listener.with_context(|| format!("cannot listen on {listen}"));
         let listener = listener.map_err(Failure::Other)?;
-        let server = Server::open_on(configuration, listener, &handle).await;
+        let server = Server::open_on(configuration, listener, sending.handle()).await;
         let server = server.map_err(Failure::Other)?;
         // Before anybody is told that the server is there, and could stop it.
         let [mut first, mut second] = [Stops::listen()?, Stops::listen()?];
@@ -154,25 +155,13 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
             () = hurried => Err(Failure::Other(anyhow::anyhow!(HURRIED))),
         }
     });
-    if served.is_err() {
+    if served.is_ok() {
+        sending.end();
+    } else {
         // Nothing that still runs is worth waiting for: what counts is on disk.
         answering.shutdown_background();
-        sending.shutdown_background();
     }
     served
-}
-
-/// Returns how many threads answer requests, and how many send: half of the cores each. What is
-/// busy on one side does not keep the other one waiting, and on a small machine threads do not push
-/// each other aside.
-fn threads() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    cores.div_ceil(2)
-}
-
-fn runtime(name: &str, threads: usize) -> std::io::Result<Runtime> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(threads).thread_name(name).enable_all().build()
 }
 
 /// Opens the store and serves until `shutdown` is done.

@@ -77,9 +77,9 @@ pub(super) struct Counted<S> {
     pub(super) activity: Arc<Activity>,
 }
 
-impl<S> tower::Service<http::Request<Incoming>> for Counted<S>
+impl<S> hyper::service::Service<http::Request<Incoming>> for Counted<S>
 where
-    S: tower::Service<
+    S: hyper::service::Service<
             http::Request<Incoming>,
             Response = http::Response<Body>,
             Error = Infallible,
@@ -90,11 +90,7 @@ where
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.service.poll_ready(context)
-    }
-
-    fn call(&mut self, request: http::Request<Incoming>) -> Self::Future {
+    fn call(&self, request: http::Request<Incoming>) -> Self::Future {
         let began = Began::new(&self.activity);
         let answer = self.service.call(request);
         Box::pin(async move {

@@ -13,7 +13,6 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
@@ -165,7 +164,6 @@ impl Door {
             let _slot = slot;
             let stream = Patient::new(stream, reading);
             let Some(tls) = tls else {
-                let service = TowerToHyperService::new(service);
                 let served = first.serve_connection(TokioIo::new(stream), service);
                 let _ = watcher.watch(served.into_owned()).await;
                 return;
@@ -173,14 +171,12 @@ impl Door {
             let shaken = tokio::time::timeout(patience, tls.accept(stream)).await;
             let Ok(Ok(stream)) = shaken else { return };
             if stream.get_ref().1.alpn_protocol() != Some(b"h2".as_slice()) {
-                let service = TowerToHyperService::new(service);
                 let served = first.serve_connection(TokioIo::new(stream), service);
                 let _ = watcher.watch(served.into_owned()).await;
                 return;
             }
             let activity = Arc::new(Activity::default());
             let counted = Counted { service, activity: Arc::clone(&activity) };
-            let counted = TowerToHyperService::new(counted);
             let served = second.serve_connection(TokioIo::new(stream), counted);
             tokio::select! {
                 _ = watcher.watch(served.into_owned()) => {}
@@ -205,8 +201,6 @@ async fn accept_secure(
     }
 }
 
-type Response = axum::response::Response;
-
 /// Hands hyper's requests to the API, with the body as axum has it.
 #[derive(Clone)]
 struct Erased {
@@ -214,19 +208,12 @@ struct Erased {
     rest: Patience,
 }
 
-impl tower::Service<http::Request<Incoming>> for Erased {
-    type Response = Response;
+impl hyper::service::Service<http::Request<Incoming>> for Erased {
+    type Response = axum::response::Response;
     type Error = Infallible;
-    type Future = <api::Service as tower::Service<api::Incoming>>::Future;
+    type Future = api::Answering;
 
-    fn poll_ready(
-        &mut self,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Result<(), Self::Error>> {
-        <api::Service as tower::Service<api::Incoming>>::poll_ready(&mut self.service, context)
-    }
-
-    fn call(&mut self, request: http::Request<Incoming>) -> Self::Future {
-        tower::Service::call(&mut self.service, rest::drained(request, self.rest))
+    fn call(&self, request: http::Request<Incoming>) -> Self::Future {
+        self.service.answer(rest::drained(request, self.rest))
     }
 }
