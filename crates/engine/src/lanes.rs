@@ -90,7 +90,8 @@ pub enum Crowded {
 /// once, and the committer would cut a batch for the first few of them: many small commits on a core
 /// that those who follow could use. So it waits for half of the crowd. While one half is being
 /// committed the other half gets its turn outside, and neither waits for the other. A caller alone
-/// is no crowd, and a steady stream has filled its half by the time that a commit is done.
+/// is no crowd. Nor are attempts that settle beside it: they end when they end, and whoever hands in
+/// a message would wait for them in vain. See [`Lanes::callers`].
 ///
 /// Where the disk is slow, all of them together have had their turn long before a commit is done,
 /// and one that carries half of them is half in vain. There it waits for all.
@@ -102,8 +103,8 @@ pub struct Crowd {
 /// A batch that was committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carried {
-    /// The items in it.
-    pub items: usize,
+    /// The callers that it answered.
+    pub callers: usize,
     /// About how many rows and pages they were.
     pub writes: u32,
     /// How long it took.
@@ -113,14 +114,14 @@ pub struct Carried {
 /// Whom to wait for before the next batch is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quorum {
-    /// How many should wait.
-    pub items: usize,
+    /// How many callers should wait.
+    pub callers: usize,
     /// How long to wait for them at the most.
     pub patience: Duration,
 }
 
 impl Crowd {
-    /// The fewest items, in a batch and behind it, that are a crowd.
+    /// The fewest callers, in a batch and behind it, that are a crowd.
     const LEAST: usize = 16;
     /// The longest wait for half of a crowd.
     const PATIENCE: Duration = Duration::from_millis(1);
@@ -131,20 +132,20 @@ impl Crowd {
     /// The most that one write takes but for the sync.
     const WRITE: Duration = Duration::from_micros(60);
 
-    /// Hears that a batch is committed and so many wait behind it. Returns whom to wait for before
-    /// the next one is cut.
+    /// Hears that a batch is committed and so many callers wait behind it. Returns whom to wait for
+    /// before the next one is cut.
     pub fn committed(&mut self, batch: Carried, waiting: usize) -> Quorum {
-        let Carried { items, writes, took } = batch;
+        let Carried { callers, writes, took } = batch;
         // It dissolves over a few batches: some come back late.
         let faded = self.members - self.members.div_ceil(8);
-        self.members = faded.max(items + waiting);
+        self.members = faded.max(callers + waiting);
         let writing = Self::WRITE.saturating_mul(writes);
         if self.members < Self::LEAST {
-            Quorum { items: 1, patience: Self::PATIENCE }
+            Quorum { callers: 1, patience: Self::PATIENCE }
         } else if took >= Self::SLOW.max(writing) {
-            Quorum { items: self.members, patience: (took / 4).min(Self::MOST_PATIENCE) }
+            Quorum { callers: self.members, patience: (took / 4).min(Self::MOST_PATIENCE) }
         } else {
-            Quorum { items: self.members / 2, patience: Self::PATIENCE }
+            Quorum { callers: self.members / 2, patience: Self::PATIENCE }
         }
     }
 }
@@ -267,6 +268,22 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
             Some(Which::Upkeep) => self.upkeep.len(),
             None => self.accepts.queue.len() + self.settles.queue.len() + self.upkeep.len(),
         }
+    }
+
+    /// Returns how many wait who come back when they are answered: in one lane all of them, of all
+    /// lanes together those who hand in messages.
+    #[must_use]
+    pub fn callers(&self, lane: Option<Which>) -> usize {
+        self.waiting(Some(lane.unwrap_or(Which::Accepts)))
+    }
+
+    /// Tells whether enough wait for the next batch to be cut: so many callers, or as much as fills
+    /// it; anybody, if nobody else is waited for.
+    #[must_use]
+    pub fn has_enough(&self, lane: Option<Which>, callers: usize) -> bool {
+        let enough =
+            if callers <= 1 { self.waiting(lane) > 0 } else { self.callers(lane) >= callers };
+        enough || self.fills_a_batch(lane)
     }
 
     /// Tells whether one lane, or one of all, fills its share of the next batch: then nobody need be

@@ -111,8 +111,8 @@ struct Shared {
 
 struct State {
     lanes: Waiting,
-    /// How many must wait for a lane's task to be woken; with all lanes in one transaction only the
-    /// first counts, and counts all.
+    /// How many callers must wait for a lane's task to be woken; with all lanes in one transaction
+    /// only the first counts, for all of them.
     enough: [usize; 3],
     closed: bool,
 }
@@ -245,8 +245,7 @@ impl Shared {
             Transactions::Together => (Which::Accepts, None),
             Transactions::Apart => (lane, Some(lane)),
         };
-        state.lanes.waiting(which) >= state.enough[lane as usize]
-            || state.lanes.fills_a_batch(which)
+        state.lanes.has_enough(which, state.enough[lane as usize])
     }
 
     fn wake(&self, lane: Which) {

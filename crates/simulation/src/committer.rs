@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::time::Timestamp;
-use engine::lanes::{Carried, Crowd, Cut, Lanes, Limits, Quorum, Weight};
+use engine::lanes::{Carried, Crowd, Cut, Lanes, Limits, Quorum, Weight, Which};
 use engine::{Event, Number};
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Batch, Committed, Settle, Upkeep};
@@ -56,6 +56,8 @@ type Tickets = Cut<AcceptTicket, SettleTicket, UpkeepTicket>;
 
 /// The lanes of a process, or one of them.
 pub(crate) struct Committer {
+    /// Which of them, if it is one.
+    lane: Option<Which>,
     lanes: Lanes<ApplicationKey, AcceptTicket, SettleTicket, UpkeepTicket>,
     /// The batch that is on its way, and when it was issued.
     flying: Option<(Tickets, Duration)>,
@@ -63,7 +65,9 @@ pub(crate) struct Committer {
     failed: Option<(Tickets, Duration)>,
     /// Who shares its batches.
     crowd: Crowd,
-    /// How many must wait before the next batch is cut, while it waits for them.
+    /// Whether those whom it has carried are being told; nothing is cut meanwhile.
+    telling: bool,
+    /// How many callers must wait before the next batch is cut, while it waits for them.
     gathering: Option<usize>,
     /// How often it has waited for them.
     gathers: u64,
@@ -73,13 +77,23 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    /// Makes an idle one.
-    pub(crate) fn new(limits: Limits, now: Timestamp) -> Self {
+    /// Makes idle ones: one for all lanes, or one for each.
+    pub(crate) fn all(apart: bool, limits: Limits, now: Timestamp) -> Vec<Self> {
+        let lanes: &[Option<Which>] = match apart {
+            false => &[None],
+            true => &[Some(Which::Accepts), Some(Which::Settles), Some(Which::Upkeep)],
+        };
+        lanes.iter().map(|lane| Self::new(*lane, limits, now)).collect()
+    }
+
+    fn new(lane: Option<Which>, limits: Limits, now: Timestamp) -> Self {
         Self {
+            lane,
             lanes: Lanes::new(limits, now),
             flying: None,
             failed: None,
             crowd: Crowd::default(),
+            telling: false,
             gathering: None,
             gathers: 0,
             overflow: VecDeque::new(),
@@ -112,7 +126,8 @@ impl Committer {
 
     fn next(&mut self, now: Timestamp) -> Option<Tickets> {
         self.refill();
-        if self.gathering.is_some_and(|enough| self.lanes.waiting(None) < enough) {
+        let waits = |callers| !self.lanes.has_enough(self.lane, callers);
+        if self.telling || self.gathering.is_some_and(waits) {
             return None;
         }
         self.gathering = None;
@@ -218,11 +233,11 @@ impl World {
         match answer {
             Some(answer) => {
                 let items = cut.accepts.len() + cut.settles.len() + cut.upkeep.len();
-                // Nothing is cut while they are told.
-                committer.gathering = Some(usize::MAX);
+                let callers = if committer.lane.is_none() { cut.accepts.len() } else { items };
+                committer.telling = true;
                 self.tell_all(me, cut, answer, issued);
                 let writes = u32::try_from(items).unwrap_or(u32::MAX);
-                let batch = Carried { items, writes, took: self.now.saturating_sub(issued) };
+                let batch = Carried { callers, writes, took: self.now.saturating_sub(issued) };
                 self.gather(me, place, |crowd, waiting| crowd.committed(batch, waiting));
             }
             None => self.failed(me, place, cut, issued),
@@ -239,16 +254,16 @@ impl World {
     ) {
         let Some(process) = self.process_mut(me) else { return };
         let Some(committer) = process.committers.get_mut(place) else { return };
-        let waiting = committer.lanes.waiting(None);
-        let quorum = whom(&mut committer.crowd, waiting);
-        if waiting >= quorum.items || committer.lanes.fills_a_batch(None) {
+        committer.telling = false;
+        let quorum = whom(&mut committer.crowd, committer.lanes.callers(committer.lane));
+        if committer.lanes.has_enough(committer.lane, quorum.callers) {
             committer.gathering = None;
             return;
         }
-        committer.gathering = Some(quorum.items);
+        committer.gathering = Some(quorum.callers);
         committer.gathers += 1;
         let gathers = committer.gathers;
-        if quorum.items > 1 {
+        if quorum.callers > 1 {
             self.counters.count(Path::WaitedForACrowd);
         }
         self.reach_later(me, quorum.patience, Input::Gathered(place, gathers));

@@ -89,7 +89,6 @@ impl World {
         let node = Node(format!("node-{slot}-{}", me.life));
         let settings = Settings { node, ..self.plan.settings.clone() };
         let single = self.plan.fleet == 1;
-        let lanes = if single { 1 } else { 3 };
         let rows = BEGINNING.after(self.now);
         // Before its first renewal a process of a fleet has only its wall clock to go by.
         let offset = if single { 0 } else { self.chance.between(0, 400_000) };
@@ -105,7 +104,7 @@ impl World {
             wish: (0, Duration::MAX),
             owned: BTreeSet::new(),
             leases: BTreeMap::new(),
-            committers: (0..lanes).map(|_| Committer::new(self.plan.lanes, rows)).collect(),
+            committers: Committer::all(!single, self.plan.lanes, rows),
             rosters: BTreeMap::new(),
             received: BTreeMap::new(),
             arrivals: 0,

@@ -35,17 +35,18 @@ fn whatever_waits_is_cut_at_once() {
     assert!(lanes.is_empty());
 }
 
-fn carried(items: usize, took: Duration) -> Carried {
-    Carried { items, writes: u32::try_from(items).unwrap(), took }
+fn carried(callers: usize, took: Duration) -> Carried {
+    Carried { callers, writes: u32::try_from(callers).unwrap(), took }
 }
 
 #[test]
 fn half_of_a_crowd_is_waited_for_and_nobody_waits_for_himself() {
     let mut crowd = Crowd::default();
-    let mut committed = |items, waiting| crowd.committed(carried(items, QUICK), waiting).items;
+    let mut committed =
+        |callers, waiting| crowd.committed(carried(callers, QUICK), waiting).callers;
     // One caller, then a few: each batch goes at once.
-    for (items, waiting) in [(1, 0), (1, 1), (7, 8)] {
-        assert_eq!(committed(items, waiting), 1, "{items} {waiting}");
+    for (callers, waiting) in [(1, 0), (1, 1), (7, 8)] {
+        assert_eq!(committed(callers, waiting), 1, "{callers} {waiting}");
     }
     // A stream: as many came as went.
     assert_eq!(committed(20, 20), 20);
@@ -59,16 +60,16 @@ fn a_slow_disk_is_worth_waiting_for_all() {
     let mut crowd = Crowd::default();
     let slow = Duration::from_millis(6);
     let alone = crowd.committed(carried(1, slow), 0);
-    assert_eq!(alone.items, 1, "nobody is there to wait for");
+    assert_eq!(alone.callers, 1, "nobody is there to wait for");
     let all = crowd.committed(carried(32, slow), 32);
-    assert_eq!(all, Quorum { items: 64, patience: slow / 4 });
+    assert_eq!(all, Quorum { callers: 64, patience: slow / 4 });
     let hours = crowd.committed(carried(32, Duration::from_hours(2)), 32);
     assert!(hours.patience < Duration::from_millis(10));
     // As long, but for the much that was written.
-    assert_eq!(crowd.committed(carried(128, slow), 0).items, 64);
-    let large = Carried { items: 64, writes: 1_000, took: slow };
-    assert_eq!(crowd.committed(large, 64).items, 64);
-    assert_eq!(crowd.committed(carried(128, Duration::from_millis(9)), 0).items, 128);
+    assert_eq!(crowd.committed(carried(128, slow), 0).callers, 64);
+    let large = Carried { callers: 64, writes: 1_000, took: slow };
+    assert_eq!(crowd.committed(large, 64).callers, 64);
+    assert_eq!(crowd.committed(carried(128, Duration::from_millis(9)), 0).callers, 128);
 }
 
 #[test]
@@ -89,10 +90,26 @@ fn a_lane_that_fills_its_share_waits_for_nobody() {
 }
 
 #[test]
+fn whoever_hands_in_a_message_is_not_made_to_wait_for_attempts_that_end() {
+    let mut lanes = lanes();
+    lanes.offer_settle(rows(1), 1).unwrap();
+    assert!(lanes.has_enough(None, 1), "nobody is waited for");
+    assert!(!lanes.has_enough(None, 2));
+    lanes.offer_settle(rows(1), 2).unwrap();
+    assert!(!lanes.has_enough(None, 2), "attempts are no callers");
+    assert!(lanes.has_enough(Some(Which::Settles), 2), "but in a lane of their own");
+    lanes.offer_accept(1, rows(1), 3).unwrap();
+    assert_eq!((lanes.callers(None), lanes.callers(Some(Which::Settles))), (1, 2));
+    assert!(!lanes.has_enough(None, 2));
+    lanes.offer_accept(1, rows(1), 4).unwrap();
+    assert!(lanes.has_enough(None, 2));
+}
+
+#[test]
 fn a_crowd_that_has_gone_is_soon_forgotten() {
     let mut crowd = Crowd::default();
     crowd.committed(carried(4_096, QUICK), 0);
-    let batches = (0..).take_while(|_| crowd.committed(carried(1, QUICK), 0).items > 1).count();
+    let batches = (0..).take_while(|_| crowd.committed(carried(1, QUICK), 0).callers > 1).count();
     assert!((20..80).contains(&batches), "{batches}");
 }
 

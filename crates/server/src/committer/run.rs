@@ -65,18 +65,27 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
             continue;
         };
         let items = cut.accepts.len() + cut.settles.len() + cut.upkeep.len();
-        let writes = writes_of(&cut);
+        let (callers, writes) = (callers_of(&cut, which), writes_of(&cut));
         counts.batches += 1;
         counts.items += u64::try_from(items).unwrap_or(u64::MAX);
         if commit(shared, cut).await {
             wait = FIRST_WAIT;
             let took = shared.settings.clock.now().since(now);
-            let batch = Carried { items, writes, took };
+            let batch = Carried { callers, writes, took };
             gather(shared, which, |waiting| crowd.committed(batch, waiting)).await;
         } else {
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);
         }
+    }
+}
+
+/// Returns how many of a batch come back when they are answered.
+fn callers_of(cut: &Tickets, which: Option<Which>) -> usize {
+    match which {
+        None | Some(Which::Accepts) => cut.accepts.len(),
+        Some(Which::Settles) => cut.settles.len(),
+        Some(Which::Upkeep) => cut.upkeep.len(),
     }
 }
 
@@ -96,19 +105,17 @@ async fn gather(shared: &Shared, which: Option<Which>, whom: impl FnOnce(usize) 
     let lane = which.unwrap_or(Which::Accepts);
     let quorum = {
         let mut state = shared.lock();
-        let waiting = state.lanes.waiting(which);
-        let quorum = whom(waiting);
-        if waiting >= quorum.items || state.closed || state.lanes.fills_a_batch(which) {
+        let quorum = whom(state.lanes.callers(which));
+        if state.closed || state.lanes.has_enough(which, quorum.callers) {
             return;
         }
         // Nobody wakes this task for less.
-        state.enough[lane as usize] = quorum.items;
+        state.enough[lane as usize] = quorum.callers;
         quorum
     };
     let is_there = || {
         let state = shared.lock();
-        let enough = state.lanes.waiting(which) >= quorum.items;
-        enough || state.closed || state.lanes.fills_a_batch(which)
+        state.closed || state.lanes.has_enough(which, quorum.callers)
     };
     let gathered = async {
         while !is_there() {
