@@ -42,8 +42,10 @@ impl Engine {
             self.attempts.remove(number);
             self.end_stray(at);
         } else {
+            let probe = attempt.role == Role::Probe;
             if let Some(endpoint) = self.endpoints.get_mut(&at) {
                 endpoint.in_flight = endpoint.in_flight.saturating_sub(1);
+                endpoint.probing &= !probe;
             }
             match end {
                 End::Panicked => self.panicked(number, key, act),
@@ -90,12 +92,9 @@ impl Engine {
             // Whatever goes wrong with us may go wrong again at once.
             endpoint.rest_until = act.now.rows.after(REST);
         }
-        let member = member.filter(|_| !planted::has(Bug::LoseProbe));
-        if let Some(settings) = member.as_ref().and_then(|member| member.defaults.breaker.as_ref())
-        {
-            let breaker = endpoint.running.breaker;
-            endpoint.running.breaker =
-                breaker.after(settings, attempt.role, Signal::Nothing, act.now.rows);
+        if let Some(member) = member.filter(|_| !planted::has(Bug::LoseProbe)) {
+            let settings = member.defaults.breaker.as_ref();
+            endpoint.heed(settings, attempt.role, Signal::Nothing, act.now.rows);
         }
     }
 
@@ -197,10 +196,8 @@ impl Engine {
         let at = (key.application, key.endpoint);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         let before = endpoint.running;
+        endpoint.heed(member.defaults.breaker.as_ref(), role, effect.signal, now);
         let running = &mut endpoint.running;
-        if let Some(settings) = &member.defaults.breaker {
-            running.breaker = running.breaker.after(settings, role, effect.signal, now);
-        }
         let (health, finding) = running.health.after(&member.defaults.health, effect.signal, now);
         running.health = health;
         running.paused_until = running.paused_until.filter(|until| *until > now);

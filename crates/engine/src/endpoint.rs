@@ -3,12 +3,13 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use domain::breaker::{Admission, Breaker};
+use domain::breaker::{self, Admission, Breaker, Role};
 use domain::concurrency::Concurrency;
 use domain::delivery::{SinceDue, expires};
 use domain::partition::Partition;
 use domain::rate::{Limiter, Rate};
 use domain::time::Timestamp;
+use domain::verdict::Signal;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{PendingDelivery, Running};
 
@@ -87,6 +88,8 @@ pub(crate) struct Endpoint {
     /// Whether the running state differs from what was last written.
     pub(crate) changed: bool,
     pub(crate) disabling: Disabling,
+    /// Whether a probe is in flight.
+    pub(crate) probing: bool,
     /// Whether the breaker is to be closed as soon as its state is known.
     pub(crate) reset: bool,
     /// Steps of upkeep that bury some of its deliveries.
@@ -163,6 +166,7 @@ impl Endpoint {
             begun: false,
             changed: false,
             disabling: Disabling::No,
+            probing: false,
             reset: false,
             burying: 0,
             held: false,
@@ -233,6 +237,31 @@ impl Endpoint {
     /// Tells whether the breaker lets nothing but a probe through.
     pub(crate) fn wants_probe_only(&self, has_breaker: bool) -> bool {
         has_breaker && !matches!(self.running.breaker, Breaker::Closed { .. })
+    }
+
+    /// Takes in what an attempt said about the receiver, with a breaker or without.
+    pub(crate) fn heed(
+        &mut self,
+        settings: Option<&breaker::Settings>,
+        role: Role,
+        signal: Signal,
+        now: Timestamp,
+    ) {
+        let breaker = self.running.breaker;
+        self.running.breaker = match settings {
+            Some(settings) => breaker.after(settings, role, signal, now),
+            None if planted::has(Bug::KeepSwitchedOff) => breaker,
+            None => breaker.while_off(role, signal, now),
+        };
+    }
+
+    /// Lets another probe go if the one that a half-open breaker waits for is not in flight:
+    /// whatever became of it, nothing else would ever send anything again.
+    pub(crate) fn miss_probe(&mut self, now: Timestamp) {
+        let lost = planted::has(Bug::LoseProbe) || planted::has(Bug::KeepSwitchedOff);
+        if !self.probing && !lost {
+            self.running.breaker = self.running.breaker.taken_over(now);
+        }
     }
 
     /// Has the store looked at if memory is in doubt and nothing else is to be sent now.

@@ -175,6 +175,7 @@ impl Engine {
         let now = act.now.rows;
         let allowance = self.allowance(at, member);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
+        endpoint.miss_probe(now);
         if let Some(until) = endpoint.held_by(allowance.has_breaker, now) {
             let open = endpoint.wants_probe_only(allowance.has_breaker);
             let breaker = member.defaults.breaker.as_ref();

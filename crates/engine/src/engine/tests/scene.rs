@@ -180,6 +180,16 @@ impl Scene {
         self.store.update_endpoint(Endpoint { state, ..current }).unwrap();
     }
 
+    /// Sets an endpoint's policy, and has its owner read it.
+    pub(crate) fn set_policy(&mut self, endpoint: &Endpoint, policy: Option<serde_json::Value>) {
+        let name = Name::Id(endpoint.id);
+        let mut current = self.store.endpoint(endpoint.application, &name).unwrap();
+        current.settings.policy = policy;
+        self.store.update_endpoint(current).unwrap();
+        self.ask(endpoint, RequestKind::Refresh);
+        self.pass(2 * SECOND);
+    }
+
     /// Accepts a message for one endpoint without telling the engine.
     pub(crate) fn accept(&mut self, endpoint: &Endpoint) -> PendingDelivery {
         let due = self.now.rows;
