@@ -5,6 +5,7 @@ use std::time::Duration;
 use domain::time::Timestamp;
 use store::queue::{Load, Loaded, PendingDelivery};
 
+use crate::attempts::Counted;
 use crate::effect::Effect;
 use crate::endpoint::{At, Wanted};
 use crate::engine::{Act, Engine};
@@ -24,6 +25,17 @@ const LEAST_BYTES: u64 = 64 << 10;
 /// have nothing in it: neither should wait because others have much.
 const FOR_LIVELY: u32 = 1;
 const FOR_SILENT: u32 = 2;
+
+/// By how many quarters payloads may go beyond what memory may hold, so that each endpoint has at
+/// least one to send. There may be thousands of endpoints that hang, each with an attempt in flight,
+/// so this has an end too; and whoever is likely to answer finds room that the others have left.
+const fn most_quarters(counted: Counted) -> u64 {
+    match counted {
+        Counted::Doubtful | Counted::Hanging => 2,
+        Counted::Trusted => 3,
+        Counted::Hopeful | Counted::Slow => 4,
+    }
+}
 
 /// A load that runs.
 #[derive(Debug, Clone, Copy)]
@@ -51,15 +63,19 @@ impl Engine {
         let free = usize::try_from(self.attempts.free(&self.settings)).unwrap_or(usize::MAX);
         let crowded = self.turns.ready().saturating_add(self.loads.len()) >= free;
         let beyond = self.is_beyond(FOR_SILENT);
-        let (endpoints, settings) = (&self.endpoints, &self.settings);
-        self.load_queue.next_where(|at| {
-            let Some(endpoint) = endpoints.get(at) else { return true };
-            let counted = endpoint.counted(now, settings.hanging_after);
+        let mut queue = std::mem::take(&mut self.load_queue);
+        let next = queue.next_where(|at| {
+            let Some(endpoint) = self.endpoints.get(at) else { return true };
+            let counted = endpoint.counted(now, self.settings.hanging_after);
             let has_turn = !crowded || (!beyond && !self.turns.has_ready(at.0));
             // What is only looked at, to be buried, does not enter.
             endpoint.wanted == Wanted::Check
-                || (has_turn && self.attempts.has_room_for(counted, settings))
-        })
+                || (has_turn
+                    && self.spare_bytes(counted) > 0
+                    && self.attempts.has_room_for(counted, &self.settings))
+        });
+        self.load_queue = queue;
+        next
     }
 
     fn load(&mut self, at: At, act: &mut Act<'_>) {
@@ -173,6 +189,17 @@ impl Engine {
         self.payload_bytes.saturating_sub(self.sharing.excess())
     }
 
+    /// Returns how many payload bytes are left for an endpoint that has nothing else to send. Where
+    /// nothing is on its way that would make room when it ends, there is always some.
+    fn spare_bytes(&self, counted: Counted) -> u64 {
+        if self.attempts.is_empty() {
+            return u64::MAX;
+        }
+        let most = self.settings.payload_bytes;
+        let most = most.saturating_add((most / 4).saturating_mul(most_quarters(counted)));
+        most.saturating_sub(self.held_bytes())
+    }
+
     /// Returns what may enter a window now.
     pub(crate) fn room(&self, now: Timestamp) -> Room {
         let settings = &self.settings;
@@ -180,10 +207,14 @@ impl Engine {
         let ample = held < settings.payload_bytes / 2 && self.rows < settings.rows / 2;
         let rows = if ample { settings.window } else { settings.window.min(settings.load_rows) };
         let left = settings.payload_bytes.saturating_sub(held);
+        // Far beyond the limit, what waits for its time takes room from what could be sent now.
+        let crammed = left == 0 && self.is_beyond(FOR_SILENT);
+        let kept_within = if crammed { Duration::ZERO } else { settings.kept_within };
         Room {
             rows: usize::try_from(rows).unwrap_or(usize::MAX),
             bytes: if self.rows < settings.rows { left } else { 0 },
-            until: now.after(self.settings.kept_within),
+            first: 0,
+            until: now.after(kept_within),
         }
     }
 
@@ -192,10 +223,17 @@ impl Engine {
     fn room_for(&self, at: At, now: Moment) -> Room {
         let room = self.room(now.rows);
         let reserve = self.reserve(at, now.elapsed);
-        let Some(endpoint) = self.endpoints.get(&at).filter(|_| reserve > 0) else { return room };
-        let bytes = room.bytes.max(LEAST_BYTES.saturating_sub(endpoint.window.bytes()));
+        let Some(endpoint) = self.endpoints.get(&at) else { return room };
+        let counted = endpoint.counted(now.elapsed, self.settings.hanging_after);
+        let spare = self.spare_bytes(counted);
+        // A payload is not cut: one more may come as long as there is any room.
+        let room = Room { first: if spare > 0 { u64::MAX } else { 0 }, ..room };
+        if reserve == 0 {
+            return room;
+        }
+        let least = LEAST_BYTES.saturating_sub(endpoint.window.bytes()).min(spare);
         let rows = if self.is_full() { room.rows.min(reserve) } else { room.rows };
-        Room { rows, bytes, ..room }
+        Room { rows, bytes: room.bytes.max(least), ..room }
     }
 
     /// Returns how many rows of an endpoint may wait although memory is full: twice what it may have

@@ -82,6 +82,8 @@ pub(crate) struct Room {
     pub(crate) rows: usize,
     /// The payload bytes that are left.
     pub(crate) bytes: u64,
+    /// Those that are left for a loaded row while nothing else waits, if they are more.
+    pub(crate) first: u64,
     /// What is due later stays in the store.
     pub(crate) until: Timestamp,
 }
@@ -375,7 +377,8 @@ impl Window {
                 continue;
             }
             let first = came.is_empty() && self.rows.is_empty() && row.payload.is_some();
-            let room_now = if first { Room { bytes: u64::MAX, ..room } } else { room };
+            let bytes = if first { room.bytes.max(room.first) } else { room.bytes };
+            let room_now = Room { bytes, ..room };
             if !self.fits(&row, room_now) {
                 horizon = Some(least(horizon, Horizon::of(&row)));
                 break;
