@@ -98,8 +98,12 @@ pub(crate) struct Endpoint {
     pub(crate) held: bool,
     pub(crate) queued: Queued,
     pub(crate) wanted: Wanted,
-    /// How often loads made no progress in a row; each time more is asked for.
+    /// How often loads made no progress in a row.
     pub(crate) fruitless: u8,
+    /// How often in a row nothing came because rows cannot be read; each time more are asked for.
+    pub(crate) unreadable: u8,
+    /// How often in a row payloads were left out; each time more bytes are asked for.
+    pub(crate) left_out: u8,
     /// Whether the last load brought nothing although something is due.
     pub(crate) stuck: bool,
     /// Whether others may have written rows behind those that memory knows. A load tells, as soon as
@@ -173,6 +177,8 @@ impl Endpoint {
             queued: Queued::No,
             wanted: Wanted::Nothing,
             fruitless: 0,
+            unreadable: 0,
+            left_out: 0,
             stuck: false,
             doubt: false,
             created: now.elapsed,

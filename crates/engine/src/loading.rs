@@ -42,6 +42,8 @@ const fn most_quarters(counted: Counted) -> u64 {
 pub(crate) struct Running {
     at: At,
     wanted: Wanted,
+    /// How many rows were asked for.
+    most: u32,
 }
 
 impl Engine {
@@ -90,7 +92,7 @@ impl Engine {
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         endpoint.window.begin_load(number);
         endpoint.doubt = false;
-        self.loads.insert(number, Running { at, wanted });
+        self.loads.insert(number, Running { at, wanted, most });
         let what = Load { application: at.0, endpoint: at.1, most, most_bytes };
         act.effects.push(Effect::Load { load: number, what });
     }
@@ -121,12 +123,14 @@ impl Engine {
                 room.min(self.settings.load_rows).max(1)
             }
         };
-        let most = known.saturating_add(more << endpoint.fruitless.min(8));
+        let most = known.saturating_add(more << endpoint.unreadable.min(8));
         let bytes = match wanted {
             Wanted::Check | Wanted::Nothing => return (most, 0),
             Wanted::Rows => left.min(self.settings.payload_bytes / SHARE).max(LEAST_BYTES),
         };
-        (most, known_bytes.saturating_add(bytes << endpoint.fruitless.min(16)))
+        let bytes = bytes << endpoint.left_out.min(16);
+        let bytes = bytes.min(self.settings.payload_bytes.max(LEAST_BYTES));
+        (most, known_bytes.saturating_add(bytes))
     }
 
     pub(crate) fn loaded(
@@ -135,7 +139,7 @@ impl Engine {
         answer: Result<Loaded, Unanswered>,
         act: &mut Act<'_>,
     ) {
-        let Some(Running { at, wanted }) = self.loads.remove(&load) else { return };
+        let Some(Running { at, wanted, most }) = self.loads.remove(&load) else { return };
         let room = self.room_for(at, act.now);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         // The endpoint may have been forgotten and remembered since.
@@ -149,18 +153,22 @@ impl Engine {
             }
             (Ok(answer), Wanted::Rows | Wanted::Nothing) => {
                 let left_out = |row: &PendingDelivery| row.payload.is_none() && !row.expunged;
-                let hidden = !answer.complete || answer.deliveries.iter().any(left_out);
+                let left_out = answer.deliveries.iter().any(left_out);
+                // Where fewer came than were asked for, and there are more, some cannot be read.
+                let came = u32::try_from(answer.deliveries.len()).unwrap_or(u32::MAX);
+                let unreadable = came < most && !answer.complete;
+                let hidden = left_out || !answer.complete;
                 let Entered { rows, gone, stuck } = endpoint.window.loaded(answer, act.now, room);
-                let fruitless = rows == 0 && gone.is_empty() && hidden;
-                endpoint.fruitless =
-                    if fruitless { endpoint.fruitless.saturating_add(1) } else { 0 };
+                let fruitless = rows == 0 && gone.is_empty();
+                count_on(&mut endpoint.fruitless, fruitless && hidden);
+                count_on(&mut endpoint.unreadable, fruitless && unreadable);
+                count_on(&mut endpoint.left_out, fruitless && left_out);
                 endpoint.stuck = stuck;
                 self.bury_gone(at, &gone, act);
             }
             (Ok(answer), Wanted::Check) => {
                 let unreadable = answer.deliveries.is_empty() && !answer.complete;
-                endpoint.fruitless =
-                    if unreadable { endpoint.fruitless.saturating_add(1) } else { 0 };
+                count_on(&mut endpoint.unreadable, unreadable);
                 if unreadable {
                     endpoint.rest_until = act.now.rows.after(AGAIN_AFTER);
                 }
@@ -281,4 +289,9 @@ impl Engine {
             self.look(at, act);
         }
     }
+}
+
+/// Counts how often something was so in a row.
+fn count_on(count: &mut u8, again: bool) {
+    *count = if again { count.saturating_add(1) } else { 0 };
 }
