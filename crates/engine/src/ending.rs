@@ -264,9 +264,13 @@ impl Engine {
         self.look(at, act);
     }
 
+    /// Buries a delivery whether it waits or is out.
     pub(crate) fn bury_poison(&mut self, key: DeliveryKey, act: &mut Act<'_>) {
         let at = (key.application, key.endpoint);
-        self.bury_waiting(at, Cause::Poison, act, |row| row.key == key);
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        if endpoint.window.withdraw(key.message) {
+            self.bury(at, Cause::Poison, vec![key.message], act);
+        }
     }
 }
 

@@ -182,6 +182,15 @@ impl Window {
         taken.into_iter().map(|(_, message)| message).collect()
     }
 
+    /// Takes a delivery out if it waits; tells whether it is out now.
+    pub(crate) fn withdraw(&mut self, message: MessageKey) -> bool {
+        let known = self.known.get_mut(&message).filter(|known| known.place != Place::Gone);
+        let Some(known) = known else { return false };
+        known.place = Place::Out;
+        self.rows.remove(&(known.turn, message));
+        true
+    }
+
     /// Lets a delivery in that this node has just accepted, or leaves it to a load.
     pub(crate) fn offer(
         &mut self,
