@@ -29,7 +29,7 @@ const REST: Duration = Duration::from_secs(1);
 /// How long what a receiver gets counts for the rate there.
 const COUNTS_FOR: Duration = Duration::from_secs(1);
 /// The most deliveries whose panics are counted.
-const PANICS: usize = 1_024;
+pub(crate) const PANICS: usize = 1_024;
 
 impl Engine {
     pub(crate) fn ended(&mut self, number: Number, end: End, dice: Dice, act: &mut Act<'_>) {
@@ -99,12 +99,8 @@ impl Engine {
     }
 
     fn panicked(&mut self, number: Number, key: DeliveryKey, act: &mut Act<'_>) {
-        if self.panics.len() >= PANICS && !self.panics.contains_key(&key) {
-            self.panics.pop_first();
-        }
-        let times = self.panics.entry(key).or_default();
-        *times += 1;
-        let times = *times;
+        let times = self.panics.get(&key).map_or(1, |times| times + 1);
+        self.panics.insert(key, times);
         act.announce(Announcement::Panicked { delivery: key, times });
         let poison = times >= self.settings.panics;
         if poison {
