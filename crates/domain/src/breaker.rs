@@ -2,6 +2,7 @@
 //!
 //! It counts failed attempts in a row over all deliveries of the endpoint. At the threshold it
 //! trips: nothing is sent until the cooldown has passed, then one probe. The probe decides.
+//! A policy without a breaker lets everything through, and what it hears closes the one before.
 //! The owner of the endpoint's partition keeps it in memory and persists every change, so that all
 //! nodes, and a restart, see the same breaker.
 
@@ -198,6 +199,18 @@ impl Breaker {
             // that had begun before.
             (Self::Closed { .. }, Signal::Permanent | Signal::Nothing)
             | (Self::Open { .. }, Signal::Failure | Signal::Permanent | Signal::Nothing) => self,
+        }
+    }
+
+    /// Takes in what an attempt said about the receiver while the policy has no breaker. Nothing is
+    /// kept of the one before, which would wait for its probe when a breaker comes back. Only an
+    /// attempt that never reached the receiver changes nothing, but that no probe is on its way.
+    #[must_use]
+    pub fn while_off(self, role: Role, signal: Signal, now: Timestamp) -> Self {
+        match (signal, role) {
+            (Signal::Success | Signal::Failure | Signal::Permanent, _) => Self::default(),
+            (Signal::Nothing, Role::Probe) => self.taken_over(now),
+            (Signal::Nothing, Role::Ordinary) => self,
         }
     }
 

@@ -125,7 +125,14 @@ impl Engine {
         }
     }
 
-    fn bury(&mut self, at: At, cause: Cause, messages: Vec<MessageKey>, act: &mut Act<'_>) {
+    /// Buries deliveries that are out.
+    pub(crate) fn bury(
+        &mut self,
+        at: At,
+        cause: Cause,
+        messages: Vec<MessageKey>,
+        act: &mut Act<'_>,
+    ) {
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         if messages.is_empty() {
             return;

@@ -29,7 +29,7 @@ const REST: Duration = Duration::from_secs(1);
 /// How long what a receiver gets counts for the rate there.
 const COUNTS_FOR: Duration = Duration::from_secs(1);
 /// The most deliveries whose panics are counted.
-const PANICS: usize = 1_024;
+pub(crate) const PANICS: usize = 1_024;
 
 impl Engine {
     pub(crate) fn ended(&mut self, number: Number, end: End, dice: Dice, act: &mut Act<'_>) {
@@ -42,8 +42,10 @@ impl Engine {
             self.attempts.remove(number);
             self.end_stray(at);
         } else {
+            let probe = attempt.role == Role::Probe;
             if let Some(endpoint) = self.endpoints.get_mut(&at) {
                 endpoint.in_flight = endpoint.in_flight.saturating_sub(1);
+                endpoint.probing &= !probe;
             }
             match end {
                 End::Panicked => self.panicked(number, key, act),
@@ -90,22 +92,15 @@ impl Engine {
             // Whatever goes wrong with us may go wrong again at once.
             endpoint.rest_until = act.now.rows.after(REST);
         }
-        let member = member.filter(|_| !planted::has(Bug::LoseProbe));
-        if let Some(settings) = member.as_ref().and_then(|member| member.defaults.breaker.as_ref())
-        {
-            let breaker = endpoint.running.breaker;
-            endpoint.running.breaker =
-                breaker.after(settings, attempt.role, Signal::Nothing, act.now.rows);
+        if let Some(member) = member.filter(|_| !planted::has(Bug::LoseProbe)) {
+            let settings = member.defaults.breaker.as_ref();
+            endpoint.heed(settings, attempt.role, Signal::Nothing, act.now.rows);
         }
     }
 
     fn panicked(&mut self, number: Number, key: DeliveryKey, act: &mut Act<'_>) {
-        if self.panics.len() >= PANICS && !self.panics.contains_key(&key) {
-            self.panics.pop_first();
-        }
-        let times = self.panics.entry(key).or_default();
-        *times += 1;
-        let times = *times;
+        let times = self.panics.get(&key).map_or(1, |times| times + 1);
+        self.panics.insert(key, times);
         act.announce(Announcement::Panicked { delivery: key, times });
         let poison = times >= self.settings.panics;
         if poison {
@@ -197,10 +192,8 @@ impl Engine {
         let at = (key.application, key.endpoint);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         let before = endpoint.running;
+        endpoint.heed(member.defaults.breaker.as_ref(), role, effect.signal, now);
         let running = &mut endpoint.running;
-        if let Some(settings) = &member.defaults.breaker {
-            running.breaker = running.breaker.after(settings, role, effect.signal, now);
-        }
         let (health, finding) = running.health.after(&member.defaults.health, effect.signal, now);
         running.health = health;
         running.paused_until = running.paused_until.filter(|until| *until > now);
@@ -267,9 +260,13 @@ impl Engine {
         self.look(at, act);
     }
 
+    /// Buries a delivery whether it waits or is out.
     pub(crate) fn bury_poison(&mut self, key: DeliveryKey, act: &mut Act<'_>) {
         let at = (key.application, key.endpoint);
-        self.bury_waiting(at, Cause::Poison, act, |row| row.key == key);
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        if endpoint.window.withdraw(key.message) {
+            self.bury(at, Cause::Poison, vec![key.message], act);
+        }
     }
 }
 

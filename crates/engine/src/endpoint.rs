@@ -3,12 +3,13 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use domain::breaker::{Admission, Breaker};
+use domain::breaker::{self, Admission, Breaker, Role};
 use domain::concurrency::Concurrency;
 use domain::delivery::{SinceDue, expires};
 use domain::partition::Partition;
 use domain::rate::{Limiter, Rate};
 use domain::time::Timestamp;
+use domain::verdict::Signal;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{PendingDelivery, Running};
 
@@ -87,6 +88,8 @@ pub(crate) struct Endpoint {
     /// Whether the running state differs from what was last written.
     pub(crate) changed: bool,
     pub(crate) disabling: Disabling,
+    /// Whether a probe is in flight.
+    pub(crate) probing: bool,
     /// Whether the breaker is to be closed as soon as its state is known.
     pub(crate) reset: bool,
     /// Steps of upkeep that bury some of its deliveries.
@@ -95,8 +98,12 @@ pub(crate) struct Endpoint {
     pub(crate) held: bool,
     pub(crate) queued: Queued,
     pub(crate) wanted: Wanted,
-    /// How often loads made no progress in a row; each time more is asked for.
+    /// How often loads made no progress in a row.
     pub(crate) fruitless: u8,
+    /// How often in a row nothing came because rows cannot be read; each time more are asked for.
+    pub(crate) unreadable: u8,
+    /// How often in a row payloads were left out; each time more bytes are asked for.
+    pub(crate) left_out: u8,
     /// Whether the last load brought nothing although something is due.
     pub(crate) stuck: bool,
     /// Whether others may have written rows behind those that memory knows. A load tells, as soon as
@@ -163,12 +170,15 @@ impl Endpoint {
             begun: false,
             changed: false,
             disabling: Disabling::No,
+            probing: false,
             reset: false,
             burying: 0,
             held: false,
             queued: Queued::No,
             wanted: Wanted::Nothing,
             fruitless: 0,
+            unreadable: 0,
+            left_out: 0,
             stuck: false,
             doubt: false,
             created: now.elapsed,
@@ -233,6 +243,31 @@ impl Endpoint {
     /// Tells whether the breaker lets nothing but a probe through.
     pub(crate) fn wants_probe_only(&self, has_breaker: bool) -> bool {
         has_breaker && !matches!(self.running.breaker, Breaker::Closed { .. })
+    }
+
+    /// Takes in what an attempt said about the receiver, with a breaker or without.
+    pub(crate) fn heed(
+        &mut self,
+        settings: Option<&breaker::Settings>,
+        role: Role,
+        signal: Signal,
+        now: Timestamp,
+    ) {
+        let breaker = self.running.breaker;
+        self.running.breaker = match settings {
+            Some(settings) => breaker.after(settings, role, signal, now),
+            None if planted::has(Bug::KeepSwitchedOff) => breaker,
+            None => breaker.while_off(role, signal, now),
+        };
+    }
+
+    /// Lets another probe go if the one that a half-open breaker waits for is not in flight:
+    /// whatever became of it, nothing else would ever send anything again.
+    pub(crate) fn miss_probe(&mut self, now: Timestamp) {
+        let lost = planted::has(Bug::LoseProbe) || planted::has(Bug::KeepSwitchedOff);
+        if !self.probing && !lost {
+            self.running.breaker = self.running.breaker.taken_over(now);
+        }
     }
 
     /// Has the store looked at if memory is in doubt and nothing else is to be sent now.

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use domain::partition::Partition;
 use domain::time::Timestamp;
-use store::keys::{DeliveryKey, Lease};
+use store::keys::Lease;
 
 use crate::announcement::Announcement;
 use crate::attempts::Attempts;
 use crate::burying::Step;
 use crate::documents::Documents;
 use crate::effect::Effect;
+use crate::ending::PANICS;
 use crate::endpoint::At;
 use crate::endpoints::Endpoints;
 use crate::event::{Event, Number};
@@ -23,6 +24,7 @@ use crate::leases::Leases;
 use crate::loading::Running;
 use crate::moment::Moment;
 use crate::planted::{self, Bug};
+use crate::recent::Recent;
 use crate::requests::Requests;
 use crate::roster::Policies;
 use crate::rosters::Rosters;
@@ -57,7 +59,8 @@ pub struct Engine {
     pub(crate) stopping: Option<Stopping>,
     /// Endpoints that are being disabled, by what the answer names.
     pub(crate) disabling: BTreeSet<(store::keys::EndpointKey, store::keys::ApplicationKey)>,
-    pub(crate) panics: BTreeMap<DeliveryKey, u32>,
+    /// How often our own code failed at a delivery.
+    pub(crate) panics: Recent<u32>,
     /// Deliveries in memory.
     pub(crate) rows: u32,
     /// Payload bytes in all windows.
@@ -102,7 +105,7 @@ impl Engine {
             timers: Timers::default(),
             stopping: None,
             disabling: BTreeSet::new(),
-            panics: BTreeMap::new(),
+            panics: Recent::new(PANICS),
             rows: 0,
             payload_bytes: 0,
             sharing: Sharing::default(),

@@ -10,7 +10,8 @@
 //! - [`roster`]: an application's endpoints, read once and shared; fanning a message out
 //! - [`lanes`]: group commit, what goes into the next batch
 //! - [`Engine`]: the machine. What it keeps: `leases`, `endpoint`, `endpoints`, `window`, `horizon`,
-//!   `sharing`, `attempts`, `turns`, `rosters`, `documents`, `timers`. What it does, a verb each:
+//!   `sharing`, `attempts`, `turns`, `rosters`, `documents`, `timers`, `recent`. What it does, a verb
+//!   each:
 //!   `owning`, `walking`, `looking`, `loading`, `starting`, `ending`, `settling`, `burying`,
 //!   `requests`, `stopping`
 //! - [`planted`]: mistakes for the simulator to find
@@ -33,6 +34,7 @@ mod looking;
 pub mod moment;
 mod owning;
 pub mod planted;
+mod recent;
 mod requests;
 pub mod roster;
 mod rosters;

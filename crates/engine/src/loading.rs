@@ -5,6 +5,7 @@ use std::time::Duration;
 use domain::time::Timestamp;
 use store::queue::{Load, Loaded, PendingDelivery};
 
+use crate::attempts::Counted;
 use crate::effect::Effect;
 use crate::endpoint::{At, Wanted};
 use crate::engine::{Act, Engine};
@@ -25,11 +26,24 @@ const LEAST_BYTES: u64 = 64 << 10;
 const FOR_LIVELY: u32 = 1;
 const FOR_SILENT: u32 = 2;
 
+/// By how many quarters payloads may go beyond what memory may hold, so that each endpoint has at
+/// least one to send. There may be thousands of endpoints that hang, each with an attempt in flight,
+/// so this has an end too; and whoever is likely to answer finds room that the others have left.
+const fn most_quarters(counted: Counted) -> u64 {
+    match counted {
+        Counted::Doubtful | Counted::Hanging => 2,
+        Counted::Trusted => 3,
+        Counted::Hopeful | Counted::Slow => 4,
+    }
+}
+
 /// A load that runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Running {
     at: At,
     wanted: Wanted,
+    /// How many rows were asked for.
+    most: u32,
 }
 
 impl Engine {
@@ -51,15 +65,19 @@ impl Engine {
         let free = usize::try_from(self.attempts.free(&self.settings)).unwrap_or(usize::MAX);
         let crowded = self.turns.ready().saturating_add(self.loads.len()) >= free;
         let beyond = self.is_beyond(FOR_SILENT);
-        let (endpoints, settings) = (&self.endpoints, &self.settings);
-        self.load_queue.next_where(|at| {
-            let Some(endpoint) = endpoints.get(at) else { return true };
-            let counted = endpoint.counted(now, settings.hanging_after);
+        let mut queue = std::mem::take(&mut self.load_queue);
+        let next = queue.next_where(|at| {
+            let Some(endpoint) = self.endpoints.get(at) else { return true };
+            let counted = endpoint.counted(now, self.settings.hanging_after);
             let has_turn = !crowded || (!beyond && !self.turns.has_ready(at.0));
             // What is only looked at, to be buried, does not enter.
             endpoint.wanted == Wanted::Check
-                || (has_turn && self.attempts.has_room_for(counted, settings))
-        })
+                || (has_turn
+                    && self.spare_bytes(counted) > 0
+                    && self.attempts.has_room_for(counted, &self.settings))
+        });
+        self.load_queue = queue;
+        next
     }
 
     fn load(&mut self, at: At, act: &mut Act<'_>) {
@@ -74,7 +92,7 @@ impl Engine {
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         endpoint.window.begin_load(number);
         endpoint.doubt = false;
-        self.loads.insert(number, Running { at, wanted });
+        self.loads.insert(number, Running { at, wanted, most });
         let what = Load { application: at.0, endpoint: at.1, most, most_bytes };
         act.effects.push(Effect::Load { load: number, what });
     }
@@ -105,12 +123,14 @@ impl Engine {
                 room.min(self.settings.load_rows).max(1)
             }
         };
-        let most = known.saturating_add(more << endpoint.fruitless.min(8));
+        let most = known.saturating_add(more << endpoint.unreadable.min(8));
         let bytes = match wanted {
             Wanted::Check | Wanted::Nothing => return (most, 0),
             Wanted::Rows => left.min(self.settings.payload_bytes / SHARE).max(LEAST_BYTES),
         };
-        (most, known_bytes.saturating_add(bytes << endpoint.fruitless.min(16)))
+        let bytes = bytes << endpoint.left_out.min(16);
+        let bytes = bytes.min(self.settings.payload_bytes.max(LEAST_BYTES));
+        (most, known_bytes.saturating_add(bytes))
     }
 
     pub(crate) fn loaded(
@@ -119,7 +139,7 @@ impl Engine {
         answer: Result<Loaded, Unanswered>,
         act: &mut Act<'_>,
     ) {
-        let Some(Running { at, wanted }) = self.loads.remove(&load) else { return };
+        let Some(Running { at, wanted, most }) = self.loads.remove(&load) else { return };
         let room = self.room_for(at, act.now);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         // The endpoint may have been forgotten and remembered since.
@@ -133,18 +153,22 @@ impl Engine {
             }
             (Ok(answer), Wanted::Rows | Wanted::Nothing) => {
                 let left_out = |row: &PendingDelivery| row.payload.is_none() && !row.expunged;
-                let hidden = !answer.complete || answer.deliveries.iter().any(left_out);
+                let left_out = answer.deliveries.iter().any(left_out);
+                // Where fewer came than were asked for, and there are more, some cannot be read.
+                let came = u32::try_from(answer.deliveries.len()).unwrap_or(u32::MAX);
+                let unreadable = came < most && !answer.complete;
+                let hidden = left_out || !answer.complete;
                 let Entered { rows, gone, stuck } = endpoint.window.loaded(answer, act.now, room);
-                let fruitless = rows == 0 && gone.is_empty() && hidden;
-                endpoint.fruitless =
-                    if fruitless { endpoint.fruitless.saturating_add(1) } else { 0 };
+                let fruitless = rows == 0 && gone.is_empty();
+                count_on(&mut endpoint.fruitless, fruitless && hidden);
+                count_on(&mut endpoint.unreadable, fruitless && unreadable);
+                count_on(&mut endpoint.left_out, fruitless && left_out);
                 endpoint.stuck = stuck;
                 self.bury_gone(at, &gone, act);
             }
             (Ok(answer), Wanted::Check) => {
                 let unreadable = answer.deliveries.is_empty() && !answer.complete;
-                endpoint.fruitless =
-                    if unreadable { endpoint.fruitless.saturating_add(1) } else { 0 };
+                count_on(&mut endpoint.unreadable, unreadable);
                 if unreadable {
                     endpoint.rest_until = act.now.rows.after(AGAIN_AFTER);
                 }
@@ -173,6 +197,17 @@ impl Engine {
         self.payload_bytes.saturating_sub(self.sharing.excess())
     }
 
+    /// Returns how many payload bytes are left for an endpoint that has nothing else to send. Where
+    /// nothing is on its way that would make room when it ends, there is always some.
+    fn spare_bytes(&self, counted: Counted) -> u64 {
+        if self.attempts.is_empty() {
+            return u64::MAX;
+        }
+        let most = self.settings.payload_bytes;
+        let most = most.saturating_add((most / 4).saturating_mul(most_quarters(counted)));
+        most.saturating_sub(self.held_bytes())
+    }
+
     /// Returns what may enter a window now.
     pub(crate) fn room(&self, now: Timestamp) -> Room {
         let settings = &self.settings;
@@ -180,10 +215,14 @@ impl Engine {
         let ample = held < settings.payload_bytes / 2 && self.rows < settings.rows / 2;
         let rows = if ample { settings.window } else { settings.window.min(settings.load_rows) };
         let left = settings.payload_bytes.saturating_sub(held);
+        // Far beyond the limit, what waits for its time takes room from what could be sent now.
+        let crammed = left == 0 && self.is_beyond(FOR_SILENT);
+        let kept_within = if crammed { Duration::ZERO } else { settings.kept_within };
         Room {
             rows: usize::try_from(rows).unwrap_or(usize::MAX),
             bytes: if self.rows < settings.rows { left } else { 0 },
-            until: now.after(self.settings.kept_within),
+            first: 0,
+            until: now.after(kept_within),
         }
     }
 
@@ -192,10 +231,17 @@ impl Engine {
     fn room_for(&self, at: At, now: Moment) -> Room {
         let room = self.room(now.rows);
         let reserve = self.reserve(at, now.elapsed);
-        let Some(endpoint) = self.endpoints.get(&at).filter(|_| reserve > 0) else { return room };
-        let bytes = room.bytes.max(LEAST_BYTES.saturating_sub(endpoint.window.bytes()));
+        let Some(endpoint) = self.endpoints.get(&at) else { return room };
+        let counted = endpoint.counted(now.elapsed, self.settings.hanging_after);
+        let spare = self.spare_bytes(counted);
+        // A payload is not cut: one more may come as long as there is any room.
+        let room = Room { first: if spare > 0 { u64::MAX } else { 0 }, ..room };
+        if reserve == 0 {
+            return room;
+        }
+        let least = LEAST_BYTES.saturating_sub(endpoint.window.bytes()).min(spare);
         let rows = if self.is_full() { room.rows.min(reserve) } else { room.rows };
-        Room { rows, bytes, ..room }
+        Room { rows, bytes: room.bytes.max(least), ..room }
     }
 
     /// Returns how many rows of an endpoint may wait although memory is full: twice what it may have
@@ -243,4 +289,9 @@ impl Engine {
             self.look(at, act);
         }
     }
+}
+
+/// Counts how often something was so in a row.
+fn count_on(count: &mut u8, again: bool) {
+    *count = if again { count.saturating_add(1) } else { 0 };
 }

@@ -58,12 +58,8 @@ impl Engine {
 
     /// Looks at one endpoint.
     pub(crate) fn look(&mut self, at: At, act: &mut Act<'_>) {
+        self.count(at);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
-        let (bytes, rows) = (endpoint.window.bytes(), endpoint.window.known());
-        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
-        self.payload_bytes = self.payload_bytes.saturating_sub(endpoint.counted) + bytes;
-        self.rows = self.rows.saturating_sub(endpoint.counted_rows).saturating_add(rows);
-        (endpoint.counted, endpoint.counted_rows) = (bytes, rows);
         let idle = endpoint.is_idle() && !endpoint.reset;
         let partition = endpoint.partition;
         let wake = if idle || !self.works_for(partition) {
@@ -78,9 +74,21 @@ impl Engine {
             };
             self.soon_enough(at, wake, act)
         };
+        // What was unloaded meanwhile makes room for others now, and not at the next look.
+        self.count(at);
         if let Some(endpoint) = self.endpoints.get_mut(&at) {
             self.timers.set(at, endpoint, wake);
         }
+    }
+
+    /// Counts what an endpoint holds in memory.
+    fn count(&mut self, at: At) {
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        let (bytes, rows) = (endpoint.window.bytes(), endpoint.window.known());
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        self.payload_bytes = self.payload_bytes.saturating_sub(endpoint.counted) + bytes;
+        self.rows = self.rows.saturating_sub(endpoint.counted_rows).saturating_add(rows);
+        (endpoint.counted, endpoint.counted_rows) = (bytes, rows);
     }
 
     /// Returns when to look again at the latest: what a person did to an endpoint that nothing else
@@ -175,6 +183,7 @@ impl Engine {
         let now = act.now.rows;
         let allowance = self.allowance(at, member);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
+        endpoint.miss_probe(now);
         if let Some(until) = endpoint.held_by(allowance.has_breaker, now) {
             let open = endpoint.wants_probe_only(allowance.has_breaker);
             let breaker = member.defaults.breaker.as_ref();

@@ -41,11 +41,13 @@ pub enum Bug {
     LoseInterrupted,
     /// An interrupted probe leaves the breaker half-open for good.
     LoseProbe,
+    /// A breaker that was switched off stays as it was, be it half-open.
+    KeepSwitchedOff,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::ForgetKnownDuringLoad,
         Self::SendFifoBeforeSettle,
         Self::KeepRateCredit,
@@ -63,6 +65,7 @@ impl Bug {
         Self::TrustOldRoster,
         Self::LoseInterrupted,
         Self::LoseProbe,
+        Self::KeepSwitchedOff,
     ];
 }
 

@@ -1,6 +1,6 @@
 //! Requests that other nodes left for the owner: acted on once, then consumed under the lease.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::concurrency::Concurrency;
@@ -15,6 +15,7 @@ use crate::endpoint::At;
 use crate::engine::{Act, Engine};
 use crate::event::Unanswered;
 use crate::horizon::Horizon;
+use crate::recent::Recent;
 
 /// The most requests that are acted on in one step; the others come with the next reading.
 const AT_ONCE: usize = 1_024;
@@ -22,16 +23,23 @@ const AT_ONCE: usize = 1_024;
 const REMEMBERED: usize = 4_096;
 
 /// What was asked for, and what has been done about it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Requests {
     reading: Option<Duration>,
     next: Duration,
     /// Requests that were acted on, and when removing them was answered.
     acted: BTreeMap<i64, Option<Duration>>,
     /// Deliveries whose next attempt a person asked for.
-    hurried: BTreeSet<DeliveryKey>,
+    hurried: Recent<()>,
     /// Deliveries that were cancelled: their hand-over or an attempt may still be on its way.
-    cancelled: BTreeSet<DeliveryKey>,
+    cancelled: Recent<()>,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        let (hurried, cancelled) = (Recent::new(REMEMBERED), Recent::new(REMEMBERED));
+        Self { reading: None, next: Duration::ZERO, acted: BTreeMap::new(), hurried, cancelled }
+    }
 }
 
 impl Requests {
@@ -56,19 +64,16 @@ impl Requests {
 
     /// Tells whether a person asked for this delivery's attempt, and forgets it.
     pub(crate) fn was_hurried(&mut self, key: &DeliveryKey) -> bool {
-        !self.hurried.is_empty() && self.hurried.remove(key)
+        !self.hurried.is_empty() && self.hurried.remove(key).is_some()
     }
 
     fn hurry(&mut self, key: DeliveryKey) {
-        if self.hurried.len() >= REMEMBERED {
-            self.hurried.pop_first();
-        }
-        self.hurried.insert(key);
+        self.hurried.insert(key, ());
     }
 
     /// Tells whether a delivery was cancelled, before it was handed over or while it was being sent.
     pub(crate) fn was_cancelled(&self, key: &DeliveryKey) -> bool {
-        !self.cancelled.is_empty() && self.cancelled.contains(key)
+        !self.cancelled.is_empty() && self.cancelled.get(key).is_some()
     }
 
     /// Forgets that a delivery was cancelled.
@@ -77,10 +82,7 @@ impl Requests {
     }
 
     fn cancel(&mut self, key: DeliveryKey) {
-        if self.cancelled.len() >= REMEMBERED {
-            self.cancelled.pop_first();
-        }
-        self.cancelled.insert(key);
+        self.cancelled.insert(key, ());
     }
 }
 

@@ -36,7 +36,10 @@ pub struct Settings {
     /// there is half as much more.
     pub rows: u32,
     /// The most payload bytes in memory, over all endpoints. When this or `rows` is half used up, a
-    /// window takes no more than a load would bring, so that a flood leaves room for the others.
+    /// window takes no more than a load would bring, so that a flood leaves room for the others. So that
+    /// each endpoint can have an attempt in flight, there may be twice as much, and one payload beyond
+    /// that; for endpoints that have not answered within `hanging_after`, three quarters more, and if
+    /// they failed before, half as much more. Only while nothing is in flight this does not count.
     pub payload_bytes: u64,
     /// The most loads that run at once.
     pub loads: u32,

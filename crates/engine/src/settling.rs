@@ -62,8 +62,8 @@ impl Engine {
                 window.settled(key.message);
             }
             (Settled::Refused, _) => {
-                // It was sent and cannot be recorded; sending it again would go on for ever.
-                window.wait_again(delivery, room);
+                // It was sent and cannot be recorded; sending it again would go on for ever. So it
+                // stays out until it is buried, wherever the horizon is: a load must not find it.
                 self.bury_poison(key, act);
             }
         }

@@ -120,6 +120,7 @@ impl Engine {
             && endpoint.running.breaker.admission(now) == Admission::Probe
         {
             endpoint.running.breaker = endpoint.running.breaker.probe(now);
+            endpoint.probing = true;
             role = Role::Probe;
         }
         // Only a replay begins a new budget after attempts were made.

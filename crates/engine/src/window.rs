@@ -82,6 +82,8 @@ pub(crate) struct Room {
     pub(crate) rows: usize,
     /// The payload bytes that are left.
     pub(crate) bytes: u64,
+    /// Those that are left for a loaded row while nothing else waits, if they are more.
+    pub(crate) first: u64,
     /// What is due later stays in the store.
     pub(crate) until: Timestamp,
 }
@@ -178,6 +180,15 @@ impl Window {
             self.place(key.1, Place::Out);
         }
         taken.into_iter().map(|(_, message)| message).collect()
+    }
+
+    /// Takes a delivery out if it waits; tells whether it is out now.
+    pub(crate) fn withdraw(&mut self, message: MessageKey) -> bool {
+        let known = self.known.get_mut(&message).filter(|known| known.place != Place::Gone);
+        let Some(known) = known else { return false };
+        known.place = Place::Out;
+        self.rows.remove(&(known.turn, message));
+        true
     }
 
     /// Lets a delivery in that this node has just accepted, or leaves it to a load.
@@ -375,7 +386,8 @@ impl Window {
                 continue;
             }
             let first = came.is_empty() && self.rows.is_empty() && row.payload.is_some();
-            let room_now = if first { Room { bytes: u64::MAX, ..room } } else { room };
+            let bytes = if first { room.bytes.max(room.first) } else { room.bytes };
+            let room_now = Room { bytes, ..room };
             if !self.fits(&row, room_now) {
                 horizon = Some(least(horizon, Horizon::of(&row)));
                 break;

@@ -100,6 +100,8 @@ pub enum Path {
     RetriedNow,
     /// A person closed a breaker.
     BreakerReset,
+    /// An attempt ended for an endpoint whose breaker was open and had been switched off.
+    BreakerSwitchedOff,
     /// An endpoint was set aside because as many attempts hang as may.
     HangingLimit,
     /// A FIFO endpoint got an attempt.
@@ -110,7 +112,7 @@ pub enum Path {
 
 impl Path {
     /// All of them.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 52] = [
         Self::HandOverLost,
         Self::HandOverLate,
         Self::HandOverOfKnown,
@@ -159,6 +161,7 @@ impl Path {
         Self::CancelledInFlight,
         Self::RetriedNow,
         Self::BreakerReset,
+        Self::BreakerSwitchedOff,
         Self::HangingLimit,
         Self::FifoSent,
         Self::ManualSent,

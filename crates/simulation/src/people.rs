@@ -1,5 +1,6 @@
-//! People and their programs: they create, change, pause, disable and delete endpoints, cancel,
-//! hurry and replay deliveries, and close breakers, on whichever process they meet.
+//! People and their programs: they create, change, pause, disable and delete endpoints, switch
+//! breakers off and on, cancel, hurry and replay deliveries, and close breakers, on whichever process
+//! they meet.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,7 @@ use crate::world::World;
 #[derive(Debug, Clone)]
 pub(crate) enum Write {
     Create(Box<NewEndpoint>),
-    Change { endpoint: EndpointKey, rate: Option<u32>, in_flight: Option<u32> },
+    Change(Box<Change>),
     Pause(EndpointKey),
     Resume(EndpointKey),
     Disable(EndpointKey),
@@ -35,6 +36,16 @@ pub(crate) enum Write {
     Delete(EndpointKey),
     Cancel(DeliveryKey),
     StartTask(Box<Replay>, ApplicationKey),
+}
+
+/// What a person changes about an endpoint.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    endpoint: EndpointKey,
+    rate: Option<u32>,
+    in_flight: Option<u32>,
+    /// Another policy, as a document; none for the server's own.
+    policy: Option<Option<serde_json::Value>>,
 }
 
 /// A step of upkeep that the shell asked for.
@@ -64,9 +75,8 @@ impl World {
                 }
             }
             1 | 2 => {
-                let rate = self.chance.percent(50).then(|| self.chance.count(2, 60));
-                let in_flight = self.chance.percent(50).then(|| self.chance.count(1, 8));
-                self.call(me, Question::Write(Write::Change { endpoint, rate, in_flight }));
+                let change = self.some_change(endpoint);
+                self.call(me, Question::Write(Write::Change(Box::new(change))));
             }
             3 | 4 => self.call(me, Question::Write(Write::Pause(endpoint))),
             5..=7 => self.call(me, Question::Write(Write::Resume(endpoint))),
@@ -78,6 +88,19 @@ impl World {
             18 | 19 => self.ask(me, endpoint, RequestKind::ResetBreaker),
             _ => self.replay_some(me, endpoint),
         }
+    }
+
+    fn some_change(&mut self, endpoint: EndpointKey) -> Change {
+        let rate = self.chance.percent(50).then(|| self.chance.count(2, 60));
+        let in_flight = self.chance.percent(50).then(|| self.chance.count(1, 8));
+        // A breaker goes off at the worst moment, if there is one.
+        if let Some(endpoint) = self.watch.some_probed().filter(|_| self.chance.percent(70)) {
+            let policy = Some(Some(plan::without_breaker()));
+            return Change { endpoint, rate, in_flight, policy };
+        }
+        let documents = plan::documents();
+        let policy = self.chance.percent(60).then(|| self.chance.pick(&documents).cloned());
+        Change { endpoint, rate, in_flight, policy }
     }
 
     fn cancel_one(&mut self, me: NodeRef) {
@@ -171,9 +194,12 @@ impl World {
         let at = BEGINNING.after(self.now);
         match write {
             Write::Create(new) => self.create(new),
-            Write::Change { endpoint, rate, in_flight } => self.update(*endpoint, at, |it| {
-                it.settings.rate = *rate;
-                it.settings.in_flight = *in_flight;
+            Write::Change(change) => self.update(change.endpoint, at, |it| {
+                it.settings.rate = change.rate;
+                it.settings.in_flight = change.in_flight;
+                if let Some(policy) = &change.policy {
+                    it.settings.policy.clone_from(policy);
+                }
                 true
             }),
             Write::Pause(key) => self.transition(*key, at, |it| it.pause().ok()),
@@ -275,8 +301,8 @@ impl World {
     pub(crate) fn written(&mut self, me: NodeRef, write: Write) {
         match write {
             Write::Create(_) | Write::Cancel(_) => {}
-            Write::Change { endpoint, .. }
-            | Write::Pause(endpoint)
+            Write::Change(change) => self.ask(me, change.endpoint, RequestKind::Refresh),
+            Write::Pause(endpoint)
             | Write::Resume(endpoint)
             | Write::Disable(endpoint)
             | Write::Enable(endpoint)

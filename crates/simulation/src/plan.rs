@@ -203,6 +203,12 @@ pub(crate) fn documents() -> Vec<Value> {
     ]
 }
 
+/// Returns the one of them that has no breaker.
+pub(crate) fn without_breaker() -> Value {
+    let off = |document: &Value| document["endpoint"]["breaker"] == "off";
+    documents().into_iter().find(off).unwrap_or(Value::Null)
+}
+
 /// Returns a policy that a message may have of its own, as a document and read.
 pub(crate) fn own_policy() -> Option<(String, Arc<Policy>)> {
     static READ: OnceLock<Option<(String, Arc<Policy>)>> = OnceLock::new();
@@ -242,5 +248,7 @@ mod tests {
             let read = read_policy(&document);
             assert!(read.is_ok(), "{document}: {read:?}");
         }
+        let off = read_policy(&without_breaker()).unwrap();
+        assert_eq!(off.defaults.breaker, None);
     }
 }

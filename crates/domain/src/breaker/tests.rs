@@ -112,6 +112,21 @@ fn a_probe_that_died_with_its_owner_is_sent_again() {
 }
 
 #[test]
+fn a_breaker_that_is_switched_off_is_closed_by_whatever_the_receiver_says() {
+    let half_open = Breaker::HalfOpen { cooldown: MINUTES_5 };
+    for breaker in [Breaker::Closed { failures: 4 }, tripped(), half_open] {
+        for signal in [Signal::Success, Signal::Failure, Signal::Permanent] {
+            for role in [Role::Ordinary, Role::Probe] {
+                assert_eq!(breaker.while_off(role, signal, NOW), Breaker::default());
+            }
+        }
+        assert_eq!(breaker.while_off(Role::Ordinary, Signal::Nothing, NOW), breaker);
+    }
+    let interrupted = half_open.while_off(Role::Probe, Signal::Nothing, NOW);
+    assert_eq!(interrupted.admission(NOW), Admission::Probe, "it may come back");
+}
+
+#[test]
 fn a_person_can_close_it() {
     assert_eq!(tripped().reset(), Breaker::default());
     let words = [Breaker::default(), tripped(), Breaker::HalfOpen { cooldown: MINUTES_5 }];

@@ -39,7 +39,7 @@ fn row(message: i64, due: i64) -> PendingDelivery {
 }
 
 fn room(rows: usize) -> Room {
-    Room { rows, bytes: 1_000, until: Timestamp::from_micros(NOW) }
+    Room { rows, bytes: 1_000, first: u64::MAX, until: Timestamp::from_micros(NOW) }
 }
 
 fn clock(tick: u64) -> Duration {

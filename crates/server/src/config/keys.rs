@@ -67,7 +67,12 @@ pub(super) const KEYS: [Key; 42] = [
     key("limits.hanging", "number", "4096", "The most beside these that run for over a second."),
     key("limits.lane_rows", "number", "16384", "The most rows that wait to be written, per lane."),
     key("limits.lane_bytes", "size", "64MiB", "The most bytes that wait to be written, per lane."),
-    key("limits.payload_memory", "size", "64MiB", "The most payload bytes kept in memory."),
+    key(
+        "limits.payload_memory",
+        "size",
+        "64MiB",
+        "The most payload bytes kept in memory; with what is in flight, twice as much.",
+    ),
     key("limits.cached_tokens", "number", "10000", "The most tokens remembered in memory."),
     key("limits.cached_applications", "number", "10000", "The most applications remembered."),
     key("limits.token_age", "span", "5s", "How long a token is trusted without asking the store."),

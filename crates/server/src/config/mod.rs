@@ -114,7 +114,7 @@ pub struct Limits {
     pub lane_rows: u32,
     /// The most bytes that wait to be written, per lane.
     pub lane_bytes: u64,
-    /// The most payload bytes kept in memory.
+    /// The most payload bytes kept in memory; with what is in flight, twice as much.
     pub payload_memory: u64,
     /// The most tokens remembered in memory.
     pub cached_tokens: usize,

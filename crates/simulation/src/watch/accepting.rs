@@ -56,6 +56,7 @@ impl Watch {
                 ended: None,
                 panics: 0,
                 max_attempts: None,
+                most_attempts: Some(0),
             };
             self.deliveries.insert(place, entry);
             self.set_state(place, state);

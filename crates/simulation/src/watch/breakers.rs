@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use domain::breaker::{Admission, Role};
+use domain::breaker::{Admission, Role, WhileOpen};
+use domain::delivery::Cause;
 use domain::endpoint::State;
 use domain::judge;
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use domain::verdict::{Decision, Verdict};
 use engine::{End, Number, Sending};
-use store::queue::{NextState, Settle, Trigger, Upkeep};
+use store::queue::{Bury, NextState, Settle, Trigger, Upkeep};
 
 use super::endpoints::is_open;
 use super::{Expected, Open, Watch};
@@ -29,8 +30,11 @@ impl Watch {
         let Some(place) = self.endpoints.get_mut(&key.endpoint) else { return };
         let probing = place.probe.is_some();
         let breaker = place.running.breaker;
+        let minded = sending.member.defaults.breaker.is_some();
         let problem = match breaker.admission(rows) {
             Admission::All => None,
+            // Nobody minds a breaker that was switched off.
+            Admission::Wait(_) | Admission::Probe | Admission::WaitForProbe if !minded => None,
             Admission::Wait(until) => Some(format!("before {until:?}, when its breaker allows it")),
             Admission::Probe | Admission::WaitForProbe if probing => {
                 Some("beside the probe".to_owned())
@@ -93,8 +97,14 @@ impl Watch {
         };
         let before = place.running.breaker;
         let settings = member.defaults.breaker.as_ref();
-        let breaker = settings
-            .map_or(before, |settings| before.after(settings, role, verdict.endpoint.signal, rows));
+        let signal = verdict.endpoint.signal;
+        let breaker = match settings {
+            Some(settings) => before.after(settings, role, signal, rows),
+            None => before.while_off(role, signal, rows),
+        };
+        if settings.is_none() && is_open(before) {
+            self.paths.push(Path::BreakerSwitchedOff);
+        }
         if owned && !put_back {
             let cap = member.in_flight();
             place.concurrency = place.concurrency.after(verdict.endpoint.pressure, cap);
@@ -157,6 +167,9 @@ impl Watch {
         if let Upkeep::Consume { requests, .. } = upkeep {
             self.consumes(me, requests);
         }
+        if let Upkeep::Bury(bury) = upkeep {
+            self.check_turning_away(me, bury);
+        }
         let Upkeep::Run { endpoint, running, lease, .. } = upkeep else { return };
         self.paths.push(Path::BreakerReset);
         let Some(place) = self.endpoints.get_mut(endpoint) else { return };
@@ -166,6 +179,19 @@ impl Watch {
                 place.concurrency = domain::concurrency::Concurrency::default();
             }
             place.set_running(*running, self.now);
+        }
+    }
+
+    /// A breaker turns deliveries away only where the policy says so, as far as the process knows it.
+    fn check_turning_away(&mut self, me: NodeRef, bury: &Bury) {
+        let Bury { application, endpoint, cause, .. } = *bury;
+        let member = self.rosters.get(&(me, application)).and_then(|it| it.member(endpoint));
+        let Some(member) = member.filter(|_| cause == Cause::BreakerOpen) else { return };
+        let settings = member.defaults.breaker.as_ref();
+        if settings.is_none_or(|it| it.while_open() == WhileOpen::Hold) {
+            let text =
+                format!("{:?} of {endpoint:?} are buried by a breaker that holds", bury.messages);
+            self.complain(4, text);
         }
     }
 }

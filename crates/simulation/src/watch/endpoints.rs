@@ -78,6 +78,13 @@ impl Watch {
         paused.map(|(key, _)| *key).collect()
     }
 
+    /// Returns an endpoint whose probe is in flight.
+    pub(crate) fn some_probed(&self) -> Option<EndpointKey> {
+        let living = |place: &Place| place.state != EndpointState::Deleted;
+        let probed = |place: &Place| place.probe.is_some() && living(place);
+        self.endpoints.iter().find(|(_, place)| probed(place)).map(|(key, _)| *key)
+    }
+
     /// Returns an endpoint's application and partition.
     pub(crate) fn place_of(&self, key: EndpointKey) -> Option<(ApplicationKey, Partition)> {
         self.endpoints.get(&key).map(|place| (place.application, place.partition))

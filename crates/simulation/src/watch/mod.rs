@@ -103,7 +103,10 @@ struct Entry {
     /// When an attempt last ended, at its process.
     ended: Option<Duration>,
     panics: u32,
+    /// How many attempts the policy of its last one allows.
     max_attempts: Option<u32>,
+    /// The most that any policy allowed by which it was sent, since it was accepted or last replayed.
+    most_attempts: Option<u32>,
 }
 
 /// An attempt that was begun, by whom and under which lease.

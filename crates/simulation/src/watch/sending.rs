@@ -43,7 +43,9 @@ impl Watch {
         }
         if let Some(entry) = self.deliveries.get_mut(&key) {
             entry.open = Some(Open { me, attempt: sending.attempt, lease });
-            entry.max_attempts = sending.policy.limits.max_attempts().map(std::num::NonZero::get);
+            let most = sending.policy.limits.max_attempts().map(std::num::NonZero::get);
+            entry.max_attempts = most;
+            entry.most_attempts = most.zip(entry.most_attempts).map(|(one, other)| one.max(other));
         }
         self.flights.insert(wire, Flight { me, key, lease, excused: false });
     }

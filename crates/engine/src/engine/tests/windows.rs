@@ -8,6 +8,7 @@ use store::catalog::EndpointSettings;
 use store::queue::{Loaded, Order};
 
 use super::scene::{Kind, SECOND, Scene};
+use crate::horizon::Horizon;
 use crate::{Effect, Event};
 
 const OK: Outcome = Outcome::answered(200);
@@ -36,6 +37,67 @@ fn rows_that_cannot_be_read_are_asked_for_again_but_not_without_pause() {
         let sent = scene.flying.len() + usize::from(scene.pending(&endpoint) == 0);
         assert_eq!(sent, 1, "{state:?}");
     }
+}
+
+#[test]
+fn rows_that_cannot_be_read_make_a_load_ask_for_more_rows_and_not_for_more_bytes() {
+    const DAMAGED: u32 = 3_000;
+    // Be it that there is one before them which is known.
+    for known in [0, 1] {
+        let mut scene = Scene::with(|settings| settings.load_rows = 16);
+        let endpoint = scene.endpoint();
+        let at = (endpoint.application, endpoint.key);
+        for _ in 0..known {
+            scene.send(&endpoint);
+        }
+        let behind = scene.accept(&endpoint);
+        scene.keep = vec![Kind::Load];
+        if let Some(here) = scene.engine.endpoints.get_mut(&at) {
+            here.window.lower(Horizon::unknown(scene.now.rows));
+            scene.hand_over(behind);
+        }
+        for _ in 0..200 {
+            scene.pass(SECOND / 10);
+            while let Some(effect) = scene.kept.pop_front() {
+                let Effect::Load { load, what } = effect else { panic!("{effect:?}") };
+                assert!(what.most_bytes <= scene.engine.settings.payload_bytes, "{what:?}");
+                let mut loaded = scene.store.load(what);
+                if what.most <= DAMAGED {
+                    loaded.deliveries.truncate(known);
+                    loaded.complete = false;
+                }
+                scene.tell(Event::Loaded { load, answer: Ok(loaded) });
+            }
+        }
+        let here = scene.engine.endpoints.get(&at).unwrap();
+        assert_eq!(here.window.known(), known + 1, "what is behind them has come");
+    }
+}
+
+#[test]
+fn payloads_that_are_left_out_make_a_load_ask_for_more_bytes_and_not_for_more_rows() {
+    let mut scene = Scene::with(|settings| settings.load_rows = 4);
+    let endpoint = scene.endpoint();
+    for _ in 0..4 {
+        scene.accept(&endpoint);
+    }
+    scene.keep = vec![Kind::Load];
+    let (mut most, mut bytes) = (0, vec![]);
+    for _ in 0..400 {
+        scene.pass(SECOND / 10);
+        while let Some(effect) = scene.kept.pop_front() {
+            let Effect::Load { load, what } = effect else { panic!("{effect:?}") };
+            most = most.max(what.most);
+            bytes.push(what.most_bytes);
+            let mut loaded = scene.store.load(what);
+            if what.most_bytes < scene.engine.settings.payload_bytes {
+                loaded.deliveries.iter_mut().for_each(|row| row.payload = None);
+            }
+            scene.tell(Event::Loaded { load, answer: Ok(loaded) });
+        }
+    }
+    assert_eq!((scene.flying.len(), most), (1, 4));
+    assert!(bytes.is_sorted() && bytes.last() == Some(&(64 << 20)), "{bytes:?}");
 }
 
 #[test]
