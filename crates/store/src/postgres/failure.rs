@@ -19,6 +19,8 @@ pub(super) enum Failure {
     /// Another transaction was in the way: deadlock, serialisation, a lock that was not waited for
     /// any longer. The same again may work.
     Conflict(tokio_postgres::Error),
+    /// A statement took longer than it may. Less of it may work.
+    Slow(tokio_postgres::Error),
     /// A value or a constraint: the same again fails again.
     Data {
         /// The constraint or index that was violated, if it was one.
@@ -35,7 +37,7 @@ impl Failure {
     pub(super) fn violates(&self, index: &str) -> bool {
         match self {
             Self::Data { constraint, .. } => constraint.as_deref() == Some(index),
-            Self::Lost(_) | Self::Conflict(_) | Self::Final(_) => false,
+            Self::Lost(_) | Self::Conflict(_) | Self::Slow(_) | Self::Final(_) => false,
         }
     }
 
@@ -43,7 +45,7 @@ impl Failure {
     pub(super) fn ends_connection(&self) -> bool {
         match self {
             Self::Lost(_) => true,
-            Self::Conflict(_) | Self::Data { .. } | Self::Final(_) => false,
+            Self::Conflict(_) | Self::Slow(_) | Self::Data { .. } | Self::Final(_) => false,
         }
     }
 }
@@ -65,10 +67,10 @@ impl From<tokio_postgres::Error> for Failure {
             Some("21" | "22" | "23" | "54") => {
                 Self::Data { constraint: db.constraint().map(str::to_owned), source: error }
             }
+            _ if *db.code() == SqlState::QUERY_CANCELED => Self::Slow(error),
             // Shut down, terminated, or idle for too long: the connection closes behind it. A server
             // that became read-only is no longer the one to talk to.
-            Some("57") if *db.code() != SqlState::QUERY_CANCELED => Self::Lost(error),
-            Some("08") => Self::Lost(error),
+            Some("57" | "08") => Self::Lost(error),
             _ if *db.code() == SqlState::READ_ONLY_SQL_TRANSACTION
                 || *db.code() == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT =>
             {
@@ -107,6 +109,7 @@ impl From<Failure> for Error {
             Failure::Conflict(error) => {
                 Self::unavailable(format!("transactions stood in each other's way: {error}"), error)
             }
+            Failure::Slow(error) => Self::unavailable(said(&error), error),
             // What the database says about values is not for those who call.
             Failure::Data { constraint: Some(_), source } => {
                 Self::unavailable(format!("a row stood in the way: {source}"), source)

@@ -106,6 +106,14 @@ pub(super) struct Transaction<'a> {
 }
 
 impl Transaction<'_> {
+    /// Adds a statement without parameters to those that are sent before the first.
+    pub(super) fn open_with(&mut self, statement: &str) {
+        if let Some(opening) = &mut self.opening {
+            opening.push_str("; ");
+            opening.push_str(statement);
+        }
+    }
+
     /// Runs a statement and returns its rows.
     pub(super) async fn query(
         &mut self,
@@ -192,7 +200,7 @@ impl Transaction<'_> {
     }
 }
 
-fn closed() -> Failure {
+pub(super) fn closed() -> Failure {
     let text = "the store is closed".to_owned();
     Failure::Final(Error::Unavailable { text, source: None })
 }

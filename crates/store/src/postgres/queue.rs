@@ -143,7 +143,7 @@ impl Again {
     pub(super) async fn after(&mut self, failure: &Failure) -> bool {
         let repeats = match failure {
             Failure::Lost(_) | Failure::Conflict(_) => self.times < REPEATS,
-            Failure::Data { .. } | Failure::Final(_) => false,
+            Failure::Slow(_) | Failure::Data { .. } | Failure::Final(_) => false,
         };
         if repeats {
             tokio::time::sleep(FIRST_WAIT * 2_u32.pow(self.times)).await;

@@ -13,6 +13,7 @@ use domain::ids::MessageId;
 use self::look::{Seen, Used};
 use self::rounds::Rounds;
 use super::failure::{Failure, said};
+use super::gate;
 use super::link::{Access, Pool, Transaction};
 use super::queue::{Again, Partitions, Parts};
 use crate::Error;
@@ -51,6 +52,7 @@ async fn repeat(pool: &Pool, notes: &Notes, accepts: &[Accept]) -> Result<Vec<Ac
     let mut again = Again::default();
     loop {
         let mut transaction = pool.begin(Access::Write).await?;
+        gate::pass(&mut transaction, accepts.iter().map(|accept| accept.application));
         let result = answer(&mut transaction, notes, accepts).await;
         match transaction.end(result).await {
             Err(failure) if again.after(&failure).await => {}
