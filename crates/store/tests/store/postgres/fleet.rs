@@ -317,6 +317,39 @@ async fn a_dead_letter_that_goes_takes_an_attempt_along_that_came_just_before() 
 }
 
 #[tokio::test]
+async fn nothing_outlives_its_application_because_it_was_changed_meanwhile() {
+    for (table, change) in
+        [("deliveries", "due = due + 1"), ("endpoint_state", "failures = failures + 1")]
+    {
+        let schema = Arc::new(Schema::create().await);
+        let (store, second) = (schema.open().await, schema.open().await);
+        let beside = schema.beside().await;
+        let scene = Scene::new(harness(Arc::clone(&schema), store, second)).await;
+        let endpoint = scene.endpoint().await;
+        scene.pending(&endpoint).await;
+        let states = "insert into endpoint_state \
+                      (application, endpoint, breaker, failures, permanent_streak) \
+                      select application, key, 0, 0, 0 from endpoints";
+        schema.run(states).await;
+        scene.store().catalog.delete_application(endpoint.application, NOW).await.unwrap();
+        beside.run(&format!("begin; update {table} set {change}")).await;
+        let pruning = async {
+            while scene.keep_up(Upkeep::Prune { now: NOW, most: 200 }).await != Done::Changed(0) {}
+        };
+        tokio::join!(pruning, async {
+            while schema.number(WAITING).await == 0 {
+                tokio::task::yield_now().await;
+            }
+            beside.run("commit").await;
+        });
+        for table in [table, "applications"] {
+            let left = schema.number(&format!("select count(*) from {table}")).await;
+            assert_eq!(left, 0, "{table}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn nodes_that_accept_the_same_keys_at_once_agree_on_one_winner_each() {
     const KEYS: u8 = 20;
     let scene = Scene::new(open().await).await;
