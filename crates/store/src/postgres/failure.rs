@@ -14,8 +14,10 @@ const UNFIT: &str =
 /// Why a statement or a transaction failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The connection is gone. Whether a commit that was under way took effect is unknown.
+    /// The connection is gone, and with it what was not committed.
     Lost(tokio_postgres::Error),
+    /// The connection is gone, and whether the commit that was under way took effect is unknown.
+    Unknown(tokio_postgres::Error),
     /// Another transaction was in the way: deadlock, serialisation, a lock that was not waited for
     /// any longer. The same again may work.
     Conflict(tokio_postgres::Error),
@@ -37,14 +39,31 @@ impl Failure {
     pub(super) fn violates(&self, index: &str) -> bool {
         match self {
             Self::Data { constraint, .. } => constraint.as_deref() == Some(index),
-            Self::Lost(_) | Self::Conflict(_) | Self::Slow(_) | Self::Final(_) => false,
+            Self::Lost(_)
+            | Self::Unknown(_)
+            | Self::Conflict(_)
+            | Self::Slow(_)
+            | Self::Final(_) => false,
+        }
+    }
+
+    /// Returns what it means if it was a commit that failed.
+    pub(super) fn of_commit(self) -> Self {
+        match self {
+            // Without an answer nobody knows.
+            Self::Lost(error) => Self::Unknown(error),
+            Self::Unknown(_)
+            | Self::Conflict(_)
+            | Self::Slow(_)
+            | Self::Data { .. }
+            | Self::Final(_) => self,
         }
     }
 
     /// Tells whether the connection that reported it is of no more use.
     pub(super) fn ends_connection(&self) -> bool {
         match self {
-            Self::Lost(_) => true,
+            Self::Lost(_) | Self::Unknown(_) => true,
             Self::Conflict(_) | Self::Slow(_) | Self::Data { .. } | Self::Final(_) => false,
         }
     }
@@ -103,7 +122,7 @@ impl From<Error> for Failure {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Lost(error) => {
+            Failure::Lost(error) | Failure::Unknown(error) => {
                 Self::unavailable(format!("the connection to PostgreSQL was lost: {error}"), error)
             }
             Failure::Conflict(error) => {

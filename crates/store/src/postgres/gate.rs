@@ -94,7 +94,9 @@ impl<'a> Turn<'a> {
     pub(super) fn again(&mut self, failure: &Failure) -> bool {
         let repeats = match failure {
             Failure::Slow(_) | Failure::Conflict(_) => !self.closes,
-            Failure::Lost(_) | Failure::Data { .. } | Failure::Final(_) => false,
+            Failure::Lost(_) | Failure::Unknown(_) | Failure::Data { .. } | Failure::Final(_) => {
+                false
+            }
         };
         self.closes = true;
         repeats

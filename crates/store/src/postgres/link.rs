@@ -172,9 +172,9 @@ impl Transaction<'_> {
         match result {
             Ok(value) => {
                 self.client.batch_execute("COMMIT").await.map_err(|error| {
-                    // Without an answer to it nobody knows; those at rest are as old as this one.
-                    let failure = Failure::from(error);
+                    let failure = Failure::from(error).of_commit();
                     if failure.ends_connection() {
+                        // Those at rest are as old as this one.
                         self.pool.forget();
                     }
                     failure

@@ -7,6 +7,7 @@ use std::time::Duration;
 use domain::partition::Partition;
 
 use super::failure::Failure;
+use super::link::{Access, Pool, Transaction};
 use super::{Postgres, accept, lease, load, settle, upkeep};
 use crate::Answer;
 use crate::keys::{Lease, Node};
@@ -129,27 +130,49 @@ impl Parts {
 
 /// How often a lane repeats a batch that met a conflict or lost its connection.
 const REPEATS: u32 = 5;
-/// The first wait before a repetition; each is twice as long as the one before.
+/// The first wait before a repetition; each is twice as long as the one before, up to so many times.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
+const DOUBLINGS: u32 = 5;
 
-/// Counts the repetitions of a batch.
+/// Counts the repetitions of a batch. Once a commit of it was not answered, it is repeated for as long
+/// as there is somebody to answer to: only a repetition tells what became of it, and a server that
+/// restarts is not there for a while.
 #[derive(Default)]
 pub(super) struct Again {
     times: u32,
+    unknown: bool,
 }
 
 impl Again {
+    /// Begins the next try.
+    pub(super) async fn begin<'a>(&mut self, pool: &'a Pool) -> Result<Transaction<'a>, Failure> {
+        loop {
+            match pool.begin(Access::Write).await {
+                Err(_) if self.unknown => self.wait().await,
+                begun => return begun,
+            }
+        }
+    }
+
     /// Tells whether to repeat after this failure, and waits before that.
     pub(super) async fn after(&mut self, failure: &Failure) -> bool {
         let repeats = match failure {
-            Failure::Lost(_) | Failure::Conflict(_) => self.times < REPEATS,
+            Failure::Unknown(_) => {
+                self.unknown = true;
+                true
+            }
+            Failure::Lost(_) | Failure::Conflict(_) => self.unknown || self.times < REPEATS,
             Failure::Slow(_) | Failure::Data { .. } | Failure::Final(_) => false,
         };
         if repeats {
-            tokio::time::sleep(FIRST_WAIT * 2_u32.pow(self.times)).await;
-            self.times += 1;
+            self.wait().await;
         }
         repeats
+    }
+
+    async fn wait(&mut self) {
+        tokio::time::sleep(FIRST_WAIT * 2_u32.pow(self.times.min(DOUBLINGS))).await;
+        self.times = self.times.saturating_add(1);
     }
 
     /// Tells whether this is a repetition.

@@ -14,7 +14,7 @@ use self::look::{Seen, Used};
 use self::rounds::Rounds;
 use super::failure::{Failure, said};
 use super::gate;
-use super::link::{Access, Pool, Transaction};
+use super::link::{Pool, Transaction};
 use super::queue::{Again, Partitions, Parts};
 use crate::Error;
 use crate::damage::Notes;
@@ -51,7 +51,7 @@ pub(super) async fn commit(
 async fn repeat(pool: &Pool, notes: &Notes, accepts: &[Accept]) -> Result<Vec<Accepted>, Failure> {
     let mut again = Again::default();
     loop {
-        let mut transaction = pool.begin(Access::Write).await?;
+        let mut transaction = again.begin(pool).await?;
         gate::pass(&mut transaction, accepts.iter().map(|accept| accept.application));
         let result = answer(&mut transaction, notes, accepts).await;
         match transaction.end(result).await {

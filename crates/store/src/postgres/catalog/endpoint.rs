@@ -355,6 +355,7 @@ pub(super) fn hidden(failure: Failure) -> Failure {
         Failure::Final(Error::Missing(_)) => MISSING.into(),
         Failure::Final(_)
         | Failure::Lost(_)
+        | Failure::Unknown(_)
         | Failure::Conflict(_)
         | Failure::Slow(_)
         | Failure::Data { .. } => failure,

@@ -29,7 +29,7 @@ pub(super) use self::request::ask;
 pub(super) use self::rollup::subject;
 use super::failure::{Failure, said};
 use super::gate;
-use super::link::{Access, Pool, Transaction};
+use super::link::{Pool, Transaction};
 use super::queue::{Again, Partitions, Parts, number};
 use crate::keys::{ApplicationKey, Lease};
 use crate::queue::{Done, Upkeep};
@@ -64,7 +64,7 @@ async fn repeat(
 ) -> Result<Vec<Done>, Failure> {
     let mut again = Again::default();
     loop {
-        let mut transaction = pool.begin(Access::Write).await?;
+        let mut transaction = again.begin(pool).await?;
         gate::pass(&mut transaction, replayed(steps));
         let result = answer(&mut transaction, dead_letter_retention, steps).await;
         match transaction.end(result).await {
