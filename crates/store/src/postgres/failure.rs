@@ -1,7 +1,7 @@
 //! What PostgreSQL says went wrong, by what can be done about it.
 //!
 //! The lanes look at this before it becomes an [`Error`]: a deadlock repeats a batch, a bad value
-//! bisects it, a lost connection repeats it on a fresh one.
+//! bisects it, one that takes too long is cut up, a lost connection repeats it on a fresh one.
 
 use tokio_postgres::error::SqlState;
 

@@ -101,6 +101,10 @@ pub(super) fn number(partition: Partition) -> i16 {
     partition.number().into()
 }
 
+/// Into how many parts a batch is cut that took too long. Each try that does costs a third of the time
+/// there is to answer: what the third one is about has to be little.
+const PIECES: usize = 8;
+
 /// A batch on its way through the database, in parts. If one item is bad, halves are tried until it
 /// is alone, and the others go on.
 pub(super) struct Parts(Vec<Range<usize>>);
@@ -125,6 +129,17 @@ impl Parts {
         self.0.push(middle..part.end);
         self.0.push(part.start..middle);
         None
+    }
+
+    /// Takes back a part that took too long, in pieces; tells whether there are any.
+    pub(super) fn cut(&mut self, part: &Range<usize>) -> bool {
+        if part.len() <= 1 {
+            return false;
+        }
+        let size = part.len().div_ceil(PIECES);
+        let starts = part.clone().step_by(size);
+        self.0.extend(starts.map(|start| start..part.end.min(start + size)).rev());
+        true
     }
 }
 
@@ -197,6 +212,20 @@ mod tests {
         }
         assert_eq!((bad, good), (vec![3, 8], vec![0, 1, 2, 4, 5, 6, 7]));
         assert_eq!(Parts::of(0).next(), None);
+    }
+
+    #[test]
+    fn what_takes_too_long_is_tried_in_pieces_and_in_its_order() {
+        let (mut parts, mut done) = (Parts::of(100), Vec::new());
+        while let Some(part) = parts.next() {
+            if part.len() > 5 {
+                assert!(parts.cut(&part));
+            } else {
+                assert!(part.len() > 1 || !parts.cut(&part));
+                done.extend(part);
+            }
+        }
+        assert_eq!(done, (0..100).collect::<Vec<_>>());
     }
 
     #[test]

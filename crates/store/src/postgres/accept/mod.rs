@@ -39,6 +39,7 @@ pub(super) async fn commit(
                     answers[bad] = Accepted::Refused(said(&source));
                 }
             }
+            Err(Failure::Slow(_)) if parts.cut(&part) => {}
             Err(failure) => return Err(failure),
         }
     }

@@ -32,6 +32,7 @@ pub(super) async fn commit(pool: &Pool, settles: &[Settle]) -> Result<Vec<Settle
                     answers[bad] = without_record(pool, &settles[bad], &said(&source)).await?;
                 }
             }
+            Err(Failure::Slow(_)) if parts.cut(&part) => {}
             Err(failure) => return Err(failure),
         }
     }

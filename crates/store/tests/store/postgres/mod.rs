@@ -11,6 +11,7 @@ mod opening;
 mod pooler;
 mod proxy;
 mod server;
+mod slow;
 mod tls;
 
 use std::sync::Arc;
