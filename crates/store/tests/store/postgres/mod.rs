@@ -5,6 +5,7 @@
 
 mod damage;
 mod fleet;
+mod leases;
 mod lost;
 mod migrating;
 mod opening;
