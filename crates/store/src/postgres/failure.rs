@@ -1,7 +1,7 @@
 //! What PostgreSQL says went wrong, by what can be done about it.
 //!
 //! The lanes look at this before it becomes an [`Error`]: a deadlock repeats a batch, a bad value
-//! bisects it, a lost connection repeats it on a fresh one.
+//! bisects it, one that takes too long is cut up, a lost connection repeats it on a fresh one.
 
 use tokio_postgres::error::SqlState;
 
@@ -14,11 +14,15 @@ const UNFIT: &str =
 /// Why a statement or a transaction failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The connection is gone. Whether a commit that was under way took effect is unknown.
+    /// The connection is gone, and with it what was not committed.
     Lost(tokio_postgres::Error),
+    /// The connection is gone, and whether the commit that was under way took effect is unknown.
+    Unknown(tokio_postgres::Error),
     /// Another transaction was in the way: deadlock, serialisation, a lock that was not waited for
     /// any longer. The same again may work.
     Conflict(tokio_postgres::Error),
+    /// A statement took longer than it may. Less of it may work.
+    Slow(tokio_postgres::Error),
     /// A value or a constraint: the same again fails again.
     Data {
         /// The constraint or index that was violated, if it was one.
@@ -35,15 +39,32 @@ impl Failure {
     pub(super) fn violates(&self, index: &str) -> bool {
         match self {
             Self::Data { constraint, .. } => constraint.as_deref() == Some(index),
-            Self::Lost(_) | Self::Conflict(_) | Self::Final(_) => false,
+            Self::Lost(_)
+            | Self::Unknown(_)
+            | Self::Conflict(_)
+            | Self::Slow(_)
+            | Self::Final(_) => false,
+        }
+    }
+
+    /// Returns what it means if it was a commit that failed.
+    pub(super) fn of_commit(self) -> Self {
+        match self {
+            // Without an answer nobody knows.
+            Self::Lost(error) => Self::Unknown(error),
+            Self::Unknown(_)
+            | Self::Conflict(_)
+            | Self::Slow(_)
+            | Self::Data { .. }
+            | Self::Final(_) => self,
         }
     }
 
     /// Tells whether the connection that reported it is of no more use.
     pub(super) fn ends_connection(&self) -> bool {
         match self {
-            Self::Lost(_) => true,
-            Self::Conflict(_) | Self::Data { .. } | Self::Final(_) => false,
+            Self::Lost(_) | Self::Unknown(_) => true,
+            Self::Conflict(_) | Self::Slow(_) | Self::Data { .. } | Self::Final(_) => false,
         }
     }
 }
@@ -65,10 +86,10 @@ impl From<tokio_postgres::Error> for Failure {
             Some("21" | "22" | "23" | "54") => {
                 Self::Data { constraint: db.constraint().map(str::to_owned), source: error }
             }
+            _ if *db.code() == SqlState::QUERY_CANCELED => Self::Slow(error),
             // Shut down, terminated, or idle for too long: the connection closes behind it. A server
             // that became read-only is no longer the one to talk to.
-            Some("57") if *db.code() != SqlState::QUERY_CANCELED => Self::Lost(error),
-            Some("08") => Self::Lost(error),
+            Some("57" | "08") => Self::Lost(error),
             _ if *db.code() == SqlState::READ_ONLY_SQL_TRANSACTION
                 || *db.code() == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT =>
             {
@@ -101,12 +122,13 @@ impl From<Error> for Failure {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Lost(error) => {
+            Failure::Lost(error) | Failure::Unknown(error) => {
                 Self::unavailable(format!("the connection to PostgreSQL was lost: {error}"), error)
             }
             Failure::Conflict(error) => {
                 Self::unavailable(format!("transactions stood in each other's way: {error}"), error)
             }
+            Failure::Slow(error) => Self::unavailable(said(&error), error),
             // What the database says about values is not for those who call.
             Failure::Data { constraint: Some(_), source } => {
                 Self::unavailable(format!("a row stood in the way: {source}"), source)

@@ -5,7 +5,9 @@
 //!
 //! Whatever a node does here begins with a lock on its own row, and a take also holds the rows of
 //! the dead whose partitions it takes. So nobody comes back to life while it is being robbed: a
-//! statement that waited for a row would still see the lease as it was before.
+//! statement that waited for a row would still see the lease as it was before. Every owner has such a
+//! row: pruning leaves it until the last of its partitions was taken or given back, and a take adds it
+//! where it is missing all the same.
 
 use domain::time::Timestamp;
 use tokio_postgres::Row;
@@ -36,13 +38,16 @@ async fn renew_in(transaction: &mut Transaction<'_>, node: &Node) -> Result<Rene
     Ok(Renewal::of(now, owned, &others))
 }
 
+/// The time is told once the row is locked, so that of two renewals under way the later one counts, and
+/// none counts for longer than the clock says, which may have been set back.
+///
 /// Index: the primary key of nodes.
 async fn touch(transaction: &mut Transaction<'_>, node: &Node) -> Result<Timestamp, Failure> {
     let statement = "\
         insert into nodes (name, renewed_at) \
         values ($1, (extract(epoch from clock_timestamp()) * 1000000)::bigint) \
         on conflict (name) do update \
-        set renewed_at = greatest(nodes.renewed_at, excluded.renewed_at) \
+        set renewed_at = (extract(epoch from clock_timestamp()) * 1000000)::bigint \
         returning (extract(epoch from clock_timestamp()) * 1000000)::bigint as now";
     let row = transaction.one(statement, &[(&node.0, Type::TEXT)]).await?;
     let row = row.ok_or_else(|| codes::unknown("the time", "none"))?;
@@ -89,7 +94,6 @@ async fn take_in(
         with free as ( \
             select p.number from partitions p \
             where p.owner is null or p.owner = any($3) \
-               or not exists (select 1 from nodes n where n.name = p.owner) \
             order by p.number \
             limit $2 \
             for update of p skip locked) \
@@ -97,11 +101,26 @@ async fn take_in(
         from free where p.number = free.number \
         returning p.number, p.epoch";
     touch(transaction, node).await?;
+    add_missing(transaction).await?;
     let dead = dead(transaction).await?;
     let most = i64::from(most);
     let parameters =
         [(&node.0 as _, Type::TEXT), (&most as _, Type::INT8), (&dead as _, Type::TEXT_ARRAY)];
     transaction.query(statement, &parameters).await
+}
+
+/// Adds the rows of owners that have none, as of nodes that died long ago. If such a node comes back at
+/// this moment, one of both waits for the other, and then sees what it did. Nodes and partitions are so
+/// few that they are read from end to end.
+async fn add_missing(transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    let statement = "\
+        insert into nodes (name, renewed_at) \
+        select distinct owner, 0 from partitions \
+        where owner is not null and not exists (select 1 from nodes where name = owner) \
+        order by owner \
+        on conflict do nothing";
+    transaction.execute(statement, &[]).await?;
+    Ok(())
 }
 
 /// Names the nodes whose lease has run out, and keeps them so until the transaction ends. One that
@@ -130,10 +149,15 @@ async fn release_in(
 ) -> Result<(), Failure> {
     let lock = "select 1 as locked from nodes where name = $1 for update";
     transaction.query(lock, &[(&node.0, Type::TEXT)]).await?;
+    // In the order in which a settle locks them, so that neither waits for the other.
     let statement = "\
-        update partitions p set owner = null \
-        from unnest($2::smallint[], $3::bigint[]) given (number, epoch) \
-        where p.number = given.number and p.epoch = given.epoch and p.owner = $1";
+        with held as materialized ( \
+            select p.number \
+            from partitions p \
+            join unnest($2::smallint[], $3::bigint[]) given (number, epoch) using (number, epoch) \
+            where p.owner = $1 \
+            order by p.number for update of p) \
+        update partitions p set owner = null from held where p.number = held.number";
     let numbers: Vec<i16> = leases.iter().map(|lease| number(lease.partition)).collect();
     let epochs: Vec<i64> = leases.iter().map(|lease| lease.epoch.0).collect();
     let parameters = [

@@ -106,6 +106,14 @@ pub(super) struct Transaction<'a> {
 }
 
 impl Transaction<'_> {
+    /// Adds a statement without parameters to those that are sent before the first.
+    pub(super) fn open_with(&mut self, statement: &str) {
+        if let Some(opening) = &mut self.opening {
+            opening.push_str("; ");
+            opening.push_str(statement);
+        }
+    }
+
     /// Runs a statement and returns its rows.
     pub(super) async fn query(
         &mut self,
@@ -164,9 +172,9 @@ impl Transaction<'_> {
         match result {
             Ok(value) => {
                 self.client.batch_execute("COMMIT").await.map_err(|error| {
-                    // Without an answer to it nobody knows; those at rest are as old as this one.
-                    let failure = Failure::from(error);
+                    let failure = Failure::from(error).of_commit();
                     if failure.ends_connection() {
+                        // Those at rest are as old as this one.
                         self.pool.forget();
                     }
                     failure
@@ -192,7 +200,7 @@ impl Transaction<'_> {
     }
 }
 
-fn closed() -> Failure {
+pub(super) fn closed() -> Failure {
     let text = "the store is closed".to_owned();
     Failure::Final(Error::Unavailable { text, source: None })
 }

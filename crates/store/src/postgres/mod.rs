@@ -7,6 +7,7 @@
 //! - `load`, `lease`, `wake`: the rest of the queue
 //! - `catalog`, `ledger`: what people set up and look at
 //! - `link`, `tls`, `failure`, `migrate`: connections, and what goes wrong with them
+//! - `gate`: whose turn it is at an application
 //! - `codes`, `columns`, `row`, `page`: how values become columns and back
 //! - [`Bare`]: the yardstick for benchmarks; [`inspect`]: a look from outside
 //!
@@ -26,6 +27,7 @@ mod catalog;
 mod codes;
 mod columns;
 mod failure;
+mod gate;
 mod inspect;
 mod lease;
 mod ledger;
@@ -43,6 +45,8 @@ mod wake;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Semaphore;
 
 pub use self::bare::Bare;
 use self::failure::Failure;
@@ -97,6 +101,9 @@ pub struct Postgres {
     leases: Pool,
     /// For reading, and for the catalog.
     pool: Arc<Pool>,
+    /// How many of those connections changes of applications may hold: they may have to wait for
+    /// others, and reading goes on.
+    changes: Semaphore,
     wake: Wake,
     vault: Vault,
     notes: Notes,
@@ -135,6 +142,7 @@ impl Postgres {
             upkeep: lane(),
             leases: lane(),
             pool,
+            changes: Semaphore::new(connections.div_ceil(2).max(1)),
             wake,
             vault,
             notes: Notes::default(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use domain::partition::Partition;
 
 use super::failure::Failure;
+use super::link::{Access, Pool, Transaction};
 use super::{Postgres, accept, lease, load, settle, upkeep};
 use crate::Answer;
 use crate::keys::{Lease, Node};
@@ -100,6 +101,10 @@ pub(super) fn number(partition: Partition) -> i16 {
     partition.number().into()
 }
 
+/// Into how many parts a batch is cut that took too long. Each try that does costs a third of the time
+/// there is to answer: what the third one is about has to be little.
+const PIECES: usize = 8;
+
 /// A batch on its way through the database, in parts. If one item is bad, halves are tried until it
 /// is alone, and the others go on.
 pub(super) struct Parts(Vec<Range<usize>>);
@@ -125,31 +130,64 @@ impl Parts {
         self.0.push(part.start..middle);
         None
     }
+
+    /// Takes back a part that took too long, in pieces; tells whether there are any.
+    pub(super) fn cut(&mut self, part: &Range<usize>) -> bool {
+        if part.len() <= 1 {
+            return false;
+        }
+        let size = part.len().div_ceil(PIECES);
+        let starts = part.clone().step_by(size);
+        self.0.extend(starts.map(|start| start..part.end.min(start + size)).rev());
+        true
+    }
 }
 
 /// How often a lane repeats a batch that met a conflict or lost its connection.
 const REPEATS: u32 = 5;
-/// The first wait before a repetition; each is twice as long as the one before.
+/// The first wait before a repetition; each is twice as long as the one before, up to so many times.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
+const DOUBLINGS: u32 = 5;
 
-/// Counts the repetitions of a batch.
+/// Counts the repetitions of a batch. Once a commit of it was not answered, it is repeated for as long
+/// as there is somebody to answer to: only a repetition tells what became of it, and a server that
+/// restarts is not there for a while.
 #[derive(Default)]
 pub(super) struct Again {
     times: u32,
+    unknown: bool,
 }
 
 impl Again {
+    /// Begins the next try.
+    pub(super) async fn begin<'a>(&mut self, pool: &'a Pool) -> Result<Transaction<'a>, Failure> {
+        loop {
+            match pool.begin(Access::Write).await {
+                Err(_) if self.unknown => self.wait().await,
+                begun => return begun,
+            }
+        }
+    }
+
     /// Tells whether to repeat after this failure, and waits before that.
     pub(super) async fn after(&mut self, failure: &Failure) -> bool {
         let repeats = match failure {
-            Failure::Lost(_) | Failure::Conflict(_) => self.times < REPEATS,
-            Failure::Data { .. } | Failure::Final(_) => false,
+            Failure::Unknown(_) => {
+                self.unknown = true;
+                true
+            }
+            Failure::Lost(_) | Failure::Conflict(_) => self.unknown || self.times < REPEATS,
+            Failure::Slow(_) | Failure::Data { .. } | Failure::Final(_) => false,
         };
         if repeats {
-            tokio::time::sleep(FIRST_WAIT * 2_u32.pow(self.times)).await;
-            self.times += 1;
+            self.wait().await;
         }
         repeats
+    }
+
+    async fn wait(&mut self) {
+        tokio::time::sleep(FIRST_WAIT * 2_u32.pow(self.times.min(DOUBLINGS))).await;
+        self.times = self.times.saturating_add(1);
     }
 
     /// Tells whether this is a repetition.
@@ -174,6 +212,20 @@ mod tests {
         }
         assert_eq!((bad, good), (vec![3, 8], vec![0, 1, 2, 4, 5, 6, 7]));
         assert_eq!(Parts::of(0).next(), None);
+    }
+
+    #[test]
+    fn what_takes_too_long_is_tried_in_pieces_and_in_its_order() {
+        let (mut parts, mut done) = (Parts::of(100), Vec::new());
+        while let Some(part) = parts.next() {
+            if part.len() > 5 {
+                assert!(parts.cut(&part));
+            } else {
+                assert!(part.len() > 1 || !parts.cut(&part));
+                done.extend(part);
+            }
+        }
+        assert_eq!(done, (0..100).collect::<Vec<_>>());
     }
 
     #[test]

@@ -13,7 +13,8 @@ use domain::ids::MessageId;
 use self::look::{Seen, Used};
 use self::rounds::Rounds;
 use super::failure::{Failure, said};
-use super::link::{Access, Pool, Transaction};
+use super::gate;
+use super::link::{Pool, Transaction};
 use super::queue::{Again, Partitions, Parts};
 use crate::Error;
 use crate::damage::Notes;
@@ -38,6 +39,7 @@ pub(super) async fn commit(
                     answers[bad] = Accepted::Refused(said(&source));
                 }
             }
+            Err(Failure::Slow(_)) if parts.cut(&part) => {}
             Err(failure) => return Err(failure),
         }
     }
@@ -50,7 +52,8 @@ pub(super) async fn commit(
 async fn repeat(pool: &Pool, notes: &Notes, accepts: &[Accept]) -> Result<Vec<Accepted>, Failure> {
     let mut again = Again::default();
     loop {
-        let mut transaction = pool.begin(Access::Write).await?;
+        let mut transaction = again.begin(pool).await?;
+        gate::pass(&mut transaction, accepts.iter().map(|accept| accept.application));
         let result = answer(&mut transaction, notes, accepts).await;
         match transaction.end(result).await {
             Err(failure) if again.after(&failure).await => {}

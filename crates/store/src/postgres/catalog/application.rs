@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::super::Postgres;
-use super::super::columns::{parameters, single};
+use super::super::columns::{Column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
@@ -82,9 +82,8 @@ pub(super) async fn update(
         single(write("settings", &settings)?, Type::TEXT),
         single(at.as_micros(), Type::INT8),
     ];
-    let mut transaction = store.write().await?;
-    let result = transaction.one(statement, &parameters(&columns)).await;
-    let row = transaction.end(result).await.map_err(|failure| taken(failure, uid.as_deref()))?;
+    let changed = change(store, key, (statement, &columns)).await;
+    let row = changed.map_err(|failure| taken(failure, uid.as_deref()))?;
     Ok(application(&row.ok_or(MISSING)?)?)
 }
 
@@ -106,9 +105,25 @@ pub(super) async fn delete(
             where tokens.application = gone.id and tokens.revoked_at is null) \
         select 1 from gone";
     let columns = [single(key.0, Type::INT8), single(at.as_micros(), Type::INT8)];
-    let mut transaction = store.write().await?;
-    let result = transaction.one(statement, &parameters(&columns)).await;
-    transaction.end(result).await?.map(|_| ()).ok_or(MISSING.into())
+    let changed = change(store, key, (statement, &columns)).await?;
+    changed.map(|_| ()).ok_or(MISSING.into())
+}
+
+/// Runs a statement that changes an application's row, and returns what it returns.
+async fn change(
+    store: &Postgres,
+    key: ApplicationKey,
+    (statement, columns): (&str, &[Column<'_>]),
+) -> Result<Option<Row>, Failure> {
+    let mut turn = store.turn(key).await?;
+    loop {
+        let mut transaction = turn.begin().await?;
+        let result = transaction.one(statement, &parameters(columns)).await;
+        match transaction.end(result).await {
+            Err(failure) if turn.again(&failure) => {}
+            result => return result,
+        }
+    }
 }
 
 /// Lists applications by id.

@@ -21,10 +21,15 @@ pub(super) async fn disable(
     reason: Reason,
     at: Timestamp,
 ) -> Result<Endpoint, Failure> {
-    let mut transaction = store.write().await?;
-    let result = disable_in(&mut transaction, place, reason, at).await;
-    let row = transaction.end(result).await?;
-    Ok(endpoint(&row, &store.vault)?)
+    let mut turn = store.turn(place.0).await?;
+    loop {
+        let mut transaction = turn.begin().await?;
+        let result = disable_in(&mut transaction, place, reason, at).await;
+        match transaction.end(result).await {
+            Err(failure) if turn.again(&failure) => {}
+            result => return Ok(endpoint(&result?, &store.vault)?),
+        }
+    }
 }
 
 async fn disable_in(

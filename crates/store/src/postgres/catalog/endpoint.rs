@@ -25,22 +25,25 @@ pub(super) const MISSING: Error = Error::Missing("endpoint");
 
 /// Creates an endpoint with its first secret. The same one again is found, not made again.
 pub(super) async fn create(store: &Postgres, new: NewEndpoint) -> Result<Endpoint, Failure> {
-    let (application, id, uid) = (new.application, new.id, new.uid.clone());
-    let mut transaction = store.write().await?;
-    let result = create_in(&mut transaction, store, new).await;
-    match transaction.end(result).await {
-        // The same one was created between our look and our insert.
-        Err(failure) if failure.violates("endpoints_id") => {
-            find(store, application, Name::Id(id)).await
+    let mut turn = store.turn(new.application).await?;
+    loop {
+        let mut transaction = turn.begin().await?;
+        let result = create_in(&mut transaction, store, &new).await;
+        match transaction.end(result).await {
+            Err(failure) if turn.again(&failure) => {}
+            // The same one was created between our look and our insert.
+            Err(failure) if failure.violates("endpoints_id") => {
+                return find(store, new.application, Name::Id(new.id)).await;
+            }
+            result => return result.map_err(|failure| taken(failure, new.uid.as_deref())),
         }
-        result => result.map_err(|failure| taken(failure, uid.as_deref())),
     }
 }
 
 async fn create_in(
     transaction: &mut Transaction<'_>,
     store: &Postgres,
-    new: NewEndpoint,
+    new: &NewEndpoint,
 ) -> Result<Endpoint, Failure> {
     let name = Name::Id(new.id);
     if let Some(row) = find_in(transaction, new.application, &name).await? {
@@ -49,18 +52,18 @@ async fn create_in(
     raise_revision(transaction, new.application).await?;
     let key = next_key(transaction).await?;
     let place = (new.application, key);
-    insert(transaction, &new, key, seal(&store.vault, place, &new.confidential)?).await?;
+    insert(transaction, new, key, seal(&store.vault, place, &new.confidential)?).await?;
     secret::insert(transaction, &store.vault, place, &new.secret).await?;
     Ok(Endpoint {
         key,
         application: new.application,
         id: new.id,
-        uid: new.uid,
+        uid: new.uid.clone(),
         partition: Partition::of(&new.id),
         state: new.state,
         order: new.order,
-        settings: new.settings,
-        confidential: new.confidential,
+        settings: new.settings.clone(),
+        confidential: new.confidential.clone(),
         created_at: new.at,
         updated_at: new.at,
     })
@@ -174,9 +177,15 @@ async fn find_in(
 
 /// Replaces what can be changed of an endpoint.
 pub(super) async fn update(store: &Postgres, changed: Endpoint) -> Result<Endpoint, Failure> {
-    let mut transaction = store.write().await?;
-    let result = update_in(&mut transaction, store, &changed).await;
-    transaction.end(result).await.map_err(|failure| taken(failure, changed.uid.as_deref()))
+    let mut turn = store.turn(changed.application).await?;
+    loop {
+        let mut transaction = turn.begin().await?;
+        let result = update_in(&mut transaction, store, &changed).await;
+        match transaction.end(result).await {
+            Err(failure) if turn.again(&failure) => {}
+            result => return result.map_err(|failure| taken(failure, changed.uid.as_deref())),
+        }
+    }
 }
 
 async fn update_in(
@@ -241,9 +250,15 @@ pub(super) async fn delete(
     place: (ApplicationKey, EndpointKey),
     at: Timestamp,
 ) -> Result<(), Failure> {
-    let mut transaction = store.write().await?;
-    let result = delete_in(&mut transaction, place, at).await;
-    transaction.end(result).await
+    let mut turn = store.turn(place.0).await?;
+    loop {
+        let mut transaction = turn.begin().await?;
+        let result = delete_in(&mut transaction, place, at).await;
+        match transaction.end(result).await {
+            Err(failure) if turn.again(&failure) => {}
+            result => return result,
+        }
+    }
 }
 
 /// Index: the primary key of endpoints.
@@ -338,9 +353,12 @@ fn context((application, endpoint): (ApplicationKey, EndpointKey)) -> String {
 pub(super) fn hidden(failure: Failure) -> Failure {
     match failure {
         Failure::Final(Error::Missing(_)) => MISSING.into(),
-        Failure::Final(_) | Failure::Lost(_) | Failure::Conflict(_) | Failure::Data { .. } => {
-            failure
-        }
+        Failure::Final(_)
+        | Failure::Lost(_)
+        | Failure::Unknown(_)
+        | Failure::Conflict(_)
+        | Failure::Slow(_)
+        | Failure::Data { .. } => failure,
     }
 }
 

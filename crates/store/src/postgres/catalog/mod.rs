@@ -1,5 +1,6 @@
 //! What people set up. Every write that could change a fan-out raises the revision of its
-//! application first, and so waits for the accepts that hold it, and later accepts for it.
+//! application first, and so waits for the accepts that hold it, and later accepts for it. The `gate`
+//! sees to it that its turn comes.
 
 mod application;
 mod disable;

@@ -58,16 +58,22 @@ pub(super) async fn rotate(
     secret: Secret,
     grace_ends: Timestamp,
 ) -> Result<(), Failure> {
-    let mut transaction = store.write().await?;
-    let result = rotate_in(&mut transaction, &store.vault, place, (secret, grace_ends)).await;
-    transaction.end(result).await
+    let mut turn = store.turn(place.0).await?;
+    loop {
+        let mut transaction = turn.begin().await?;
+        let result = rotate_in(&mut transaction, &store.vault, place, (&secret, grace_ends)).await;
+        match transaction.end(result).await {
+            Err(failure) if turn.again(&failure) => {}
+            result => return result,
+        }
+    }
 }
 
 async fn rotate_in(
     transaction: &mut Transaction<'_>,
     vault: &Vault,
     place: Place,
-    (secret, grace_ends): (Secret, Timestamp),
+    (secret, grace_ends): (&Secret, Timestamp),
 ) -> Result<(), Failure> {
     raise_revision(transaction, place.0).await.map_err(hidden)?;
     let living = live_in(transaction, place, secret.created_at).await?;
@@ -81,7 +87,7 @@ async fn rotate_in(
         .into());
     }
     retire(transaction, place, grace_ends).await?;
-    let current = Secret { expires_at: None, ..secret };
+    let current = Secret { expires_at: None, ..secret.clone() };
     insert(transaction, vault, place, &current).await
 }
 

@@ -14,7 +14,7 @@ use self::statement::STATEMENT;
 use super::codes;
 use super::columns::{column, parameters};
 use super::failure::{Failure, said};
-use super::link::{Access, Pool, Transaction};
+use super::link::{Pool, Transaction};
 use super::queue::{Again, Parts};
 use super::row::field;
 use crate::queue::{AttemptRecord, Settle, Settled};
@@ -32,6 +32,7 @@ pub(super) async fn commit(pool: &Pool, settles: &[Settle]) -> Result<Vec<Settle
                     answers[bad] = without_record(pool, &settles[bad], &said(&source)).await?;
                 }
             }
+            Err(Failure::Slow(_)) if parts.cut(&part) => {}
             Err(failure) => return Err(failure),
         }
     }
@@ -61,7 +62,7 @@ async fn without_record(pool: &Pool, settle: &Settle, said: &str) -> Result<Sett
 async fn repeat(pool: &Pool, settles: &[Settle]) -> Result<Vec<Settled>, Failure> {
     let mut again = Again::default();
     loop {
-        let mut transaction = pool.begin(Access::Write).await?;
+        let mut transaction = again.begin(pool).await?;
         let result = answer(&mut transaction, settles, again.is_repetition()).await;
         match transaction.end(result).await {
             Err(failure) if again.after(&failure).await => {}

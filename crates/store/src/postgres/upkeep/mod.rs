@@ -19,6 +19,7 @@ mod run;
 mod tokens;
 mod tombstones;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio_postgres::types::Type;
@@ -27,9 +28,10 @@ pub(super) use self::dead_letters::remove as remove_dead_letters;
 pub(super) use self::request::ask;
 pub(super) use self::rollup::subject;
 use super::failure::{Failure, said};
-use super::link::{Access, Pool, Transaction};
+use super::gate;
+use super::link::{Pool, Transaction};
 use super::queue::{Again, Partitions, Parts, number};
-use crate::keys::Lease;
+use crate::keys::{ApplicationKey, Lease};
 use crate::queue::{Done, Upkeep};
 
 /// Does a batch of steps. Returns the answers, and the partitions that have new work.
@@ -62,7 +64,8 @@ async fn repeat(
 ) -> Result<Vec<Done>, Failure> {
     let mut again = Again::default();
     loop {
-        let mut transaction = pool.begin(Access::Write).await?;
+        let mut transaction = again.begin(pool).await?;
+        gate::pass(&mut transaction, replayed(steps));
         let result = answer(&mut transaction, dead_letter_retention, steps).await;
         match transaction.end(result).await {
             Err(failure) if again.after(&failure).await => {}
@@ -108,6 +111,26 @@ async fn answer(
         answers.push(done);
     }
     Ok(answers)
+}
+
+/// Lists the applications that replays hold until they end.
+fn replayed(steps: &[Upkeep]) -> BTreeSet<ApplicationKey> {
+    let mut applications = BTreeSet::new();
+    for step in steps {
+        match step {
+            Upkeep::Replay(replay) => {
+                applications.extend(replay.deliveries.iter().map(|row| row.0.application));
+                applications.extend(replay.missing.iter().map(|missing| missing.application));
+            }
+            Upkeep::Bury(_)
+            | Upkeep::Run { .. }
+            | Upkeep::Ask { .. }
+            | Upkeep::Consume { .. }
+            | Upkeep::RollUp { .. }
+            | Upkeep::Prune { .. } => {}
+        }
+    }
+    applications
 }
 
 fn touched(steps: &[Upkeep]) -> Partitions {

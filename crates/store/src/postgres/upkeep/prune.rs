@@ -284,13 +284,12 @@ async fn removable(
         from over_time o left join held using (application, message) \
         group by o.application, o.message \
         having not coalesce(bool_or( \
-            held.state = 0 or (held.state = 2 and held.settled_at + $3 >= $4)), false) \
+            held.state = 0 or (held.state = 2 and held.settled_at >= $3)), false) \
         order by o.application, o.message";
     let columns = [
         column(over, Type::INT8_ARRAY, |message| message.place.0),
         column(over, Type::INT8_ARRAY, |message| message.place.1),
-        single(codes::micros(limits.dead_letter_retention), Type::INT8),
-        single(limits.now.as_micros(), Type::INT8),
+        single(limits.now.before(limits.dead_letter_retention).as_micros(), Type::INT8),
     ];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     let found = rows

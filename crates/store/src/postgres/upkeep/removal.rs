@@ -13,17 +13,30 @@ use super::rows;
 /// What belongs to an application, in the order in which it goes. Indexes: the primary keys, which
 /// begin with the application, replay_tasks_application and tokens_application; requests are few. Sums
 /// are found endpoint by endpoint: left to itself the planner reads those of all endpoints there are.
+///
+/// Deliveries, attempts and states may still be written by those who have not heard of it, and nothing
+/// else would ever remove them. They are locked first, in the order in which others lock them, and go by
+/// their keys: a row that was changed meanwhile is no longer at its place, and would be passed over.
 pub(super) const BELONGINGS: [&str; 11] = [
-    "delete from deliveries where ctid = any(array( \
-        select ctid from deliveries where application = $1 limit $2))",
-    "delete from attempts where ctid = any(array( \
-        select ctid from attempts where application = $1 limit $2))",
+    "with held as materialized ( \
+        select endpoint, message from deliveries where application = $1 \
+        order by application, endpoint, message limit $2 for update) \
+    delete from deliveries d using held \
+    where d.application = $1 and d.endpoint = held.endpoint and d.message = held.message",
+    "with held as materialized ( \
+        select endpoint, id from attempts where application = $1 \
+        order by application, endpoint, id limit $2 for update) \
+    delete from attempts a using held \
+    where a.application = $1 and a.endpoint = held.endpoint and a.id = held.id",
     "delete from messages where ctid = any(array( \
         select ctid from messages where application = $1 limit $2))",
     "delete from idempotency where ctid = any(array( \
         select ctid from idempotency where application = $1 limit $2))",
-    "delete from endpoint_state where ctid = any(array( \
-        select ctid from endpoint_state where application = $1 limit $2))",
+    "with held as materialized ( \
+        select endpoint from endpoint_state where application = $1 \
+        order by application, endpoint limit $2 for update) \
+    delete from endpoint_state s using held \
+    where s.application = $1 and s.endpoint = held.endpoint",
     "delete from endpoint_secrets where ctid = any(array( \
         select ctid from endpoint_secrets where application = $1 limit $2))",
     "delete from rollups where ctid = any(array( \
@@ -62,7 +75,8 @@ pub(super) async fn secrets(
     transaction.execute(statement, &parameters(&columns)).await.map(rows)
 }
 
-/// Removes what belongs to one deleted application, and the application itself when nothing is left.
+/// Removes what belongs to one deleted application, and the application itself when nothing was left
+/// to remove: what somebody added or changed meanwhile can be found only as long as it is there.
 ///
 /// Index: applications_deleted.
 pub(super) async fn applications(
@@ -76,18 +90,37 @@ pub(super) async fn applications(
     };
     let application: i64 = field(&row, "key")?;
     let mut left = most;
-    for statement in BELONGINGS {
-        let columns = [single(application, Type::INT8), single(i64::from(left), Type::INT8)];
-        let removed = rows(transaction.execute(statement, &parameters(&columns)).await?);
-        left -= removed.min(left);
+    loop {
+        let before = left;
+        left = belongings(transaction, application, left).await?;
         // Whether there was more of it is seen the next time.
         if left == 0 {
             return Ok(most);
+        }
+        if left == before {
+            break;
         }
     }
     let statement = "delete from applications where key = $1";
     transaction.execute(statement, &[(&application, Type::INT8)]).await?;
     Ok(most - left + 1)
+}
+
+/// Removes so many rows of what belongs to an application, and returns how many more may be.
+async fn belongings(
+    transaction: &mut Transaction<'_>,
+    application: i64,
+    mut left: u32,
+) -> Result<u32, Failure> {
+    for statement in BELONGINGS {
+        let columns = [single(application, Type::INT8), single(i64::from(left), Type::INT8)];
+        let removed = rows(transaction.execute(statement, &parameters(&columns)).await?);
+        left -= removed.min(left);
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(left)
 }
 
 /// Removes messages with their deliveries, attempts and idempotency keys.

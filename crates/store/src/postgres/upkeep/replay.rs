@@ -1,6 +1,7 @@
 //! One chunk of a replay task.
 //!
-//! Locks are taken in one direction: the partition, the task, the application, messages, deliveries.
+//! Locks are taken in one direction: the gate of the application, the partition, the task, the
+//! application, messages, deliveries.
 
 use std::collections::BTreeSet;
 

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use domain::delivery::Cause;
 use domain::endpoint::State;
-use store::Error;
 use store::catalog::Endpoint;
 use store::conformance::{Handle, NOW, Scene, fresh};
-use store::keys::{Lease, Node};
+use store::keys::{DeliveryKey, Lease, Node};
 use store::ledger::{NewTask, TaskKind};
 use store::limits;
 use store::page::{From, Page};
@@ -17,9 +16,10 @@ use store::postgres::{Postgres, Settings};
 use store::queue::{
     Accept, Accepted, Batch, Done, NextState, Order, Replay, Settle, Settled, Upkeep,
 };
+use store::{Error, Queue as _};
 
 use super::proxy::{Fault, Proxy};
-use super::server::Schema;
+use super::server::{Schema, url};
 use super::{harness, open};
 
 /// Counts those who wait for a lock.
@@ -28,6 +28,33 @@ pub(super) const WAITING: &str = "select count(*) from pg_stat_activity where wa
 
 fn other() -> Node {
     Node("other".to_owned())
+}
+
+/// Counts the gates that are closed, or are about to be.
+const STANDING: &str = "select count(*) from pg_locks join pg_stat_activity using (pid) \
+                        where locktype = 'advisory' and mode = 'ExclusiveLock' \
+                        and application_name = current_schema()";
+
+/// Starts a replay of one delivery, and returns all of its work.
+async fn replay_of(scene: &Scene, endpoint: &Endpoint, key: DeliveryKey) -> Replay {
+    let task = NewTask {
+        id: scene.id(),
+        application: endpoint.application,
+        endpoint: Some(endpoint.key),
+        kind: TaskKind::BulkReplay,
+        selection: serde_json::Value::Null,
+        by: "somebody".to_owned(),
+        at: NOW,
+    };
+    Replay {
+        lease: scene.some_lease(),
+        task: scene.store().ledger.start_task(task).await.unwrap().id,
+        cursor: None,
+        next_cursor: None,
+        deliveries: vec![(key, endpoint.partition, fresh(NOW))],
+        missing: None,
+        at: NOW,
+    }
 }
 
 /// Takes what is free until there is something.
@@ -162,6 +189,74 @@ async fn an_endpoint_is_created_after_the_accepts_that_do_not_know_it() {
     assert_eq!(scene.accept(vec![stale]).await, [Accepted::Stale(revision)]);
 }
 
+/// Has every new message take its time, and with it the accept that holds its application.
+const SLOW_MESSAGES: &str = "\
+    create function slow() returns trigger language plpgsql as \
+        'begin perform pg_sleep(0.03); return new; end'; \
+    create trigger slow before insert on messages for each row execute function slow()";
+
+#[tokio::test]
+async fn an_endpoint_is_created_however_many_nodes_accept_without_a_pause() {
+    const NODES: i64 = 6;
+    let schema = Arc::new(Schema::create().await);
+    // Enough to wait for one accept of each, much too little for a moment without any.
+    let settings = Settings { patience: Duration::from_secs(1), ..schema.settings(&url()) };
+    let store = Postgres::connect(settings).await.unwrap();
+    let second = schema.open().await;
+    let scene = Arc::new(Scene::new(harness(Arc::clone(&schema), store, second)).await);
+    let endpoint = scene.endpoint().await;
+    let accept = scene.message(&[&endpoint]).await;
+    schema.run(SLOW_MESSAGES).await;
+    let mut accepting = tokio::task::JoinSet::new();
+    for _ in 0..NODES {
+        let (node, scene, accept) = (schema.open().await, Arc::clone(&scene), accept.clone());
+        accepting.spawn(async move {
+            loop {
+                let batch = Batch { accepts: vec![scene.again(&accept)], ..Batch::default() };
+                let accepts = node.commit(batch.into()).await.unwrap().accepts;
+                let [Accepted::New { .. }] = accepts[..] else { return accepts };
+            }
+        });
+    }
+    while schema.number("select count(*) from messages").await < NODES {
+        tokio::task::yield_now().await;
+    }
+    let created = scene.store().catalog.create_endpoint(scene.new_endpoint(Order::Due)).await;
+    assert!(created.is_ok(), "{created:?}");
+    let revision = scene.revision().await;
+    while let Some(accepts) = accepting.join_next().await {
+        assert_eq!(accepts.unwrap(), [Accepted::Stale(revision)]);
+    }
+}
+
+#[tokio::test]
+async fn no_replay_overtakes_a_change_that_has_waited_for_others() {
+    let schema = Arc::new(Schema::create().await);
+    let (store, second, beside) = (schema.open().await, schema.open().await, schema.beside().await);
+    let scene = Scene::new(harness(Arc::clone(&schema), store, second)).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.settled(&endpoint, NextState::Delivered).await;
+    let chunk = replay_of(&scene, &endpoint, key).await;
+    beside.run("begin; select 1 from applications for share").await;
+    let creating = scene.store().catalog.create_endpoint(scene.new_endpoint(Order::Due));
+    // It gives up once before it stands in the way of others.
+    let replaying = async {
+        while schema.number(STANDING).await == 0 {
+            tokio::task::yield_now().await;
+        }
+        scene.keep_up(Upkeep::Replay(chunk)).await
+    };
+    let commit = async {
+        while schema.number(WAITING).await < 2 {
+            tokio::task::yield_now().await;
+        }
+        beside.run("commit").await;
+    };
+    let (created, done, ()) = tokio::join!(creating, replaying, commit);
+    assert!(created.is_ok(), "{created:?}");
+    assert_eq!(done, Done::Changed(1));
+}
+
 #[tokio::test]
 async fn no_order_is_switched_between_a_replay_and_its_commit() {
     let (schema, proxy) = (Arc::new(Schema::create().await), Proxy::start().await);
@@ -170,24 +265,7 @@ async fn no_order_is_switched_between_a_replay_and_its_commit() {
     let scene = Scene::new(harness(Arc::clone(&schema), store, second)).await;
     let endpoint = scene.endpoint().await;
     let key = scene.settled(&endpoint, NextState::Delivered).await;
-    let task = NewTask {
-        id: scene.id(),
-        application: endpoint.application,
-        endpoint: Some(endpoint.key),
-        kind: TaskKind::BulkReplay,
-        selection: serde_json::Value::Null,
-        by: "somebody".to_owned(),
-        at: NOW,
-    };
-    let chunk = Replay {
-        lease: scene.some_lease(),
-        task: scene.store().ledger.start_task(task).await.unwrap().id,
-        cursor: None,
-        next_cursor: None,
-        deliveries: vec![(key, endpoint.partition, fresh(NOW))],
-        missing: None,
-        at: NOW,
-    };
+    let chunk = replay_of(&scene, &endpoint, key).await;
     let thaw = Arc::default();
     proxy.strike(Fault::Freeze(Arc::clone(&thaw)));
     let switched = async {
@@ -236,6 +314,39 @@ async fn a_dead_letter_that_goes_takes_an_attempt_along_that_came_just_before() 
     });
     assert_eq!(purged.unwrap().entries.len(), 1);
     assert_eq!(schema.number("select count(*) from attempts").await, 0);
+}
+
+#[tokio::test]
+async fn nothing_outlives_its_application_because_it_was_changed_meanwhile() {
+    for (table, change) in
+        [("deliveries", "due = due + 1"), ("endpoint_state", "failures = failures + 1")]
+    {
+        let schema = Arc::new(Schema::create().await);
+        let (store, second) = (schema.open().await, schema.open().await);
+        let beside = schema.beside().await;
+        let scene = Scene::new(harness(Arc::clone(&schema), store, second)).await;
+        let endpoint = scene.endpoint().await;
+        scene.pending(&endpoint).await;
+        let states = "insert into endpoint_state \
+                      (application, endpoint, breaker, failures, permanent_streak) \
+                      select application, key, 0, 0, 0 from endpoints";
+        schema.run(states).await;
+        scene.store().catalog.delete_application(endpoint.application, NOW).await.unwrap();
+        beside.run(&format!("begin; update {table} set {change}")).await;
+        let pruning = async {
+            while scene.keep_up(Upkeep::Prune { now: NOW, most: 200 }).await != Done::Changed(0) {}
+        };
+        tokio::join!(pruning, async {
+            while schema.number(WAITING).await == 0 {
+                tokio::task::yield_now().await;
+            }
+            beside.run("commit").await;
+        });
+        for table in [table, "applications"] {
+            let left = schema.number(&format!("select count(*) from {table}")).await;
+            assert_eq!(left, 0, "{table}");
+        }
+    }
 }
 
 #[tokio::test]

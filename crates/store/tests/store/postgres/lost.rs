@@ -16,6 +16,9 @@ use super::harness;
 use super::proxy::{Fault, Proxy};
 use super::server::Schema;
 
+/// How often whoever connects is turned away: more often than a conflict is tried again.
+const REFUSED: u32 = 6;
+
 /// A scene whose store is behind a proxy, with the proxy and a look past both.
 async fn arrange() -> (Scene, Proxy, Arc<Schema>) {
     let (schema, proxy) = (Arc::new(Schema::create().await), Proxy::start().await);
@@ -44,6 +47,27 @@ async fn an_accept_whose_commit_was_not_answered_is_accepted_once() {
         let stored = format!("select turn from deliveries where message = {}", message.0);
         assert_eq!(turns[..], [schema.number(&stored).await]);
     }
+}
+
+#[tokio::test]
+async fn what_became_of_a_commit_is_found_out_once_the_server_is_back() {
+    let (scene, proxy, schema) = arrange().await;
+    let endpoint = scene.endpoint().await;
+    // Both lanes have their connection before there are none to be had.
+    scene.settled(&endpoint, NextState::Delivered).await;
+    let key = scene.pending(&endpoint).await;
+    let settle = scene.settling(key, 0, NextState::Delivered).await;
+    for fault in [Fault::LoseAnswer, Fault::LoseQuestion] {
+        let accept = scene.message(&[&endpoint]).await;
+        proxy.refuse(REFUSED);
+        proxy.strike(fault.clone());
+        let answers = scene.accept(vec![accept]).await;
+        assert!(matches!(answers[..], [Accepted::New { .. }]), "{fault:?}: {answers:?}");
+    }
+    assert_eq!(schema.number("select count(*) from messages").await, 4);
+    proxy.refuse(REFUSED);
+    proxy.strike(Fault::LoseAnswer);
+    assert_eq!(scene.settle_one(settle).await, Settled::Applied { turn: None });
 }
 
 #[tokio::test]

@@ -5,12 +5,14 @@
 
 mod damage;
 mod fleet;
+mod leases;
 mod lost;
 mod migrating;
 mod opening;
 mod pooler;
 mod proxy;
 mod server;
+mod slow;
 mod tls;
 
 use std::sync::Arc;

@@ -25,6 +25,8 @@ pub(crate) struct Proxy {
     port: u16,
     next: Arc<Mutex<Option<Fault>>>,
     struck: Arc<Notify>,
+    /// How many of those who connect next are turned away.
+    refused: Arc<Mutex<u32>>,
 }
 
 impl Proxy {
@@ -32,9 +34,14 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (next, struck) = (Arc::<Mutex<Option<Fault>>>::default(), Arc::<Notify>::default());
-        let proxy = Self { port, next: Arc::clone(&next), struck: Arc::clone(&struck) };
+        let refused = Arc::<Mutex<u32>>::default();
+        let turned_away = Arc::clone(&refused);
+        let proxy = Self { port, next: Arc::clone(&next), struck: Arc::clone(&struck), refused };
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                if is_turned_away(&turned_away) {
+                    continue;
+                }
                 let server = TcpStream::connect(server::address()).await.unwrap();
                 tokio::spawn(carry(client, server, Arc::clone(&next), Arc::clone(&struck)));
             }
@@ -52,10 +59,22 @@ impl Proxy {
         *self.next.lock().unwrap() = Some(fault);
     }
 
+    /// Turns away so many of those who connect from now on, as a server that restarts.
+    pub(crate) fn refuse(&self, connections: u32) {
+        *self.refused.lock().unwrap() = connections;
+    }
+
     /// Waits until it was done.
     pub(crate) async fn struck(&self) {
         self.struck.notified().await;
     }
+}
+
+fn is_turned_away(refused: &Mutex<u32>) -> bool {
+    let mut refused = refused.lock().unwrap();
+    let before = *refused;
+    *refused = before.saturating_sub(1);
+    before > 0
 }
 
 /// Carries bytes in both directions until one side ends, or a fault ends both.
