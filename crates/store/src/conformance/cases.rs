@@ -115,6 +115,7 @@ macro_rules! conformance {
                 a_node_that_takes_again_counts_again
                 epochs_only_grow
                 time_does_not_go_back
+                whoever_asks_for_the_time_is_not_a_node
             ;
             listing:
                 applications_are_listed_by_id_and_deleted_ones_are_not

@@ -181,6 +181,15 @@ pub async fn time_does_not_go_back(harness: Harness) {
     assert!(first <= second, "{first:?} {second:?}");
 }
 
+pub async fn whoever_asks_for_the_time_is_not_a_node(harness: Harness) {
+    let queue = &*harness.store.queue;
+    let before = queue.renew(node("a")).await.unwrap().now;
+    let now = queue.now().await.unwrap();
+    let after = queue.renew(node("a")).await.unwrap();
+    assert!(before <= now && now <= after.now, "{before:?} {now:?} {:?}", after.now);
+    assert_eq!(after.others, 0);
+}
+
 fn node(name: &str) -> Node {
     Node(name.to_owned())
 }

@@ -22,6 +22,14 @@ use crate::keys::{Epoch, Lease, Node};
 use crate::limits;
 use crate::queue::Renewal;
 
+/// Tells the database's time. No row is read.
+pub(super) async fn now(pool: &Pool) -> Result<Timestamp, Failure> {
+    let statement = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now";
+    let mut transaction = pool.begin(Access::Read).await?;
+    let result = transaction.one(statement, &[]).await;
+    time(transaction.end(result).await?)
+}
+
 /// Registers or renews a node.
 pub(super) async fn renew(pool: &Pool, node: &Node) -> Result<Renewal, Failure> {
     let mut transaction = pool.begin(Access::Write).await?;
@@ -44,7 +52,10 @@ async fn touch(transaction: &mut Transaction<'_>, node: &Node) -> Result<Timesta
         on conflict (name) do update \
         set renewed_at = greatest(nodes.renewed_at, excluded.renewed_at) \
         returning (extract(epoch from clock_timestamp()) * 1000000)::bigint as now";
-    let row = transaction.one(statement, &[(&node.0, Type::TEXT)]).await?;
+    time(transaction.one(statement, &[(&node.0, Type::TEXT)]).await?)
+}
+
+fn time(row: Option<Row>) -> Result<Timestamp, Failure> {
     let row = row.ok_or_else(|| codes::unknown("the time", "none"))?;
     Ok(Timestamp::from_micros(field(&row, "now")?))
 }

@@ -48,6 +48,9 @@ pub trait Queue: Send + Sync {
     /// Returns the requests for these partitions that nobody has consumed yet, oldest first.
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>>;
 
+    /// Tells the time of the rows' timeline. Whoever asks is not counted as a node.
+    fn now(&self) -> Answer<'_, Timestamp>;
+
     /// Registers a node, or renews its lease on everything it owns.
     fn renew(&self, node: Node) -> Answer<'_, Renewal>;
 

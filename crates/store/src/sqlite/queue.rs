@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::partition::Partition;
+use domain::time::Timestamp;
 
 use super::hot::Hot;
 use super::{Sqlite, accept, lease, load, settle, upkeep};
@@ -42,6 +43,10 @@ impl Queue for Sqlite {
             requests.retain(|request| partitions.contains(&request.partition));
             Ok(requests)
         })
+    }
+
+    fn now(&self) -> Answer<'_, Timestamp> {
+        self.writer.recall(|_, now| now)
     }
 
     fn renew(&self, node: Node) -> Answer<'_, Renewal> {

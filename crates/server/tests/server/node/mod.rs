@@ -1,5 +1,6 @@
 //! A node on a store in memory, with a way out that does what a test says.
 
+mod clocks;
 mod scene;
 mod trouble;
 

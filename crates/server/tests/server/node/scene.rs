@@ -109,9 +109,13 @@ pub(super) struct Store {
 
 impl Scene {
     pub(super) async fn begin(steps: &[Step]) -> Self {
-        let clock = SystemClock::start();
-        let memory = Arc::new(Memory::new(Rows::default(), Box::new(move || clock.now())));
+        Self::begin_at(Arc::new(SystemClock::start()), steps).await
+    }
+
+    /// Begins on a store with this clock.
+    pub(super) async fn begin_at(clock: Arc<dyn Clock>, steps: &[Step]) -> Self {
         let at = clock.now();
+        let memory = Arc::new(Memory::new(Rows::default(), Box::new(move || clock.now())));
         let id = ApplicationId::new(at, [1; 16]);
         let settings = ApplicationSettings { name: "scene".to_owned(), ..Default::default() };
         let new = NewApplication { id, uid: None, settings, at };
@@ -123,11 +127,28 @@ impl Scene {
 
     pub(super) async fn on(store: Store, steps: &[Step]) -> Self {
         let queue = Arc::clone(&store.memory) as Arc<dyn Queue>;
-        Self::over(store, queue, steps)
+        Self::over(store, queue, steps).await
     }
 
     /// Begins on a store whose hot path somebody meddles with.
-    pub(super) fn over(store: Store, queue: Arc<dyn Queue>, steps: &[Step]) -> Self {
+    pub(super) async fn over(store: Store, queue: Arc<dyn Queue>, steps: &[Step]) -> Self {
+        let clock = Arc::new(SystemClock::start());
+        Self::with(store, (queue, clock), settings(), steps).await
+    }
+
+    /// Begins another node on the same store, with a clock of its own.
+    pub(super) async fn beside(&self, clock: Arc<dyn Clock>, sends: bool) -> Self {
+        let queue = Arc::clone(&self.store.memory) as Arc<dyn Queue>;
+        let settings = Settings { sends, ..settings() };
+        Self::with(self.store.clone(), (queue, clock), settings, &[Step::Answer(200)]).await
+    }
+
+    async fn with(
+        store: Store,
+        (queue, clock): (Arc<dyn Queue>, Arc<dyn Clock>),
+        settings: Settings,
+        steps: &[Step],
+    ) -> Self {
         let script = Arc::new(Script {
             steps: Mutex::new(steps.iter().copied().collect()),
             arrivals: AtomicUsize::new(0),
@@ -138,9 +159,9 @@ impl Scene {
             catalog: Arc::clone(&store.memory) as _,
             ledger: Arc::clone(&store.memory) as _,
             carrier: Arc::clone(&script) as _,
-            clock: Arc::new(SystemClock::start()),
+            clock,
         };
-        let node = Node::start(parts, settings());
+        let node = Node::start(parts, settings).await.unwrap();
         let (intake, sent) = (node.intake(), AtomicUsize::new(0));
         Self { node, intake, script, store, sent }
     }

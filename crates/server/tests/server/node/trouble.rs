@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::delivery::Delivery;
 use domain::partition::Partition;
+use domain::time::Timestamp;
 use redial::node::Ending;
 use store::Answer;
 use store::keys::{Lease, Node};
@@ -107,6 +108,10 @@ impl Queue for Panics {
         self.memory().requests(partitions)
     }
 
+    fn now(&self) -> Answer<'_, Timestamp> {
+        self.memory().now()
+    }
+
     fn renew(&self, node: Node) -> Answer<'_, Renewal> {
         self.memory().renew(node)
     }
@@ -131,7 +136,7 @@ impl Queue for Panics {
 async fn a_committer_that_panics_is_told_instead_of_leaving_everybody_waiting() {
     let store = Scene::begin(&[Step::Answer(200)]).await.end().await;
     let queue = Panics { commits: AtomicU32::new(1), ..Panics::over(&store) };
-    let scene = Scene::over(store, Arc::new(queue), &[Step::Answer(200)]);
+    let scene = Scene::over(store, Arc::new(queue), &[Step::Answer(200)]).await;
     let (_, taken) = scene.hand_in().await;
     assert!(taken.is_err(), "{taken:?}");
     assert_eq!(scene.failed().await, "the committer");
@@ -145,7 +150,7 @@ async fn a_question_that_panics_is_asked_again() {
     let store = first.end().await;
     let (walks, loads) = (AtomicU32::new(2), AtomicU32::new(2));
     let queue = Panics { walks, loads, ..Panics::over(&store) };
-    let scene = Scene::over(store, Arc::new(queue), &[Step::Answer(200)]);
+    let scene = Scene::over(store, Arc::new(queue), &[Step::Answer(200)]).await;
     assert_eq!(scene.settled(message).await.state, Delivery::Delivered);
     scene.end().await;
 }
@@ -154,7 +159,7 @@ async fn a_question_that_panics_is_asked_again() {
 async fn obedient(steps: &[Step]) -> (Scene, Arc<Panics>) {
     let store = Scene::begin(steps).await.end().await;
     let queue = Arc::new(Panics::over(&store));
-    (Scene::over(store, Arc::clone(&queue) as _, steps), queue)
+    (Scene::over(store, Arc::clone(&queue) as _, steps).await, queue)
 }
 
 #[tokio::test]
