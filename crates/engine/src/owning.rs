@@ -49,11 +49,12 @@ impl Engine {
         self.leases.renew_after_others(&renewal, act.now.elapsed);
         self.take_over(changes.found, asked_at, act);
         self.release(changes.stuck, act);
-        self.leases.mark_leaving(self.settings.partitions);
-        let wanted = self.leases.wanted(self.settings.partitions);
-        if let Some(most) = wanted.filter(|_| self.trusted && self.leases.taking.is_none()) {
-            self.leases.taking = Some(act.now.elapsed);
-            act.effects.push(Effect::Take { most });
+        let (most, now) = (self.settings.partitions, act.now.elapsed);
+        self.leases.mark_leaving(most, now);
+        let wanted = self.leases.wanted(most, now);
+        if let Some(wanted) = wanted.filter(|_| self.trusted && self.leases.taking.is_none()) {
+            self.leases.take(wanted, most, now);
+            act.effects.push(Effect::Take { most: wanted });
         }
     }
 

@@ -108,6 +108,7 @@ macro_rules! conformance {
                 a_silent_node_that_nobody_replaced_still_owns_its_own
                 a_node_counts_the_others_that_are_alive
                 a_node_knows_when_the_first_of_the_others_ends
+                a_node_counts_what_nobody_owns
                 what_is_released_can_be_taken_at_once
                 a_release_that_comes_too_late_is_left_alone
                 a_release_that_comes_twice_gives_back_once

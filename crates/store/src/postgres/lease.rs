@@ -41,7 +41,8 @@ async fn renew_in(transaction: &mut Transaction<'_>, node: &Node) -> Result<Rene
     let now = touch(transaction, node).await?;
     let owned = owned(transaction, node).await?;
     let others = others(transaction, node).await?;
-    Ok(Renewal::of(now, owned, &others))
+    let free = free(transaction).await?;
+    Ok(Renewal::of(now, owned, &others, free))
 }
 
 /// Index: the primary key of nodes.
@@ -78,6 +79,20 @@ async fn others(transaction: &mut Transaction<'_>, node: &Node) -> Result<Vec<Ti
     let rows = transaction.query(statement, &parameters).await?;
     let renewed = |row: &Row| field(row, "renewed_at").map(Timestamp::from_micros);
     Ok(rows.iter().map(renewed).collect::<Result<_, _>>()?)
+}
+
+/// Counts the partitions that nobody owns. They and the nodes are so few that they are read from end
+/// to end.
+async fn free(transaction: &mut Transaction<'_>) -> Result<u8, Failure> {
+    let statement = "\
+        select count(*) as free from partitions p \
+        where not exists ( \
+            select 1 from nodes n where n.name = p.owner \
+              and n.renewed_at > (extract(epoch from clock_timestamp()) * 1000000)::bigint - $1)";
+    let lease = codes::micros(limits::LEASE);
+    let row = transaction.one(statement, &[(&lease, Type::INT8)]).await?;
+    let free: i64 = row.map_or(Ok(0), |row| field(&row, "free"))?;
+    Ok(u8::try_from(free).unwrap_or(u8::MAX))
 }
 
 /// Takes partitions that nobody owns, or whose owner has not renewed its lease.

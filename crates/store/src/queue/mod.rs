@@ -102,13 +102,15 @@ pub struct Renewal {
     pub others: u32,
     /// When the first of their leases ends, unless it is renewed: then there is something to take.
     pub others_until: Option<Timestamp>,
+    /// Partitions that nobody owns whose lease is current.
+    pub free: u8,
 }
 
 impl Renewal {
     /// Says what follows from when the living others have renewed their leases.
-    pub(crate) fn of(now: Timestamp, owned: Vec<Lease>, others: &[Timestamp]) -> Self {
+    pub(crate) fn of(now: Timestamp, owned: Vec<Lease>, others: &[Timestamp], free: u8) -> Self {
         let others_until = others.iter().min().map(|renewed| renewed.after(limits::LEASE));
         let others = u32::try_from(others.len()).unwrap_or(u32::MAX);
-        Self { now, owned, others, others_until }
+        Self { now, owned, others, others_until, free }
     }
 }
