@@ -75,14 +75,21 @@ impl Engine {
         }
     }
 
-    pub(crate) fn released(&mut self, answer: Result<(), Unanswered>, act: &mut Act<'_>) {
+    pub(crate) fn released(&mut self, answer: Result<(), Unanswered>, act: &Act<'_>) {
         let asked = std::mem::take(&mut self.leases.releasing);
+        // Unless it stops, what is still ours shows in the next renewal and is given back again.
         if let Some(stopping) = &mut self.stopping {
-            stopping.released(answer.is_ok(), asked);
-            let again = stopping.release_again();
+            stopping.released(answer.is_ok(), asked, act.now.elapsed);
+        }
+    }
+
+    /// Gives back, while stopping, what had to wait or what the store did not take.
+    pub(crate) fn release_again(&mut self, act: &mut Act<'_>) {
+        if let Some(stopping) = self.stopping.as_mut().filter(|_| self.leases.releasing.is_empty())
+        {
+            let again = stopping.release_again(act.now.elapsed);
             self.release(again, act);
         }
-        // Otherwise what is still ours shows in the next renewal and is given back again.
     }
 
     fn take_over(&mut self, leases: Vec<Lease>, asked_at: Duration, act: &mut Act<'_>) {

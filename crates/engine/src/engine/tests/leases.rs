@@ -367,14 +367,18 @@ fn stopping_now_aborts_first() {
 }
 
 #[test]
-fn stopping_ends_although_the_store_does_not_answer_a_release() {
+fn what_the_store_does_not_take_back_is_given_back_again_and_again() {
     let mut scene = Scene::new();
     scene.keep = vec![Kind::Release];
     scene.tell(Event::Stop);
-    for _ in 0..3 {
-        assert!(!scene.stopped);
+    for _ in 0..20 {
+        assert!(matches!(scene.kept.make_contiguous(), [Effect::Release(_)]));
         scene.kept.clear();
         scene.tell(Event::Released(Err(Unanswered)));
+        assert!(scene.kept.is_empty() && !scene.stopped, "neither at once nor never");
+        scene.pass(SECOND / 4);
     }
+    scene.answer_kept();
     assert!(scene.stopped);
+    assert_eq!(scene.store.take(&Node("b".into()), 64, scene.now.rows).len(), 64);
 }

@@ -28,6 +28,8 @@ struct Panics {
     loads: AtomicU32,
     /// So many loads bring what makes the engine panic.
     grenades: AtomicU32,
+    /// So many times nothing is taken back.
+    releases: AtomicU32,
     /// How long each commit takes, in milliseconds.
     slowness: AtomicU64,
     /// Commits with settles that have begun.
@@ -121,6 +123,10 @@ impl Queue for Panics {
     }
 
     fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()> {
+        if is_left(&self.releases) {
+            let text = "as told".to_owned();
+            return Box::pin(async { Err(store::Error::Unavailable { text, source: None }) });
+        }
         self.memory().release(node, leases)
     }
 
@@ -211,4 +217,27 @@ async fn what_an_engine_had_judged_before_it_panicked_is_not_sent_again() {
     }
     assert_eq!(queue.grenades.load(Ordering::SeqCst), 0, "it did panic");
     assert_eq!(scene.arrivals(), 2);
+}
+
+/// Stops a node whose store does not take anything back so many times, a quarter of a second apart;
+/// tells how that went, and how many partitions are free then.
+async fn stopped_after(refusals: u32) -> (Ending, usize) {
+    let (scene, queue) = obedient(&[Step::Answer(200)]).await;
+    let message = scene.send().await;
+    scene.settled(message).await;
+    queue.releases.store(refusals, Ordering::SeqCst);
+    let ending = scene.stop().await;
+    (ending, queue.memory().take(Node("next".to_owned()), 64).await.unwrap().len())
+}
+
+#[tokio::test]
+async fn a_store_that_is_back_before_the_time_to_stop_is_over_gets_everything_back() {
+    assert_eq!(stopped_after(4).await, (Ending::InTime, 64));
+}
+
+#[tokio::test]
+async fn what_could_not_be_given_back_has_not_ended_in_time() {
+    let (ending, free) = stopped_after(u32::MAX).await;
+    assert_eq!(ending, Ending::TooLate);
+    assert!(free < 64, "its leases have not run out yet");
 }
