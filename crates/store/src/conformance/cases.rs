@@ -246,6 +246,7 @@ macro_rules! conformance {
                 every_running_state_is_read_as_it_was_written
                 running_state_does_not_change_the_revision
                 requests_are_numbered_and_kept_in_order_until_consumed
+                requests_are_read_in_portions
                 requests_are_told_to_the_owner_of_their_partition
                 a_retry_asked_for_is_due_at_once
                 a_retry_asked_for_is_never_later_than_it_was

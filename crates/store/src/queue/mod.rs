@@ -45,7 +45,8 @@ pub trait Queue: Send + Sync {
         Box::pin(async move { Ok(Backlog::of(&self.waiting(partitions).await?)) })
     }
 
-    /// Returns the requests for these partitions that nobody has consumed yet, oldest first.
+    /// Returns the requests for these partitions that nobody has consumed yet, oldest first, at most
+    /// [`crate::limits::REQUESTS`] of them.
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>>;
 
     /// Tells the time of the rows' timeline. Whoever asks is not counted as a node.

@@ -38,11 +38,7 @@ impl Queue for Sqlite {
     }
 
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
-        self.read(move |reading| {
-            let mut requests = upkeep::requests(reading)?;
-            requests.retain(|request| partitions.contains(&request.partition));
-            Ok(requests)
-        })
+        self.read(move |reading| upkeep::requests(reading, &partitions))
     }
 
     fn now(&self) -> Answer<'_, Timestamp> {
