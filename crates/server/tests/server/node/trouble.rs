@@ -14,14 +14,16 @@ use redial::node::Ending;
 use store::Answer;
 use store::keys::{Lease, Node};
 use store::memory::Memory;
-use store::queue::{Batch, Committed, Load, Loaded, Queue, Renewal, Request, Waiting};
+use store::queue::{
+    Batch, Committed, Done, Load, Loaded, Queue, Renewal, Request, Upkeep, Waiting,
+};
 use tokio::sync::Notify;
 
 use super::scene::{Scene, Step, Store, until};
 
 /// Panics so many times before it does what it is asked.
 #[derive(Default)]
-struct Panics {
+pub(super) struct Panics {
     memory: Option<Arc<Memory>>,
     commits: AtomicU32,
     walks: AtomicU32,
@@ -30,6 +32,8 @@ struct Panics {
     grenades: AtomicU32,
     /// So many times nothing is taken back.
     releases: AtomicU32,
+    /// If told, only so many chunks of replays are written; the others are refused.
+    chunks: Option<AtomicU32>,
     /// How long each commit takes, in milliseconds.
     slowness: AtomicU64,
     /// Commits with settles that have begun.
@@ -66,6 +70,11 @@ impl Panics {
         Self { memory: Some(Arc::clone(store.memory())), ..Self::default() }
     }
 
+    /// Writes so many chunks of replays, and refuses the others.
+    pub(super) fn after_chunks(store: &Store, chunks: u32) -> Self {
+        Self { chunks: Some(AtomicU32::new(chunks)), ..Self::over(store) }
+    }
+
     fn memory(&self) -> &Memory {
         self.memory.as_ref().unwrap()
     }
@@ -85,9 +94,21 @@ impl Queue for Panics {
         panic_while(&self.commits);
         self.begun.fetch_add(u32::from(!batch.settles.is_empty()), Ordering::SeqCst);
         let slowness = Duration::from_millis(self.slowness.load(Ordering::SeqCst));
+        let refuses = |step: &Upkeep| {
+            let chunks = self.chunks.as_ref().filter(|_| matches!(step, Upkeep::Replay(_)));
+            chunks.is_some_and(|chunks| !is_left(chunks))
+        };
+        let refused: Vec<bool> = batch.upkeep.iter().map(refuses).collect();
         Box::pin(async move {
             tokio::time::sleep(slowness).await;
-            self.memory().commit(batch).await
+            let mut batch = Arc::unwrap_or_clone(batch);
+            let mut places = refused.iter();
+            batch.upkeep.retain(|_| places.next() == Some(&false));
+            let mut committed = self.memory().commit(Arc::new(batch)).await?;
+            for place in (0..refused.len()).filter(|place| refused[*place]) {
+                committed.upkeep.insert(place, Done::Refused("as told".to_owned()));
+            }
+            Ok(committed)
         })
     }
 
