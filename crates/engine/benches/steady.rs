@@ -122,7 +122,8 @@ impl Shell {
         Some(match effect {
             Effect::Renew => {
                 let now = self.now.rows;
-                let renewal = Renewal { now, owned: leases(), others: 0, others_until: None };
+                let renewal =
+                    Renewal { now, owned: leases(), others: 0, others_until: None, free: 0 };
                 Event::Renewed { asked_at: self.now.elapsed, answer: Ok(renewal) }
             }
             Effect::Take { .. } => Event::Taken(Ok(leases())),

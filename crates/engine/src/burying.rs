@@ -66,8 +66,10 @@ impl Engine {
             Step::Consume { lease, requests } => {
                 self.vacate(lease);
                 self.requests.consumed(&requests, act.now.elapsed);
-                if answer == Done::Fenced {
-                    self.fenced(lease, act);
+                match answer {
+                    Done::Changed(_) => self.requests.go_on(),
+                    Done::Fenced => self.fenced(lease, act),
+                    Done::Refused(_) => {}
                 }
             }
             Step::Run { lease } => {

@@ -135,6 +135,7 @@ impl Engine {
         self.start_what_may(act);
         self.load_what_may(act);
         self.ask_routinely(act);
+        self.release_again(act);
         self.give_back_drained(act);
         self.finish_stopping(act);
         self.say_when(act);
@@ -239,6 +240,7 @@ impl Engine {
         let trust = self.leases.trusted_until(self.settings.lease_trusted);
         let waits = active && (self.turns.is_waiting() || !self.load_queue.is_empty());
         let slot = waits.then(|| self.attempts.next_to_hang(self.settings.hanging_after));
+        let release = self.stopping.as_ref().and_then(Stopping::next);
         let routine = [
             self.leases.next_renewal().filter(|_| self.renews()),
             trust.filter(|_| self.trusted),
@@ -246,6 +248,7 @@ impl Engine {
             self.requests.next().filter(|_| active),
             self.rosters.next().filter(|_| active),
             self.leases.next_quiet(act.now.elapsed),
+            release.filter(|_| self.leases.releasing.is_empty()),
             slot.flatten(),
         ];
         let earliest = routine.into_iter().flatten().min();

@@ -11,6 +11,7 @@ use store::keys::{Epoch, Lease};
 use store::queue::Renewal;
 
 use crate::planted::{self, Bug};
+use crate::unclaimed::Unclaimed;
 
 /// The most renewals that may be on their way at once; a slow store gets no more of them.
 const RENEWALS: u32 = 4;
@@ -52,6 +53,7 @@ pub(crate) struct Leases {
     /// When the newest renewal that was answered had been asked for.
     renewed: Option<Duration>,
     others: u32,
+    unclaimed: Unclaimed,
     renewing: u32,
     next_renewal: Duration,
     /// When partitions were asked for, while there is no answer.
@@ -133,6 +135,7 @@ impl Leases {
         }
         self.renewed = Some(asked_at);
         self.others = renewal.others;
+        self.unclaimed.count(renewal.free, asked_at);
         let owned: BTreeMap<Partition, Epoch> =
             renewal.owned.iter().map(|lease| (lease.partition, lease.epoch)).collect();
         let mut changes = Changes::default();
@@ -235,19 +238,36 @@ impl Leases {
         usize::try_from(share).unwrap_or(usize::MAX)
     }
 
-    /// Returns how many partitions to take, if there are too few.
-    pub(crate) fn wanted(&self, most: u8) -> Option<u8> {
-        let missing = self.share(most).saturating_sub(self.all().count());
-        u8::try_from(missing).ok().filter(|missing| *missing > 0)
+    /// Returns how many partitions to take, if there are too few, or nobody else takes them.
+    pub(crate) fn wanted(&self, most: u8, now: Duration) -> Option<u8> {
+        let held = self.all().count();
+        let missing = self.share(most).saturating_sub(held);
+        let unclaimed = usize::from(self.unclaimed.wanted(now));
+        let wanted = missing.max(unclaimed.min(usize::from(most).saturating_sub(held)));
+        u8::try_from(wanted).ok().filter(|wanted| *wanted > 0)
+    }
+
+    /// Notes that so many partitions are asked for.
+    pub(crate) fn take(&mut self, wanted: u8, most: u8, now: Duration) {
+        self.taking = Some(now);
+        self.unclaimed.ask();
+        if self.all().count().saturating_add(usize::from(wanted)) > self.share(most) {
+            self.unclaimed.take(now, self.others);
+        }
     }
 
     /// Marks partitions beyond this node's share, if there is more than one of them.
-    pub(crate) fn mark_leaving(&mut self, most: u8) {
+    pub(crate) fn mark_leaving(&mut self, most: u8, now: Duration) {
         let share = self.share(most);
         let staying = self.all().filter(|(_, held)| !held.leaving).count();
-        if staying <= share.saturating_add(1) {
+        let too_many = staying > share.saturating_add(1);
+        if !too_many || self.unclaimed.is_kept(now, self.others) {
+            if self.leaving {
+                self.unclaimed.give(now);
+            }
             return;
         }
+        self.unclaimed.give(now);
         self.leaving = true;
         let staying_ones = self.held.iter_mut().rev().flatten().filter(|held| !held.leaving);
         staying_ones.take(staying - share).for_each(|held| held.leaving = true);

@@ -9,9 +9,9 @@
 //! - [`moment`], [`settings`]: the time, and the limits
 //! - [`roster`]: an application's endpoints, read once and shared; fanning a message out
 //! - [`lanes`]: group commit, what goes into the next batch
-//! - [`Engine`]: the machine. What it keeps: `leases`, `endpoint`, `endpoints`, `window`, `horizon`,
-//!   `sharing`, `attempts`, `turns`, `rosters`, `documents`, `timers`, `recent`. What it does, a verb
-//!   each:
+//! - [`Engine`]: the machine. What it keeps: `leases`, `unclaimed`, `endpoint`, `endpoints`, `window`,
+//!   `horizon`, `sharing`, `attempts`, `turns`, `rosters`, `documents`, `timers`, `recent`. What it
+//!   does, a verb each:
 //!   `owning`, `walking`, `looking`, `loading`, `starting`, `ending`, `settling`, `burying`,
 //!   `requests`, `stopping`
 //! - [`planted`]: mistakes for the simulator to find
@@ -45,6 +45,7 @@ mod starting;
 mod stopping;
 mod timers;
 mod turns;
+mod unclaimed;
 mod walking;
 mod window;
 

@@ -49,11 +49,12 @@ impl Engine {
         self.leases.renew_after_others(&renewal, act.now.elapsed);
         self.take_over(changes.found, asked_at, act);
         self.release(changes.stuck, act);
-        self.leases.mark_leaving(self.settings.partitions);
-        let wanted = self.leases.wanted(self.settings.partitions);
-        if let Some(most) = wanted.filter(|_| self.trusted && self.leases.taking.is_none()) {
-            self.leases.taking = Some(act.now.elapsed);
-            act.effects.push(Effect::Take { most });
+        let (most, now) = (self.settings.partitions, act.now.elapsed);
+        self.leases.mark_leaving(most, now);
+        let wanted = self.leases.wanted(most, now);
+        if let Some(wanted) = wanted.filter(|_| self.trusted && self.leases.taking.is_none()) {
+            self.leases.take(wanted, most, now);
+            act.effects.push(Effect::Take { most: wanted });
         }
     }
 
@@ -74,14 +75,21 @@ impl Engine {
         }
     }
 
-    pub(crate) fn released(&mut self, answer: Result<(), Unanswered>, act: &mut Act<'_>) {
+    pub(crate) fn released(&mut self, answer: Result<(), Unanswered>, act: &Act<'_>) {
         let asked = std::mem::take(&mut self.leases.releasing);
+        // Unless it stops, what is still ours shows in the next renewal and is given back again.
         if let Some(stopping) = &mut self.stopping {
-            stopping.released(answer.is_ok(), asked);
-            let again = stopping.release_again();
+            stopping.released(answer.is_ok(), asked, act.now.elapsed);
+        }
+    }
+
+    /// Gives back, while stopping, what had to wait or what the store did not take.
+    pub(crate) fn release_again(&mut self, act: &mut Act<'_>) {
+        if let Some(stopping) = self.stopping.as_mut().filter(|_| self.leases.releasing.is_empty())
+        {
+            let again = stopping.release_again(act.now.elapsed);
             self.release(again, act);
         }
-        // Otherwise what is still ours shows in the next renewal and is given back again.
     }
 
     fn take_over(&mut self, leases: Vec<Lease>, asked_at: Duration, act: &mut Act<'_>) {

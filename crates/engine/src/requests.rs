@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::concurrency::Concurrency;
 use domain::partition::Partition;
 use store::keys::DeliveryKey;
+use store::limits;
 use store::queue::{Request, RequestKind, Upkeep};
 
 use crate::announcement::Announcement;
@@ -17,8 +18,6 @@ use crate::event::Unanswered;
 use crate::horizon::Horizon;
 use crate::recent::Recent;
 
-/// The most requests that are acted on in one step; the others come with the next reading.
-const AT_ONCE: usize = 1_024;
 /// The most deliveries that are remembered as hurried, and as cancelled.
 const REMEMBERED: usize = 4_096;
 
@@ -27,6 +26,8 @@ const REMEMBERED: usize = 4_096;
 pub(crate) struct Requests {
     reading: Option<Duration>,
     next: Duration,
+    /// Whether the last reading may have left some out.
+    full: bool,
     /// Requests that were acted on, and when removing them was answered.
     acted: BTreeMap<i64, Option<Duration>>,
     /// Deliveries whose next attempt a person asked for.
@@ -38,7 +39,14 @@ pub(crate) struct Requests {
 impl Default for Requests {
     fn default() -> Self {
         let (hurried, cancelled) = (Recent::new(REMEMBERED), Recent::new(REMEMBERED));
-        Self { reading: None, next: Duration::ZERO, acted: BTreeMap::new(), hurried, cancelled }
+        Self {
+            reading: None,
+            next: Duration::ZERO,
+            full: false,
+            acted: BTreeMap::new(),
+            hurried,
+            cancelled,
+        }
     }
 }
 
@@ -59,6 +67,13 @@ impl Requests {
             if let Some(acted) = self.acted.get_mut(number) {
                 *acted = Some(now);
             }
+        }
+    }
+
+    /// Has those read that the last reading left out, now that some of it are removed.
+    pub(crate) fn go_on(&mut self) {
+        if std::mem::take(&mut self.full) {
+            self.read_soon();
         }
     }
 
@@ -111,7 +126,8 @@ impl Engine {
         let seen = |consumed: &Option<Duration>| consumed.is_none_or(|moment| moment >= asked_at);
         self.requests.acted.retain(|_, consumed| seen(consumed));
         let mut done: BTreeMap<Partition, Vec<i64>> = BTreeMap::new();
-        for request in requests.into_iter().take(AT_ONCE) {
+        self.requests.full = requests.len() >= limits::REQUESTS;
+        for request in requests {
             let held = self.leases.get(request.partition).is_some_and(|held| !held.leaving);
             if held && !self.requests.acted.contains_key(&request.number) {
                 self.requests.acted.insert(request.number, None);

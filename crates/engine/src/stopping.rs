@@ -1,28 +1,35 @@
 //! Stopping: nothing is started any more, what is in flight ends and is settled, everything is
 //! given back, and then it is over.
+//!
+//! A store that does not take something back is asked again, without end: how long stopping may take
+//! is for the shell to say, which drops the engine when that time is over.
+
+use std::time::Duration;
 
 use store::keys::Lease;
 
 use crate::effect::Effect;
 use crate::engine::{Act, Engine};
 
-/// How often giving back is tried; after that the leases run out by themselves.
-const RELEASES: u32 = 3;
+/// The wait before the store is asked again to take back what it did not.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
 /// How far stopping has come.
 #[derive(Debug, Default)]
 pub(crate) struct Stopping {
-    failures: u32,
+    /// What is to be given back.
     later: Vec<Lease>,
+    /// And when, at the earliest.
+    again_at: Duration,
     said: bool,
 }
 
 impl Stopping {
     /// Takes in whether leases were given back.
-    pub(crate) fn released(&mut self, done: bool, asked: Vec<Lease>) {
+    pub(crate) fn released(&mut self, done: bool, asked: Vec<Lease>, now: Duration) {
         if !done {
-            self.failures += 1;
             self.later.extend(asked);
+            self.again_at = now.saturating_add(AGAIN_AFTER);
         }
     }
 
@@ -31,10 +38,14 @@ impl Stopping {
         self.later.extend(leases);
     }
 
+    /// Returns when something is to be given back.
+    pub(crate) fn next(&self) -> Option<Duration> {
+        (!self.later.is_empty()).then_some(self.again_at)
+    }
+
     /// Returns the leases to be given back now.
-    pub(crate) fn release_again(&mut self) -> Vec<Lease> {
-        let again = std::mem::take(&mut self.later);
-        if self.failures < RELEASES { again } else { Vec::new() }
+    pub(crate) fn release_again(&mut self, now: Duration) -> Vec<Lease> {
+        if now < self.again_at { Vec::new() } else { std::mem::take(&mut self.later) }
     }
 }
 
@@ -60,7 +71,8 @@ impl Engine {
             && self.leases.releasing.is_empty()
             && self.attempts.is_empty()
             && self.steps.is_empty();
-        if let Some(stopping) = self.stopping.as_mut().filter(|stopping| over && !stopping.said) {
+        let ends = |stopping: &&mut Stopping| over && stopping.next().is_none() && !stopping.said;
+        if let Some(stopping) = self.stopping.as_mut().filter(ends) {
             stopping.said = true;
             act.effects.push(Effect::Stopped);
         }

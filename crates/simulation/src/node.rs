@@ -90,7 +90,7 @@ impl World {
         let settings = Settings { node, ..self.plan.settings.clone() };
         let single = self.plan.fleet == 1;
         let rows = BEGINNING.after(self.now);
-        // Before its first renewal a process of a fleet has only its wall clock to go by.
+        // Before its first renewal a process of a fleet knows the store's clock only roughly.
         let offset = if single { 0 } else { self.chance.between(0, 400_000) };
         let offset = i64::try_from(offset).unwrap_or(0) - if single { 0 } else { 200_000 };
         place.process = Some(Process {

@@ -11,6 +11,9 @@ pub const IDEMPOTENCY: Duration = Duration::from_secs(12 * 60 * 60);
 /// How long a step of upkeep is recognised when it comes again.
 pub const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
+/// The most requests that are read at once; the others are read when these are consumed.
+pub const REQUESTS: usize = 1_024;
+
 /// How long sums are kept, from their minute on.
 pub const ROLLUPS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 

@@ -13,7 +13,7 @@ fn lease(number: u8, epoch: i64) -> Lease {
 }
 
 fn renewal(owned: Vec<Lease>, others: u32) -> Renewal {
-    Renewal { now: Timestamp::from_seconds(1), owned, others, others_until: None }
+    Renewal { now: Timestamp::from_seconds(1), owned, others, others_until: None, free: 0 }
 }
 
 #[test]
@@ -63,18 +63,18 @@ fn an_older_renewal_says_nothing() {
 #[test]
 fn partitions_are_shared_evenly_and_one_too_many_is_kept() {
     let mut leases = Leases::default();
-    assert_eq!(leases.wanted(64), Some(64));
+    assert_eq!(leases.wanted(64, SECOND), Some(64));
     for number in 0..34 {
         leases.hold(lease(number, 1), SECOND, SECOND);
     }
     let owned: Vec<Lease> = (0..34).map(|number| lease(number, 1)).collect();
     leases.renewed(2 * SECOND, &renewal(owned, 1), false);
-    leases.mark_leaving(64);
+    leases.mark_leaving(64, 2 * SECOND);
     assert_eq!(leases.staying().len(), 32);
     assert_eq!(leases.drained(2 * SECOND), [partition(32), partition(33)]);
     leases.lose(partition(33));
     leases.get_mut(partition(32)).unwrap().leaving = false;
-    leases.mark_leaving(64);
+    leases.mark_leaving(64, 2 * SECOND);
     assert_eq!(leases.staying().len(), 33);
 }
 

@@ -23,10 +23,9 @@ use super::serve::{self, check_tls};
 use super::{Failure, Streams, token};
 use crate::clock::SystemClock;
 use crate::config::Configuration;
+use crate::process::files_wanted;
+use crate::transport::PoolLimits;
 use crate::words::grouped;
-
-/// File descriptors that a server needs besides those of connections and attempts.
-const FILES_OF_OUR_OWN: u64 = 64;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -137,8 +136,8 @@ fn key_file(configuration: &Configuration) -> Option<Finding> {
 
 fn files(configuration: &Configuration) -> Finding {
     let limits = &configuration.limits;
-    let connections = u64::try_from(limits.connections).unwrap_or(u64::MAX);
-    let wanted = connections.saturating_add(limits.in_flight.into()) + FILES_OF_OUR_OWN;
+    let idle = PoolLimits::default().idle_overall;
+    let wanted = files_wanted(limits.connections, idle, limits.in_flight, limits.hanging);
     // A server raises its own limit as far as it may.
     let allowed = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     if allowed >= wanted {
@@ -146,7 +145,8 @@ fn files(configuration: &Configuration) -> Finding {
         return found("open files", State::Good, text);
     }
     let text = format!(
-        "{} allowed, {} wanted by limits.connections and limits.in_flight; raise it (ulimit -Hn)",
+        "{} allowed, {} wanted by limits.connections, limits.in_flight and limits.hanging; raise it \
+         (ulimit -Hn)",
         grouped(allowed),
         grouped(wanted)
     );

@@ -226,30 +226,26 @@ impl Server {
         let resolver = Resolver::system().context("the system's name servers cannot be read")?;
         let transport = TransportSettings::new(guard.clone(), resolver);
         let transport = Arc::new(Transport::new(transport));
-        let context = sending.enter();
-        let node = Node::start(
-            node::Parts {
-                queue: Arc::new(Measured {
-                    queue: Arc::clone(&store.queue),
-                    metrics: Arc::clone(&metrics),
-                    clock: Arc::clone(&clock),
-                }),
-                catalog: Arc::clone(&store.catalog),
-                ledger: Arc::clone(&store.ledger),
-                carrier: Arc::new(Outward {
-                    transport: Arc::clone(&transport),
-                    clock: Arc::clone(&clock),
-                    in_flight: metrics.in_flight(),
-                }),
+        let parts = node::Parts {
+            queue: Arc::new(Measured {
+                queue: Arc::clone(&store.queue),
+                metrics: Arc::clone(&metrics),
                 clock: Arc::clone(&clock),
-            },
-            node_settings(&configuration),
-        );
+            }),
+            catalog: Arc::clone(&store.catalog),
+            ledger: Arc::clone(&store.ledger),
+            carrier: Arc::new(Outward {
+                transport: Arc::clone(&transport),
+                clock: Arc::clone(&clock),
+                in_flight: metrics.in_flight(),
+            }),
+            clock: Arc::clone(&clock),
+        };
+        let node = sending.spawn(Node::start(parts, node_settings(&configuration))).await??;
         let tasks = vec![
-            tokio::spawn(look_after(transport, clock)),
-            tokio::spawn(Arc::clone(&metrics).listen(node.announcements())),
+            sending.spawn(look_after(transport, clock)),
+            sending.spawn(Arc::clone(&metrics).listen(node.announcements())),
         ];
-        drop(context);
         let scraping = Scraping {
             metrics,
             queue: store.queue,

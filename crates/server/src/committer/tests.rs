@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::ids::MessageId;
 use domain::partition::Partition;
+use domain::time::Timestamp;
 use engine::lanes::Weight;
 use store::Answer;
 use store::keys::{Lease, MessageKey, Node};
@@ -73,6 +74,9 @@ impl Queue for Slow {
         unimplemented_here()
     }
     fn requests(&self, _: Vec<Partition>) -> Answer<'_, Vec<Request>> {
+        unimplemented_here()
+    }
+    fn now(&self) -> Answer<'_, Timestamp> {
         unimplemented_here()
     }
     fn renew(&self, _: Node) -> Answer<'_, Renewal> {

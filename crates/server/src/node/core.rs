@@ -85,7 +85,7 @@ struct Core {
     engine: Engine,
     attempts: Attempts,
     /// What is owned, for whoever writes under a lease besides the engine.
-    leases: BTreeMap<Partition, Epoch>,
+    owned: Owned,
     /// Settles that were handed in and have not been answered.
     settling: usize,
     wake_at: Option<Duration>,
@@ -110,7 +110,7 @@ impl Core {
             node: settings.node.clone(),
             engine: Engine::new(settings).after_lives(life - 1),
             attempts: Attempts::new(u64::from_be_bytes(seed)),
-            leases: BTreeMap::new(),
+            owned: Owned::default(),
             settling: 0,
             wake_at: None,
             effects: Vec::new(),
@@ -202,11 +202,11 @@ impl Core {
             }
             Event::Renewed { asked_at, answer: Ok(renewal) } => {
                 self.world.timeline.correct(*asked_at, renewal.now);
-                self.leases = owned(&renewal.owned);
+                self.owned.renewed(*asked_at, &renewal.owned);
                 self.share_leases();
             }
             Event::Taken(Ok(leases)) => {
-                self.leases.extend(owned(leases));
+                self.owned.took(self.world.timeline.moment().elapsed, leases);
                 self.share_leases();
             }
             Event::Renewed { answer: Err(_), .. }
@@ -230,11 +230,54 @@ impl Core {
     }
 
     fn share_leases(&self) {
-        self.world.inbox.own(self.leases.keys().copied());
-        self.world.leases.send_replace(self.leases.clone());
+        self.world.inbox.own(self.owned.leases.keys().copied());
+        self.world.leases.send_replace(self.owned.leases.clone());
     }
 }
 
-fn owned(leases: &[Lease]) -> BTreeMap<Partition, Epoch> {
-    leases.iter().map(|lease| (lease.partition, lease.epoch)).collect()
+/// What the store said is owned.
+#[derive(Debug, Default)]
+struct Owned {
+    leases: BTreeMap<Partition, Epoch>,
+    /// Since when it is known. A renewal that was asked for earlier may not know what was taken.
+    since: Duration,
+}
+
+impl Owned {
+    /// Takes in a renewal, unless it is older than what is known.
+    fn renewed(&mut self, asked_at: Duration, owned: &[Lease]) {
+        if asked_at >= self.since {
+            self.leases.clear();
+            self.took(asked_at, owned);
+        }
+    }
+
+    /// Takes in what was taken.
+    fn took(&mut self, now: Duration, leases: &[Lease]) {
+        self.since = now;
+        self.leases.extend(leases.iter().map(|lease| (lease.partition, lease.epoch)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renewal_from_before_a_take_does_not_hide_what_was_taken() {
+        let lease =
+            |number| Lease { partition: Partition::from_number(number).unwrap(), epoch: Epoch(1) };
+        let second = Duration::from_secs;
+        let mut owned = Owned::default();
+        let numbers = |owned: &Owned| -> Vec<u8> {
+            owned.leases.keys().map(|partition| partition.number()).collect()
+        };
+        owned.renewed(second(1), &[lease(1)]);
+        owned.took(second(3), &[lease(2)]);
+        owned.renewed(second(2), &[lease(1)]);
+        assert_eq!(numbers(&owned), [1, 2], "asked for before the take was answered");
+        owned.renewed(second(5), &[lease(2)]);
+        owned.renewed(second(4), &[lease(1), lease(2)]);
+        assert_eq!(numbers(&owned), [2], "older than one that has answered");
+    }
 }

@@ -1,5 +1,5 @@
 //! What a node does from time to time: pruning, sums, policies of event types, other nodes' calls,
-//! damaged rows.
+//! damaged rows, the time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ const POLICIES_EVERY: Duration = Duration::from_secs(5);
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How often it is looked whether more rows were found damaged.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(30);
+/// How often the store is asked for its time, where no renewal tells it: as often as one would.
+const TIME_EVERY: Duration = Duration::from_secs(2);
 /// The most event types on a page.
 const PAGE: u32 = 250;
 
@@ -91,6 +93,16 @@ pub(super) async fn wakes(world: Arc<World>) {
         match world.queue.woken().await {
             Ok(partitions) => world.inbox.post(Event::Woken(partitions)),
             Err(_) => tokio::time::sleep(AGAIN_AFTER).await,
+        }
+    }
+}
+
+/// Keeps to the store's clock, where nothing is sent and so nothing renewed.
+pub(super) async fn time(world: Arc<World>) {
+    loop {
+        tokio::time::sleep(TIME_EVERY).await;
+        if let Err(error) = world.timeline.hear(&*world.queue).await {
+            tracing::warn!(%error, "the store did not tell its time");
         }
     }
 }

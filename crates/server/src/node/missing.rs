@@ -24,11 +24,11 @@ use store::page::{From, Page};
 use store::queue::{FirstState, Missing, Order};
 
 use super::World;
-use super::replays::{CHUNK, Walked, own_policy, pending_again, wish_of};
+use super::replays::{CHUNK, Walked, own_policy, pass_over, pending_again, wish_of};
 use crate::replay::Wish;
 
-/// How far the clock that ids are made by may be from the one that rows are on.
-const CLOCKS_APART: Duration = Duration::from_secs(10 * 60);
+/// How far the clock that ids are made by, or the order of commits, may be from the times of rows.
+pub(super) const CLOCKS_APART: Duration = Duration::from_secs(10 * 60);
 
 /// Finds one chunk.
 pub(super) async fn walk(
@@ -56,6 +56,7 @@ pub(super) async fn walk(
             Err(store::Error::Missing(_)) => {
                 missing.deliveries.extend(first(world, (&roster, &member), message, now));
             }
+            Err(store::Error::Damaged { what, .. }) => pass_over(&what),
             Err(error) => return Err(error),
         }
     }

@@ -133,11 +133,19 @@ pub(crate) struct World {
 }
 
 impl Node {
-    /// Starts a node.
-    #[must_use]
-    pub fn start(parts: Parts, settings: Settings) -> Self {
+    /// Starts a node. It knows the time of the rows from the beginning: a message that is taken in
+    /// by a clock that is ahead would be sent late.
+    ///
+    /// # Errors
+    /// If the store does not tell its time.
+    pub async fn start(parts: Parts, settings: Settings) -> Result<Self, store::Error> {
+        let timeline = Arc::new(Timeline::start(Arc::clone(&parts.clock)));
+        timeline.hear(&*parts.queue).await?;
+        Ok(Self::begin(parts, settings, timeline))
+    }
+
+    fn begin(parts: Parts, settings: Settings, timeline: Arc<Timeline>) -> Self {
         let Settings { engine, lanes, transactions, policy, sends, handed_over, grace } = settings;
-        let timeline = Arc::new(Timeline::start(parts.clock));
         let inbox = Arc::new(Inbox::new(if sends { handed_over } else { 0 }));
         let listener = Arc::new(inbox::Ears::new(Arc::clone(&inbox), Arc::clone(&timeline)));
         let (committer, committing) = Committer::start(committer::Settings {
@@ -181,6 +189,9 @@ impl Node {
             tasks.push(repeated("counting again", &world, recount::run));
             trouble.watch("what sends", tokio::spawn(core::run(Arc::clone(&world), engine)))
         });
+        if core.is_none() {
+            tasks.push(repeated("reading the time", &world, housekeeping::time));
+        }
         let committer = trouble.watch("the committer", committing);
         Self { world, committer, tasks, core, trouble, grace }
     }

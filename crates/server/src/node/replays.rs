@@ -19,7 +19,8 @@ use store::ledger::{DeliveryEntry, DeliveryFilter, Task, TaskKind, TaskState};
 use store::page::{From, Page};
 use store::queue::{Done, Missing, Replay, Upkeep};
 
-use super::{World, missing};
+use super::World;
+use super::missing::{self, CLOCKS_APART};
 use crate::replay::{Wish, read_selection};
 
 /// The most deliveries that one chunk looks at.
@@ -191,7 +192,9 @@ async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
         Some(endpoint) => of_endpoint(world, task, endpoint).await?,
         None => dead_letters(world, task).await?,
     };
-    let over = entries.last().is_some_and(|last| wish.ends_before(last.received_at));
+    // Rows are in the order of their commits, and one may have been longer on its way than others.
+    let over = |last: &DeliveryEntry| wish.ends_before(last.received_at.after(CLOCKS_APART));
+    let over = entries.last().is_some_and(over);
     let mut chosen = Vec::new();
     for entry in &entries {
         let Some(again) = pending_again(world, &roster, &wish, entry) else { continue };
@@ -224,13 +227,27 @@ async fn named(
 ) -> Result<Vec<DeliveryEntry>, store::Error> {
     let mut entries = Vec::new();
     for id in &wish.selection.ids {
-        match world.ledger.delivery(task.application, *id).await {
-            Ok(entry) => entries.push(entry),
-            Err(store::Error::Missing(_)) => {}
-            Err(error) => return Err(error),
-        }
+        entries.extend(legible(world.ledger.delivery(task.application, *id).await)?);
     }
     Ok(entries)
+}
+
+/// Passes over a single row that is gone or damaged: a task that waited for it would wait for ever.
+fn legible<T>(read: Result<T, store::Error>) -> Result<Option<T>, store::Error> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(store::Error::Missing(_)) => Ok(None),
+        Err(store::Error::Damaged { what, .. }) => {
+            pass_over(&what);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Names a row that is not replayed. What is wrong with it is not said: that may quote what is in it.
+pub(super) fn pass_over(row: &str) {
+    tracing::error!(row, "a row is damaged, and a replay passes it over");
 }
 
 /// Tells whether a delivery's message is on the channel that a task names, if it names one.
@@ -240,8 +257,8 @@ async fn on_channel(
     entry: &DeliveryEntry,
 ) -> Result<bool, store::Error> {
     let Some(channel) = &wish.channel else { return Ok(true) };
-    let found = world.ledger.message(entry.key.application, Name::Id(entry.message)).await?;
-    Ok(found.channels.contains(channel))
+    let found = world.ledger.message(entry.key.application, Name::Id(entry.message)).await;
+    Ok(legible(found)?.is_some_and(|message| message.channels.contains(channel)))
 }
 
 /// Walks one endpoint's deliveries downwards.

@@ -1,10 +1,11 @@
 //! The time of the rows, as far as this node knows it.
 //!
-//! With SQLite it is the process's own clock. With PostgreSQL it is the database's: each renewal of
-//! the lease tells it. The database looked at its clock at some moment between question and answer,
-//! and nobody knows at which one. So a renewal says between which bounds the difference is; as long
-//! as the estimate is within them, it stays. A renewal that took long moves nothing: what was due at
-//! once must not become due later because the database, or this process, stood still for a while.
+//! With SQLite it is the process's own clock. With PostgreSQL it is the database's: it is asked for
+//! when a node starts, and each renewal of the lease tells it; a node that only takes messages in has
+//! no lease, and asks on. The database looked at its clock at some moment between question and answer,
+//! and nobody knows at which one. So an answer says between which bounds the difference is; as long
+//! as the estimate is within them, it stays. One that took long moves nothing: what was due at once
+//! must not become due later because the database, or this process, stood still for a while.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 use engine::Moment;
+use store::Queue;
 
 use crate::clock::Clock;
 
@@ -54,6 +56,13 @@ impl Timeline {
     pub(crate) fn moment(&self) -> Moment {
         let own = self.clock.now();
         Moment { elapsed: self.elapsed_at(own), rows: self.on_rows(own) }
+    }
+
+    /// Asks the store for its time.
+    pub(crate) async fn hear(&self, queue: &dyn Queue) -> Result<(), store::Error> {
+        let asked_at = self.moment().elapsed;
+        self.correct(asked_at, queue.now().await?);
+        Ok(())
     }
 
     /// Takes in what the store's clock said between a moment since the start and now.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use domain::outcome::Outcome;
 use domain::partition::Partition;
+use domain::time::Timestamp;
 use store::keys::{Lease, Node};
 use store::queue::{
     Accepted, Batch, Committed, Done, Load, Loaded, NextState, Renewal, Request, Settle, Settled,
@@ -62,6 +63,10 @@ impl Queue for Measured {
 
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         self.queue.requests(partitions)
+    }
+
+    fn now(&self) -> Answer<'_, Timestamp> {
+        self.queue.now()
     }
 
     fn renew(&self, node: Node) -> Answer<'_, Renewal> {

@@ -46,6 +46,11 @@ impl Failure {
         Self { outcome: Outcome::Interrupted, text: text.into() }
     }
 
+    /// Makes a connection, or a question for one, that this machine had nothing left for.
+    pub(super) fn our_lack() -> Self {
+        Self::interrupted("the server ran out of files or memory for connections")
+    }
+
     /// Makes what the address guard's refusal is.
     pub(super) fn blocked(refusal: &Refusal) -> Self {
         let text = [refusal.code(), ": ", &refusal.to_string()].concat();
@@ -113,7 +118,7 @@ impl Failure {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the system may name more kinds")]
     pub(super) fn dialling(error: &io::Error) -> Self {
         if is_our_lack(error) {
-            return Self::interrupted("the server ran out of files or memory for connections");
+            return Self::our_lack();
         }
         match error.kind() {
             io::ErrorKind::ConnectionRefused => {
@@ -174,7 +179,7 @@ impl Failure {
 /// Tells whether this machine lacks what a connection needs: that says nothing about the receiver.
 /// `EADDRNOTAVAIL` is not among them: where IPv6 is off it is what each dial of an IPv6 address
 /// ends with, and such a receiver would be dialled for ever.
-fn is_our_lack(error: &io::Error) -> bool {
+pub(super) fn is_our_lack(error: &io::Error) -> bool {
     let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     let code = Errno::from_io_error(error);
     code.is_some_and(|code| lacks.contains(&code))

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use hickory_resolver::config::{NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::{ResolverBuilder, TokioResolver};
 
-use super::outcome::Failure;
+use super::outcome::{Failure, is_our_lack};
 
 /// How long one question to one name server may take.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
@@ -47,6 +47,9 @@ pub enum NoAddress {
     /// Its name servers did not say.
     #[error("the name servers did not answer")]
     Silent,
+    /// They were not asked: this machine has no files or memory left for a question.
+    #[error("the name servers could not be asked")]
+    NotAsked,
 }
 
 /// Why this machine's name servers are not known.
@@ -107,7 +110,7 @@ impl Resolver {
     pub(super) async fn answers(&self, name: &HostName) -> bool {
         match (self.look_up)(name.clone()).await {
             Ok(_) | Err(NoAddress::Absent) => true,
-            Err(NoAddress::Silent) => false,
+            Err(NoAddress::Silent | NoAddress::NotAsked) => false,
         }
     }
 
@@ -116,8 +119,12 @@ impl Resolver {
         let found = (self.look_up)(name.clone()).await.and_then(|addresses| {
             if addresses.is_empty() { Err(NoAddress::Absent) } else { Ok(addresses) }
         });
-        let mut addresses =
-            found.map_err(|fault| Failure::unreachable(Unreachable::Dns, fault.to_string()))?;
+        let mut addresses = found.map_err(|fault| match fault {
+            NoAddress::Absent | NoAddress::Silent => {
+                Failure::unreachable(Unreachable::Dns, fault.to_string())
+            }
+            NoAddress::NotAsked => Failure::our_lack(),
+        })?;
         addresses.truncate(ADDRESSES_PER_ANSWER);
         Ok(addresses)
     }
@@ -129,8 +136,16 @@ async fn ask(resolver: &TokioResolver, name: &HostName) -> Result<Vec<IpAddr>, N
     match resolver.lookup_ip(complete).await {
         Ok(found) => Ok(found.iter().collect()),
         Err(error) if error.is_no_records_found() => Err(NoAddress::Absent),
+        Err(_) if cannot_ask() => Err(NoAddress::NotAsked),
         Err(_) => Err(NoAddress::Silent),
     }
+}
+
+/// Tells whether no socket can be had for a question. The resolver does not: whatever keeps it from a
+/// name server, it says that there are no connections. Nothing is sent from this one.
+fn cannot_ask() -> bool {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
+    socket.is_err_and(|error| is_our_lack(&error))
 }
 
 impl fmt::Debug for Resolver {
@@ -143,6 +158,7 @@ impl fmt::Debug for Resolver {
 mod tests {
     use super::*;
     use domain::outcome::Outcome;
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     fn answering(answer: Result<Vec<IpAddr>, NoAddress>) -> Resolver {
         Resolver::from_fn(move |_| {
@@ -158,6 +174,19 @@ mod tests {
             let failure = answering(answer).addresses(&name).await.unwrap_err();
             assert_eq!(failure.outcome, Outcome::Unreachable(Unreachable::Dns));
         }
+    }
+
+    #[tokio::test]
+    async fn a_question_that_we_have_no_socket_for_is_no_verdict_on_the_receiver() {
+        let name: HostName = "hooks.example.com".parse().unwrap();
+        let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let resolver = Resolver::asking(&[server.local_addr().unwrap()]).unwrap();
+        // Each test has a process of its own: nobody else misses the files.
+        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum }).unwrap();
+        let failure = resolver.addresses(&name).await.unwrap_err();
+        setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
+        assert_eq!(failure.outcome, Outcome::Interrupted, "{failure:?}");
     }
 
     #[tokio::test]

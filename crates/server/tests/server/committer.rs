@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::partition::Partition;
+use domain::time::Timestamp;
 use redial::clock::SystemClock;
 use redial::committer::{Committer, Nobody, Settings, Transactions};
 use store::Answer;
@@ -47,6 +48,9 @@ impl Queue for SlowDisk {
     }
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         self.store.requests(partitions)
+    }
+    fn now(&self) -> Answer<'_, Timestamp> {
+        self.store.now()
     }
     fn renew(&self, node: Node) -> Answer<'_, Renewal> {
         self.store.renew(node)

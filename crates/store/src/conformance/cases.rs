@@ -108,6 +108,7 @@ macro_rules! conformance {
                 a_silent_node_that_nobody_replaced_still_owns_its_own
                 a_node_counts_the_others_that_are_alive
                 a_node_knows_when_the_first_of_the_others_ends
+                a_node_counts_what_nobody_owns
                 what_is_released_can_be_taken_at_once
                 a_release_that_comes_too_late_is_left_alone
                 a_release_that_comes_twice_gives_back_once
@@ -115,6 +116,7 @@ macro_rules! conformance {
                 a_node_that_takes_again_counts_again
                 epochs_only_grow
                 time_does_not_go_back
+                whoever_asks_for_the_time_is_not_a_node
             ;
             listing:
                 applications_are_listed_by_id_and_deleted_ones_are_not
@@ -244,6 +246,7 @@ macro_rules! conformance {
                 every_running_state_is_read_as_it_was_written
                 running_state_does_not_change_the_revision
                 requests_are_numbered_and_kept_in_order_until_consumed
+                requests_are_read_in_portions
                 requests_are_told_to_the_owner_of_their_partition
                 a_retry_asked_for_is_due_at_once
                 a_retry_asked_for_is_never_later_than_it_was

@@ -101,6 +101,18 @@ pub async fn a_node_knows_when_the_first_of_the_others_ends(harness: Harness) {
     assert_eq!(queue.renew(node("c")).await.unwrap().others_until, None);
 }
 
+pub async fn a_node_counts_what_nobody_owns(harness: Harness) {
+    let (one, two) = (&*harness.store.queue, &*harness.other.queue);
+    assert_eq!(one.renew(node("a")).await.unwrap().free, 64);
+    let taken = one.take(node("a"), 40).await.unwrap();
+    assert_eq!(two.renew(node("b")).await.unwrap().free, 24);
+    one.release(node("a"), taken[..7].to_vec()).await.unwrap();
+    assert_eq!(two.renew(node("b")).await.unwrap().free, 31, "given back");
+    pass(&harness, LEASE * 2).await;
+    assert_eq!(two.renew(node("b")).await.unwrap().free, 64, "what the dead have, too");
+    assert_eq!(one.renew(node("a")).await.unwrap().free, 31, "but not one's own");
+}
+
 pub async fn what_is_released_can_be_taken_at_once(harness: Harness) {
     let (one, two) = (&*harness.store.queue, &*harness.other.queue);
     one.renew(node("a")).await.unwrap();
@@ -179,6 +191,15 @@ pub async fn time_does_not_go_back(harness: Harness) {
     let first = queue.renew(node("a")).await.unwrap().now;
     let second = queue.renew(node("a")).await.unwrap().now;
     assert!(first <= second, "{first:?} {second:?}");
+}
+
+pub async fn whoever_asks_for_the_time_is_not_a_node(harness: Harness) {
+    let queue = &*harness.store.queue;
+    let before = queue.renew(node("a")).await.unwrap().now;
+    let now = queue.now().await.unwrap();
+    let after = queue.renew(node("a")).await.unwrap();
+    assert!(before <= now && now <= after.now, "{before:?} {now:?} {:?}", after.now);
+    assert_eq!(after.others, 0);
 }
 
 fn node(name: &str) -> Node {

@@ -253,7 +253,8 @@ impl Scene {
         self.keep_up(Upkeep::RollUp { lease, once, rollups }).await
     }
 
-    fn once(&self) -> Once {
+    /// Returns what makes a step one of its own.
+    pub fn once(&self) -> Once {
         let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
         let mut id = [9; 16];
         id[..8].copy_from_slice(&number.to_be_bytes());

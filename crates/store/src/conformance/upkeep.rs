@@ -8,8 +8,9 @@ use domain::partition::Partition;
 use super::{Harness, MINUTE, NOW, Scene, fresh, later};
 use crate::catalog::Endpoint;
 use crate::keys::MessageKey;
+use crate::limits::REQUESTS;
 use crate::queue::{
-    Bury, Done, Minute, NextState, Request, RequestKind, Rollup, Running, Subject, Upkeep,
+    Batch, Bury, Done, Minute, NextState, Request, RequestKind, Rollup, Running, Subject, Upkeep,
 };
 
 pub async fn burying_takes_the_pending_ones_only(harness: Harness) {
@@ -97,6 +98,35 @@ pub async fn requests_are_numbered_and_kept_in_order_until_consumed(harness: Har
     let consume = Upkeep::Consume { lease, requests: vec![numbers[1], numbers[3], -5] };
     assert_eq!(scene.keep_up(consume).await, Done::Changed(2));
     assert_eq!(requests(&scene, &endpoint).await, [asked[0].clone(), asked[2].clone()]);
+}
+
+pub async fn requests_are_read_in_portions(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let ask = |number: usize| {
+        let message = MessageKey(i64::try_from(number).unwrap());
+        Upkeep::Ask {
+            once: scene.once(),
+            request: request(&endpoint, RequestKind::Cancel(message)),
+        }
+    };
+    let upkeep = (0..REQUESTS + 2).map(ask).collect();
+    scene.commit(Batch { upkeep, ..Batch::default() }).await;
+    let messages = |requests: &[Request]| -> Vec<RequestKind> {
+        requests.iter().map(|request| request.kind).collect()
+    };
+    let kinds = |range: std::ops::Range<usize>| -> Vec<RequestKind> {
+        range
+            .map(|number| RequestKind::Cancel(MessageKey(i64::try_from(number).unwrap())))
+            .collect()
+    };
+    let first = requests(&scene, &endpoint).await;
+    assert_eq!(messages(&first), kinds(0..REQUESTS));
+    let lease = scene.lease(&endpoint);
+    let numbers = first.iter().map(|request| request.number).collect();
+    scene.keep_up(Upkeep::Consume { lease, requests: numbers }).await;
+    let rest = requests(&scene, &endpoint).await;
+    assert_eq!(messages(&rest), kinds(REQUESTS..REQUESTS + 2));
 }
 
 pub async fn requests_are_told_to_the_owner_of_their_partition(harness: Harness) {

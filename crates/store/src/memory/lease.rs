@@ -17,7 +17,8 @@ impl State {
         let owned = owned.map(|(partition, row)| Lease { partition: *partition, epoch: row.epoch });
         let owned = owned.collect();
         self.nodes.insert(node, now);
-        Renewal::of(now, owned, &others)
+        let free = self.partitions.values().filter(|row| self.is_free(row.owner.as_ref(), now));
+        Renewal::of(now, owned, &others, u8::try_from(free.count()).unwrap_or(u8::MAX))
     }
 
     /// Takes up to `most` partitions that nobody owns, or whose owner has not renewed its lease, and
@@ -25,9 +26,8 @@ impl State {
     pub fn take(&mut self, node: &Node, most: u8, now: Timestamp) -> Vec<Lease> {
         let renewed = self.nodes.entry(node.clone()).or_insert(now);
         *renewed = now.max(*renewed);
-        let is_free =
-            |owner: &Option<Node>| owner.as_ref().is_none_or(|owner| !self.is_alive(owner, now));
-        let free = self.partitions.iter().filter(|(_, row)| is_free(&row.owner));
+        let free = self.partitions.iter();
+        let free = free.filter(|(_, row)| self.is_free(row.owner.as_ref(), now));
         let free: Vec<_> = free.map(|(partition, _)| *partition).take(usize::from(most)).collect();
         let mut leases = Vec::with_capacity(free.len());
         for partition in free {
@@ -54,6 +54,10 @@ impl State {
         if !self.partitions.values().any(|row| row.owner.as_ref() == Some(node)) {
             self.nodes.remove(node);
         }
+    }
+
+    fn is_free(&self, owner: Option<&Node>, now: Timestamp) -> bool {
+        owner.is_none_or(|owner| !self.is_alive(owner, now))
     }
 
     fn is_alive(&self, node: &Node, now: Timestamp) -> bool {

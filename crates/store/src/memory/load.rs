@@ -5,6 +5,7 @@ use domain::partition::Partition;
 
 use super::State;
 use crate::keys::{DeliveryKey, EndpointKey, MessageKey};
+use crate::limits;
 use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting};
 
 impl State {
@@ -47,11 +48,11 @@ impl State {
         found
     }
 
-    /// Returns the requests for these partitions, oldest first.
+    /// Returns the requests for these partitions, oldest first, as many as are read at once.
     #[must_use]
     pub fn requests(&self, partitions: &[Partition]) -> Vec<Request> {
         let theirs = |request: &&Request| partitions.contains(&request.partition);
-        self.requests.values().filter(theirs).cloned().collect()
+        self.requests.values().filter(theirs).take(limits::REQUESTS).cloned().collect()
     }
 
     fn waiting_for(&self, endpoint: EndpointKey, message: MessageKey) -> Option<Waiting> {

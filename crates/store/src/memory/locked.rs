@@ -77,6 +77,10 @@ impl Queue for Memory {
         self.answer(move |state| Ok(state.requests(&partitions)))
     }
 
+    fn now(&self) -> Answer<'_, Timestamp> {
+        self.answer(|_| Ok((self.clock)()))
+    }
+
     fn renew(&self, node: Node) -> Answer<'_, Renewal> {
         self.answer(move |state| Ok(state.renew(node, (self.clock)())))
     }

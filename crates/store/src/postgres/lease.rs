@@ -24,6 +24,14 @@ use crate::keys::{Epoch, Lease, Node};
 use crate::limits;
 use crate::queue::Renewal;
 
+/// Tells the database's time. No row is read.
+pub(super) async fn now(pool: &Pool) -> Result<Timestamp, Failure> {
+    let statement = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now";
+    let mut transaction = pool.begin(Access::Read).await?;
+    let result = transaction.one(statement, &[]).await;
+    time(transaction.end(result).await?)
+}
+
 /// Registers or renews a node.
 pub(super) async fn renew(pool: &Pool, node: &Node) -> Result<Renewal, Failure> {
     let mut transaction = pool.begin(Access::Write).await?;
@@ -35,7 +43,8 @@ async fn renew_in(transaction: &mut Transaction<'_>, node: &Node) -> Result<Rene
     let now = touch(transaction, node).await?;
     let owned = owned(transaction, node).await?;
     let others = others(transaction, node).await?;
-    Ok(Renewal::of(now, owned, &others))
+    let free = free(transaction).await?;
+    Ok(Renewal::of(now, owned, &others, free))
 }
 
 /// The time is told once the row is locked, so that of two renewals under way the later one counts, and
@@ -49,7 +58,10 @@ async fn touch(transaction: &mut Transaction<'_>, node: &Node) -> Result<Timesta
         on conflict (name) do update \
         set renewed_at = (extract(epoch from clock_timestamp()) * 1000000)::bigint \
         returning (extract(epoch from clock_timestamp()) * 1000000)::bigint as now";
-    let row = transaction.one(statement, &[(&node.0, Type::TEXT)]).await?;
+    time(transaction.one(statement, &[(&node.0, Type::TEXT)]).await?)
+}
+
+fn time(row: Option<Row>) -> Result<Timestamp, Failure> {
     let row = row.ok_or_else(|| codes::unknown("the time", "none"))?;
     Ok(Timestamp::from_micros(field(&row, "now")?))
 }
@@ -72,6 +84,20 @@ async fn others(transaction: &mut Transaction<'_>, node: &Node) -> Result<Vec<Ti
     let rows = transaction.query(statement, &parameters).await?;
     let renewed = |row: &Row| field(row, "renewed_at").map(Timestamp::from_micros);
     Ok(rows.iter().map(renewed).collect::<Result<_, _>>()?)
+}
+
+/// Counts the partitions that nobody owns. They and the nodes are so few that they are read from end
+/// to end.
+async fn free(transaction: &mut Transaction<'_>) -> Result<u8, Failure> {
+    let statement = "\
+        select count(*) as free from partitions p \
+        where not exists ( \
+            select 1 from nodes n where n.name = p.owner \
+              and n.renewed_at > (extract(epoch from clock_timestamp()) * 1000000)::bigint - $1)";
+    let lease = codes::micros(limits::LEASE);
+    let row = transaction.one(statement, &[(&lease, Type::INT8)]).await?;
+    let free: i64 = row.map_or(Ok(0), |row| field(&row, "free"))?;
+    Ok(u8::try_from(free).unwrap_or(u8::MAX))
 }
 
 /// Takes partitions that nobody owns, or whose owner has not renewed its lease.

@@ -10,10 +10,10 @@ use super::failure::Failure;
 use super::link::{Access, Pool};
 use super::queue::number;
 use super::row::{at_row, count, field, id, moment, optional_moment, partition, pending, readable};
-use crate::Error;
 use crate::damage::Notes;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting};
+use crate::{Error, limits};
 
 /// Returns an endpoint's earliest pending deliveries.
 ///
@@ -126,7 +126,8 @@ pub(super) async fn waiting(
     Ok(found)
 }
 
-/// Returns the requests for these partitions that can be read, oldest first.
+/// Returns the requests for these partitions that can be read, oldest first, as many as are read at
+/// once.
 ///
 /// Index: the primary key of requests.
 pub(super) async fn requests(
@@ -136,10 +137,12 @@ pub(super) async fn requests(
 ) -> Result<Vec<Request>, Failure> {
     let statement = "\
         select number, application, endpoint, partition, kind, message, asked_at from requests \
-        where partition = any($1) order by number";
+        where partition = any($1) order by number limit $2";
     let numbers: Vec<i16> = partitions.into_iter().map(number).collect();
+    let most = i64::try_from(limits::REQUESTS).unwrap_or(i64::MAX);
+    let parameters = [(&numbers as _, Type::INT2_ARRAY), (&most as _, Type::INT8)];
     let mut transaction = pool.begin(Access::Read).await?;
-    let result = transaction.query(statement, &[(&numbers, Type::INT2_ARRAY)]).await;
+    let result = transaction.query(statement, &parameters).await;
     let rows = transaction.end(result).await?;
     Ok(readable(notes, &rows, request)?)
 }

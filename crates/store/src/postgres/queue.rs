@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::partition::Partition;
+use domain::time::Timestamp;
 
 use super::failure::Failure;
 use super::link::{Access, Pool, Transaction};
@@ -41,6 +42,10 @@ impl Queue for Postgres {
 
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         self.answer(load::requests(&self.pool, &self.notes, partitions))
+    }
+
+    fn now(&self) -> Answer<'_, Timestamp> {
+        self.answer(lease::now(&self.leases))
     }
 
     fn renew(&self, node: Node) -> Answer<'_, Renewal> {

@@ -45,8 +45,12 @@ pub trait Queue: Send + Sync {
         Box::pin(async move { Ok(Backlog::of(&self.waiting(partitions).await?)) })
     }
 
-    /// Returns the requests for these partitions that nobody has consumed yet, oldest first.
+    /// Returns the requests for these partitions that nobody has consumed yet, oldest first, at most
+    /// [`crate::limits::REQUESTS`] of them.
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>>;
+
+    /// Tells the time of the rows' timeline. Whoever asks is not counted as a node.
+    fn now(&self) -> Answer<'_, Timestamp>;
 
     /// Registers a node, or renews its lease on everything it owns.
     fn renew(&self, node: Node) -> Answer<'_, Renewal>;
@@ -99,13 +103,15 @@ pub struct Renewal {
     pub others: u32,
     /// When the first of their leases ends, unless it is renewed: then there is something to take.
     pub others_until: Option<Timestamp>,
+    /// Partitions that nobody owns whose lease is current.
+    pub free: u8,
 }
 
 impl Renewal {
     /// Says what follows from when the living others have renewed their leases.
-    pub(crate) fn of(now: Timestamp, owned: Vec<Lease>, others: &[Timestamp]) -> Self {
+    pub(crate) fn of(now: Timestamp, owned: Vec<Lease>, others: &[Timestamp], free: u8) -> Self {
         let others_until = others.iter().min().map(|renewed| renewed.after(limits::LEASE));
         let others = u32::try_from(others.len()).unwrap_or(u32::MAX);
-        Self { now, owned, others, others_until }
+        Self { now, owned, others, others_until, free }
     }
 }

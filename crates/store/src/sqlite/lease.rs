@@ -21,7 +21,9 @@ pub(super) fn renew(memo: &mut Memo, node: &Node, now: Timestamp) -> Renewal {
         let epoch = Epoch(memo.partitions.epochs[number]);
         (memo.partitions.owners[number] == Some(place)).then_some(Lease { partition, epoch })
     });
-    Renewal::of(now, owned.collect(), &others)
+    let free = memo.partitions.owners.iter().filter(|owner| is_free(&memo.nodes, **owner, now));
+    let free = u8::try_from(free.count()).unwrap_or(u8::MAX);
+    Renewal::of(now, owned.collect(), &others, free)
 }
 
 pub(super) fn take(writing: &mut Writing<'_>, node: &Node, most: u8) -> Result<Vec<Lease>, Error> {
@@ -32,8 +34,7 @@ pub(super) fn take(writing: &mut Writing<'_>, node: &Node, most: u8) -> Result<V
     let mut leases = Vec::new();
     for partition in Partition::all() {
         let number = usize::from(partition.number());
-        let owner = partitions.owners[number].and_then(|owner| nodes.get(owner));
-        let is_free = owner.is_none_or(|(_, renewed)| !is_alive(*renewed, now));
+        let is_free = is_free(nodes, partitions.owners[number], now);
         if is_free && leases.len() < usize::from(most) {
             let epoch = partitions.epochs[number] + 1;
             raise_epoch(writing.connection, partition, epoch)?;
@@ -67,6 +68,11 @@ fn place_of(memo: &mut Memo, node: &Node) -> usize {
         memo.nodes.push((node.clone(), None));
         memo.nodes.len() - 1
     })
+}
+
+fn is_free(nodes: &[(Node, Option<Timestamp>)], owner: Option<usize>, now: Timestamp) -> bool {
+    let owner = owner.and_then(|owner| nodes.get(owner));
+    owner.is_none_or(|(_, renewed)| !is_alive(*renewed, now))
 }
 
 fn is_alive(renewed: Option<Timestamp>, now: Timestamp) -> bool {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::partition::Partition;
+use domain::time::Timestamp;
 
 use super::hot::Hot;
 use super::{Sqlite, accept, lease, load, settle, upkeep};
@@ -37,11 +38,11 @@ impl Queue for Sqlite {
     }
 
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
-        self.read(move |reading| {
-            let mut requests = upkeep::requests(reading)?;
-            requests.retain(|request| partitions.contains(&request.partition));
-            Ok(requests)
-        })
+        self.read(move |reading| upkeep::requests(reading, &partitions))
+    }
+
+    fn now(&self) -> Answer<'_, Timestamp> {
+        self.writer.recall(|_, now| now)
     }
 
     fn renew(&self, node: Node) -> Answer<'_, Renewal> {

@@ -1,15 +1,16 @@
 //! Upkeep, step by step: burying, running states, requests. Replays, sums and pruning have files of
 //! their own.
 
+use domain::partition::Partition;
 use rusqlite::{Connection, Row, params};
 
 use super::codec::{self, odd};
 use super::reader::Reading;
 use super::writer::Writing;
 use super::{once, prune, replay, rollups, running, walk};
-use crate::Error;
 use crate::keys::{ApplicationKey, EndpointKey, Lease, MessageKey};
 use crate::queue::{Bury, Done, Request, RequestKind, Upkeep};
+use crate::{Error, limits};
 
 /// Does one step. One that meets a row which cannot be read is taken back and refused, so that it
 /// harms nothing else in the batch.
@@ -149,17 +150,23 @@ fn remove_request(connection: &Connection, lease: Lease, number: i64) -> Result<
     Ok(connection.prepare_cached(sql)?.execute(params![number, lease.partition.number()])?)
 }
 
-/// Returns all requests that can be read, oldest first; there are never many. Needs the primary key of
-/// `requests`.
-pub(super) fn requests(reading: &Reading<'_>) -> Result<Vec<Request>, Error> {
+/// Returns the requests for these partitions that can be read, oldest first, as many as are read at
+/// once. Needs the primary key of `requests`.
+pub(super) fn requests(
+    reading: &Reading<'_>,
+    partitions: &[Partition],
+) -> Result<Vec<Request>, Error> {
     let sql = "SELECT number, application, endpoint, partition, kind, message, at
         FROM requests ORDER BY number";
     let mut statement = reading.connection.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    let mut found: Vec<Request> = Vec::new();
+    while found.len() < limits::REQUESTS
+        && let Some(row) = rows.next()?
+    {
         let read = request_of(row).map_err(Error::from);
-        found.extend(walk::readable(reading.notes, row, read)?);
+        let read = walk::readable(reading.notes, row, read)?;
+        found.extend(read.filter(|request| partitions.contains(&request.partition)));
     }
     Ok(found)
 }

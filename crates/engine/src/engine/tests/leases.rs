@@ -299,6 +299,60 @@ fn what_another_node_gives_back_is_taken_at_once() {
     assert!(scene.lease(&endpoint).is_some());
 }
 
+/// Another node with a half of everything gives back all but one of it, and goes on renewing.
+fn another_hangs(scene: &mut Scene) -> Node {
+    let (other, rows) = (Node("b".into()), scene.now.rows);
+    scene.store.renew(other.clone(), rows);
+    let leases = scene.store.take(&other, 32, rows);
+    scene.start();
+    assert_eq!(scene.engine.leases.staying().len(), 32);
+    // One by one, and each time it calls.
+    for lease in &leases[1..] {
+        scene.store.release(&other, &[*lease]);
+        scene.tell(Event::Woken(Vec::new()));
+    }
+    other
+}
+
+#[test]
+fn what_a_node_that_hangs_while_it_stops_gave_back_is_taken_and_kept() {
+    let mut scene = Scene::before_start(|_| {});
+    let other = another_hangs(&mut scene);
+    assert_eq!(scene.engine.leases.staying().len(), 32, "somebody may want them");
+    for _ in 0..10 {
+        scene.store.renew(other.clone(), scene.now.rows);
+        scene.pass(2 * SECOND);
+        assert_eq!(scene.engine.leases.staying().len(), 63);
+    }
+    let announced = |one: &Announcement| matches!(one, Announcement::Lost(_));
+    assert!(!scene.announced.iter().any(announced));
+}
+
+#[test]
+fn what_nobody_took_is_shared_again_when_somebody_comes() {
+    let mut scene = Scene::before_start(|_| {});
+    let other = another_hangs(&mut scene);
+    scene.store.renew(other.clone(), scene.now.rows);
+    scene.pass(2 * SECOND);
+    assert_eq!(scene.engine.leases.staying().len(), 63);
+    scene.store.renew(other, scene.now.rows);
+    scene.store.renew(Node("c".into()), scene.now.rows);
+    scene.pass(2 * SECOND);
+    assert_eq!(scene.engine.leases.staying().len(), 22);
+}
+
+#[test]
+fn what_a_node_gives_to_others_it_does_not_take_back_at_once() {
+    let mut scene = Scene::new();
+    // It is there, and slow to take what it gets.
+    for _ in 0..4 {
+        scene.store.renew(Node("b".into()), scene.now.rows);
+        scene.pass(2 * SECOND);
+        assert_eq!(scene.engine.leases.staying().len(), 32);
+    }
+    assert_eq!(scene.store.take(&Node("b".into()), 64, scene.now.rows).len(), 32);
+}
+
 #[test]
 fn stopping_now_aborts_first() {
     let mut scene = Scene::new();
@@ -313,14 +367,18 @@ fn stopping_now_aborts_first() {
 }
 
 #[test]
-fn stopping_ends_although_the_store_does_not_answer_a_release() {
+fn what_the_store_does_not_take_back_is_given_back_again_and_again() {
     let mut scene = Scene::new();
     scene.keep = vec![Kind::Release];
     scene.tell(Event::Stop);
-    for _ in 0..3 {
-        assert!(!scene.stopped);
+    for _ in 0..20 {
+        assert!(matches!(scene.kept.make_contiguous(), [Effect::Release(_)]));
         scene.kept.clear();
         scene.tell(Event::Released(Err(Unanswered)));
+        assert!(scene.kept.is_empty() && !scene.stopped, "neither at once nor never");
+        scene.pass(SECOND / 4);
     }
+    scene.answer_kept();
     assert!(scene.stopped);
+    assert_eq!(scene.store.take(&Node("b".into()), 64, scene.now.rows).len(), 64);
 }

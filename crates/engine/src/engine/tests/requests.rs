@@ -208,3 +208,35 @@ fn a_request_that_is_read_twice_is_acted_on_once() {
     assert_eq!((runs, removals.count()), (1, 1));
     assert!(scene.store.requests(&[endpoint.partition]).is_empty());
 }
+
+#[test]
+fn the_last_of_three_thousand_requests_is_acted_on_within_two_seconds() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    let key = scene.end(FAILED).delivery.key;
+    for _ in 1..3_000 {
+        scene.ask(&endpoint, RequestKind::Refresh);
+    }
+    scene.store.cancel(key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND - SECOND / 1_000);
+    assert!(scene.engine.requests.was_cancelled(&key));
+    assert_eq!(scene.count("requests at once"), store::limits::REQUESTS);
+    assert!(scene.store.requests(&[endpoint.partition]).is_empty());
+}
+
+#[test]
+fn requests_that_cannot_be_removed_are_not_read_without_end() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    for _ in 0..2 * store::limits::REQUESTS {
+        scene.ask(&endpoint, RequestKind::Refresh);
+    }
+    scene.keep = vec![Kind::Upkeep];
+    scene.pass(5 * SECOND);
+    let kept = scene.kept.iter().filter(|effect| matches!(effect, Effect::Upkeep { .. }));
+    assert_eq!(kept.count(), 1);
+    scene.keep.clear();
+    scene.answer_kept();
+    assert!(scene.store.requests(&[endpoint.partition]).is_empty());
+}

@@ -393,7 +393,10 @@ impl Scene {
                 Event::Walked(Ok(self.store.waiting(&partitions)))
             }
             Effect::ReadRequests(partitions) => {
-                Event::Requests(Ok(self.store.requests(&partitions)))
+                let requests = self.store.requests(&partitions);
+                let most = self.counts.entry("requests at once").or_default();
+                *most = requests.len().max(*most);
+                Event::Requests(Ok(requests))
             }
             Effect::Load { load, what } => {
                 *self.counts.entry("loads").or_default() += 1;

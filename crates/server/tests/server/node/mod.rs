@@ -1,5 +1,8 @@
 //! A node on a store in memory, with a way out that does what a test says.
 
+mod clocks;
+mod damaged;
+mod replays;
 mod scene;
 mod trouble;
 

@@ -18,19 +18,19 @@ use engine::{Number, Sending};
 use redial::clock::{Clock, SystemClock};
 use redial::committer::Transactions;
 use redial::node::{Carrier, Draft, Ending, Intake, Node, NotTaken, Parts, Settings, unique_name};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::catalog::{
     Application, ApplicationSettings, Confidential, Endpoint, EndpointSettings, Name,
     NewApplication, NewEndpoint, Secret,
 };
 use store::keys::{ApplicationKey, EndpointKey};
-use store::ledger::{DeliveryEntry, DeliveryFilter, NewTask, TaskKind, TaskState};
+use store::ledger::{DeliveryEntry, DeliveryFilter, NewTask, Task, TaskKind, TaskState};
 use store::memory::{Memory, State as Rows};
 use store::page::{From, Page};
 use store::queue::{
     Accept, Accepted, AttemptRecord, Batch, FirstState, NewDelivery, NewMessage, Order, Phases,
 };
-use store::{Catalog as _, Ledger as _, Queue};
+use store::{Catalog as _, Ledger, Queue};
 
 /// What the way out does next.
 #[derive(Debug, Clone, Copy)]
@@ -107,11 +107,22 @@ pub(super) struct Store {
     endpoint: Endpoint,
 }
 
+/// What a node may be given instead of the usual.
+struct Given {
+    queue: Arc<dyn Queue>,
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+}
+
 impl Scene {
     pub(super) async fn begin(steps: &[Step]) -> Self {
-        let clock = SystemClock::start();
-        let memory = Arc::new(Memory::new(Rows::default(), Box::new(move || clock.now())));
+        Self::begin_at(Arc::new(SystemClock::start()), steps).await
+    }
+
+    /// Begins on a store with this clock.
+    pub(super) async fn begin_at(clock: Arc<dyn Clock>, steps: &[Step]) -> Self {
         let at = clock.now();
+        let memory = Arc::new(Memory::new(Rows::default(), Box::new(move || clock.now())));
         let id = ApplicationId::new(at, [1; 16]);
         let settings = ApplicationSettings { name: "scene".to_owned(), ..Default::default() };
         let new = NewApplication { id, uid: None, settings, at };
@@ -123,24 +134,45 @@ impl Scene {
 
     pub(super) async fn on(store: Store, steps: &[Step]) -> Self {
         let queue = Arc::clone(&store.memory) as Arc<dyn Queue>;
-        Self::over(store, queue, steps)
+        Self::over(store, queue, steps).await
     }
 
     /// Begins on a store whose hot path somebody meddles with.
-    pub(super) fn over(store: Store, queue: Arc<dyn Queue>, steps: &[Step]) -> Self {
+    pub(super) async fn over(store: Store, queue: Arc<dyn Queue>, steps: &[Step]) -> Self {
+        let clock = Arc::new(SystemClock::start());
+        let ledger = Arc::clone(&store.memory) as _;
+        Self::with(store, Given { queue, ledger, clock }, settings(), steps).await
+    }
+
+    /// Begins on a store with a ledger that somebody meddles with.
+    pub(super) async fn reading(store: Store, ledger: Arc<dyn Ledger>, steps: &[Step]) -> Self {
+        let queue = Arc::clone(&store.memory) as _;
+        let clock = Arc::new(SystemClock::start());
+        Self::with(store, Given { queue, ledger, clock }, settings(), steps).await
+    }
+
+    /// Begins another node on the same store, with a clock of its own.
+    pub(super) async fn beside(&self, clock: Arc<dyn Clock>, sends: bool) -> Self {
+        let memory = &self.store.memory;
+        let given = Given { queue: memory.clone(), ledger: memory.clone(), clock };
+        let settings = Settings { sends, ..settings() };
+        Self::with(self.store.clone(), given, settings, &[Step::Answer(200)]).await
+    }
+
+    async fn with(store: Store, given: Given, settings: Settings, steps: &[Step]) -> Self {
         let script = Arc::new(Script {
             steps: Mutex::new(steps.iter().copied().collect()),
             arrivals: AtomicUsize::new(0),
             numbers: Mutex::default(),
         });
         let parts = Parts {
-            queue,
+            queue: given.queue,
             catalog: Arc::clone(&store.memory) as _,
-            ledger: Arc::clone(&store.memory) as _,
+            ledger: given.ledger,
             carrier: Arc::clone(&script) as _,
-            clock: Arc::new(SystemClock::start()),
+            clock: given.clock,
         };
-        let node = Node::start(parts, settings());
+        let node = Node::start(parts, settings).await.unwrap();
         let (intake, sent) = (node.intake(), AtomicUsize::new(0));
         Self { node, intake, script, store, sent }
     }
@@ -277,7 +309,7 @@ impl Scene {
     pub(super) async fn late_endpoint(&self, order: Order) -> Vec<DeliveryEntry> {
         let Store { memory, application, .. } = &self.store;
         let late = self.created_elsewhere(order).await;
-        let task = self.start(TaskKind::ReplayMissing, late, "undelivered").await;
+        let task = self.start(TaskKind::ReplayMissing, late, selection("undelivered")).await;
         self.done(task).await;
         let page = Page { from: From::Start, limit: 100 };
         let filter = DeliveryFilter::default();
@@ -286,36 +318,68 @@ impl Scene {
 
     /// Starts a task that replays all dead letters of an endpoint, and waits until it is done.
     pub(super) async fn replay_for(&self, endpoint: &Endpoint) {
-        let task = self.start(TaskKind::Recover, endpoint.key, "dead").await;
+        let task = self.start(TaskKind::Recover, endpoint.key, selection("dead")).await;
         self.done(task).await;
     }
 
-    async fn done(&self, task: TaskId) {
+    /// Waits until a task is done.
+    pub(super) async fn done(&self, task: TaskId) -> Task {
         until(|| async {
             let task = self.store.memory.task(task).await.unwrap();
-            (task.state == TaskState::Finished).then_some(())
+            (task.state == TaskState::Finished).then_some(task)
         })
-        .await;
+        .await
     }
 
-    async fn start(&self, kind: TaskKind, endpoint: EndpointKey, states: &str) -> TaskId {
+    /// Starts a task.
+    pub(super) async fn start(
+        &self,
+        kind: TaskKind,
+        endpoint: EndpointKey,
+        selection: Value,
+    ) -> TaskId {
         let id = TaskId::new(self.intake.now(), [3; 16]);
         let task = NewTask {
             id,
             application: self.store.application.key,
             endpoint: Some(endpoint),
             kind,
-            selection: json!({
-                "ids": [], "endpoint": null, "causes": [], "status_class": null, "since": null,
-                "until": null, "states": states, "never_tried": false, "event_types": [],
-                "channel": null,
-            }),
+            selection,
             by: "scene".to_owned(),
             at: self.intake.now(),
         };
         self.store.memory.start_task(task).await.unwrap();
         self.intake.replay_started();
         id
+    }
+
+    /// Writes dead letters of messages that were received at these moments, past the node.
+    pub(super) async fn dead_letters(
+        &self,
+        moments: impl IntoIterator<Item = Timestamp>,
+    ) -> Vec<MessageId> {
+        let Store { memory, application, endpoint } = &self.store;
+        let revision = memory.fan_out(application.key, self.intake.now()).await.unwrap().revision;
+        let accept = |(number, at): (u64, Timestamp)| {
+            let mut random = [8; 16];
+            random[4..12].copy_from_slice(&number.to_be_bytes());
+            Accept {
+                application: application.key,
+                revision,
+                message: new_message(MessageId::new(at, random), at),
+                idempotency: None,
+                deliveries: vec![NewDelivery {
+                    endpoint: endpoint.key,
+                    partition: endpoint.partition,
+                    order: endpoint.order,
+                    state: FirstState::Dead(Cause::Permanent),
+                }],
+            }
+        };
+        let accepts: Vec<Accept> = (0..).zip(moments).map(accept).collect();
+        let ids = accepts.iter().map(|accept| accept.message.id).collect();
+        memory.commit(Arc::new(Batch { accepts, ..Batch::default() })).await.unwrap();
+        ids
     }
 
     /// Returns the only endpoint, but for late ones.
@@ -414,6 +478,14 @@ pub(super) async fn entry_of(
     let found = memory.message(application.key, Name::Id(message)).await.unwrap();
     let deliveries = memory.deliveries_of(application.key, found.key).await.unwrap();
     deliveries.into_iter().find(|entry| entry.key.endpoint == endpoint.key).unwrap()
+}
+
+/// What a task means that means everything in these states.
+pub(super) fn selection(states: &str) -> Value {
+    json!({
+        "ids": [], "endpoint": null, "causes": [], "status_class": null, "since": null,
+        "until": null, "states": states, "never_tried": false, "event_types": [], "channel": null,
+    })
 }
 
 fn new_message(id: MessageId, now: Timestamp) -> NewMessage {

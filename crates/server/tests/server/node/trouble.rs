@@ -9,24 +9,31 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::delivery::Delivery;
 use domain::partition::Partition;
+use domain::time::Timestamp;
 use redial::node::Ending;
 use store::Answer;
 use store::keys::{Lease, Node};
 use store::memory::Memory;
-use store::queue::{Batch, Committed, Load, Loaded, Queue, Renewal, Request, Waiting};
+use store::queue::{
+    Batch, Committed, Done, Load, Loaded, Queue, Renewal, Request, Upkeep, Waiting,
+};
 use tokio::sync::Notify;
 
 use super::scene::{Scene, Step, Store, until};
 
 /// Panics so many times before it does what it is asked.
 #[derive(Default)]
-struct Panics {
+pub(super) struct Panics {
     memory: Option<Arc<Memory>>,
     commits: AtomicU32,
     walks: AtomicU32,
     loads: AtomicU32,
     /// So many loads bring what makes the engine panic.
     grenades: AtomicU32,
+    /// So many times nothing is taken back.
+    releases: AtomicU32,
+    /// If told, only so many chunks of replays are written; the others are refused.
+    chunks: Option<AtomicU32>,
     /// How long each commit takes, in milliseconds.
     slowness: AtomicU64,
     /// Commits with settles that have begun.
@@ -63,6 +70,11 @@ impl Panics {
         Self { memory: Some(Arc::clone(store.memory())), ..Self::default() }
     }
 
+    /// Writes so many chunks of replays, and refuses the others.
+    pub(super) fn after_chunks(store: &Store, chunks: u32) -> Self {
+        Self { chunks: Some(AtomicU32::new(chunks)), ..Self::over(store) }
+    }
+
     fn memory(&self) -> &Memory {
         self.memory.as_ref().unwrap()
     }
@@ -82,9 +94,21 @@ impl Queue for Panics {
         panic_while(&self.commits);
         self.begun.fetch_add(u32::from(!batch.settles.is_empty()), Ordering::SeqCst);
         let slowness = Duration::from_millis(self.slowness.load(Ordering::SeqCst));
+        let refuses = |step: &Upkeep| {
+            let chunks = self.chunks.as_ref().filter(|_| matches!(step, Upkeep::Replay(_)));
+            chunks.is_some_and(|chunks| !is_left(chunks))
+        };
+        let refused: Vec<bool> = batch.upkeep.iter().map(refuses).collect();
         Box::pin(async move {
             tokio::time::sleep(slowness).await;
-            self.memory().commit(batch).await
+            let mut batch = Arc::unwrap_or_clone(batch);
+            let mut places = refused.iter();
+            batch.upkeep.retain(|_| places.next() == Some(&false));
+            let mut committed = self.memory().commit(Arc::new(batch)).await?;
+            for place in (0..refused.len()).filter(|place| refused[*place]) {
+                committed.upkeep.insert(place, Done::Refused("as told".to_owned()));
+            }
+            Ok(committed)
         })
     }
 
@@ -107,6 +131,10 @@ impl Queue for Panics {
         self.memory().requests(partitions)
     }
 
+    fn now(&self) -> Answer<'_, Timestamp> {
+        self.memory().now()
+    }
+
     fn renew(&self, node: Node) -> Answer<'_, Renewal> {
         self.memory().renew(node)
     }
@@ -116,6 +144,10 @@ impl Queue for Panics {
     }
 
     fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()> {
+        if is_left(&self.releases) {
+            let text = "as told".to_owned();
+            return Box::pin(async { Err(store::Error::Unavailable { text, source: None }) });
+        }
         self.memory().release(node, leases)
     }
 
@@ -131,7 +163,7 @@ impl Queue for Panics {
 async fn a_committer_that_panics_is_told_instead_of_leaving_everybody_waiting() {
     let store = Scene::begin(&[Step::Answer(200)]).await.end().await;
     let queue = Panics { commits: AtomicU32::new(1), ..Panics::over(&store) };
-    let scene = Scene::over(store, Arc::new(queue), &[Step::Answer(200)]);
+    let scene = Scene::over(store, Arc::new(queue), &[Step::Answer(200)]).await;
     let (_, taken) = scene.hand_in().await;
     assert!(taken.is_err(), "{taken:?}");
     assert_eq!(scene.failed().await, "the committer");
@@ -145,7 +177,7 @@ async fn a_question_that_panics_is_asked_again() {
     let store = first.end().await;
     let (walks, loads) = (AtomicU32::new(2), AtomicU32::new(2));
     let queue = Panics { walks, loads, ..Panics::over(&store) };
-    let scene = Scene::over(store, Arc::new(queue), &[Step::Answer(200)]);
+    let scene = Scene::over(store, Arc::new(queue), &[Step::Answer(200)]).await;
     assert_eq!(scene.settled(message).await.state, Delivery::Delivered);
     scene.end().await;
 }
@@ -154,7 +186,7 @@ async fn a_question_that_panics_is_asked_again() {
 async fn obedient(steps: &[Step]) -> (Scene, Arc<Panics>) {
     let store = Scene::begin(steps).await.end().await;
     let queue = Arc::new(Panics::over(&store));
-    (Scene::over(store, Arc::clone(&queue) as _, steps), queue)
+    (Scene::over(store, Arc::clone(&queue) as _, steps).await, queue)
 }
 
 #[tokio::test]
@@ -206,4 +238,27 @@ async fn what_an_engine_had_judged_before_it_panicked_is_not_sent_again() {
     }
     assert_eq!(queue.grenades.load(Ordering::SeqCst), 0, "it did panic");
     assert_eq!(scene.arrivals(), 2);
+}
+
+/// Stops a node whose store does not take anything back so many times, a quarter of a second apart;
+/// tells how that went, and how many partitions are free then.
+async fn stopped_after(refusals: u32) -> (Ending, usize) {
+    let (scene, queue) = obedient(&[Step::Answer(200)]).await;
+    let message = scene.send().await;
+    scene.settled(message).await;
+    queue.releases.store(refusals, Ordering::SeqCst);
+    let ending = scene.stop().await;
+    (ending, queue.memory().take(Node("next".to_owned()), 64).await.unwrap().len())
+}
+
+#[tokio::test]
+async fn a_store_that_is_back_before_the_time_to_stop_is_over_gets_everything_back() {
+    assert_eq!(stopped_after(4).await, (Ending::InTime, 64));
+}
+
+#[tokio::test]
+async fn what_could_not_be_given_back_has_not_ended_in_time() {
+    let (ending, free) = stopped_after(u32::MAX).await;
+    assert_eq!(ending, Ending::TooLate);
+    assert!(free < 64, "its leases have not run out yet");
 }
