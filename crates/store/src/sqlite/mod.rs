@@ -9,7 +9,7 @@
 //! - `connection`, `schema`: how the file is opened, and what must be in it
 //! - `writer`, `reader`, `checkpoint`: the threads; `seats`: their connections, and what is done when
 //!   the file is in doubt; `memo`: what the writer remembers
-//! - `accept`, `settle`, `upkeep`, `replay`, `missing`: what a batch does; `prune`, `dead_letters`,
+//! - `batch`, `accept`, `settle`, `upkeep`, `replay`, `missing`: what a batch does; `prune`, `dead_letters`,
 //!   `purge`: what goes
 //! - `load`, `lease`: what the engine reads, and who owns what
 //! - `applications`, `endpoints`, `secrets`, `fan_out`, `event_types`, `tokens`: the catalog
@@ -23,6 +23,7 @@ mod accept;
 mod applications;
 mod attempts;
 mod bare;
+mod batch;
 mod catalog;
 mod checkpoint;
 mod codec;

@@ -130,6 +130,19 @@ impl Drop for WriterThread {
     }
 }
 
+impl Writing<'_> {
+    /// Takes back all that was written, and begins the transaction anew.
+    pub(super) fn begin_again(&mut self) -> Result<(), Error> {
+        self.memo.rolled_back();
+        if !self.connection.is_autocommit() {
+            self.connection.prepare_cached("ROLLBACK")?.execute([])?;
+        }
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.memo.begin();
+        Ok(())
+    }
+}
+
 impl Desk {
     fn carry_out(&mut self, errand: Errand) {
         if catch_unwind(AssertUnwindSafe(|| errand(self))).is_err() {
