@@ -47,6 +47,8 @@ pub(super) struct Writing<'a> {
     pub(super) notes: &'a Notes,
     pub(super) wal: &'a Wal,
     pub(super) now: Timestamp,
+    /// What tells whether a step has taken long enough; what is written is of `now`.
+    pub(super) clock: &'a Clock,
     pub(super) dead_letters_kept: Duration,
 }
 
@@ -185,6 +187,7 @@ impl Desk {
             notes: &self.writer.notes,
             wal: &self.writer.wal,
             now: (self.writer.clock)(),
+            clock: &self.writer.clock,
             dead_letters_kept: self.writer.dead_letters_kept,
         };
         let result = work(&mut writing).and_then(|answer| {
