@@ -50,7 +50,8 @@ impl Notes {
         self.lock().iter().cloned().collect()
     }
 
-    fn note(&self, damage: Damage) {
+    /// Notes something that was passed over.
+    pub(crate) fn note(&self, damage: Damage) {
         let mut noted = self.lock();
         if noted.contains(&damage) {
             return;

@@ -5,6 +5,7 @@
 //! checkpoint that has left it little to copy and to sync.
 
 use std::fs::File;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
@@ -15,6 +16,7 @@ use domain::time::Timestamp;
 use rusqlite::Connection;
 
 use super::connection::{PATIENCE, Place, free_pages};
+use super::seats::Seats;
 use crate::Error;
 
 /// A log is large when it has so many pages, 64 MiB: then the writer begins it anew.
@@ -67,6 +69,7 @@ pub(super) struct Wal {
     free_pages_hold_expunged: AtomicBool,
     /// When it was last tried to empty it, in microseconds.
     tried_at: AtomicI64,
+    seats: Arc<Seats>,
     wake: SyncSender<()>,
 }
 
@@ -76,14 +79,18 @@ pub(super) struct Checkpointer {
 }
 
 impl Checkpointer {
-    pub(super) fn start(place: &Place, large: i32) -> Result<(Self, Arc<Wal>), Error> {
-        let connection = place.write()?;
+    pub(super) fn start(
+        place: &Place,
+        seats: &Arc<Seats>,
+        large: i32,
+    ) -> Result<(Self, Arc<Wal>), Error> {
+        *seats.checkpointer() = Some(place.write()?);
         let (wake, woken) = sync_channel(1);
-        let wal = Arc::new(Wal::new(wake, large));
+        let wal = Arc::new(Wal::new(wake, seats.clone(), large));
         // The thread ends with the last of those who write.
-        let (place, log) = (place.clone(), Arc::downgrade(&wal));
+        let (place, log, seats) = (place.clone(), Arc::downgrade(&wal), seats.clone());
         let thread = Builder::new().name("sqlite-checkpoint".to_owned());
-        let thread = thread.spawn(move || run(&place, connection, &woken, &log));
+        let thread = thread.spawn(move || run(&place, &woken, &log, &seats));
         let thread = thread.map_err(|error| Error::unavailable("no thread to tidy on", error))?;
         Ok((Self { thread: Some(thread) }, wal))
     }
@@ -97,29 +104,20 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(place: &Place, connection: Connection, woken: &Receiver<()>, wal: &Weak<Wal>) {
+fn run(place: &Place, woken: &Receiver<()>, wal: &Weak<Wal>, seats: &Seats) {
     // Never closed before the connections are: that would end the locks of all of them.
     let file = File::open(&place.file).ok();
-    let mut connection = Some(connection);
     while woken.recv().is_ok() {
-        // The log stays as it is after an error, and is asked for again when it has grown.
-        let Ok(current) = connection.take().map_or_else(|| place.write(), Ok) else { continue };
-        let Ok(copied) = passive(&current) else { continue };
-        connection = Some(current);
-        let Some(wal) = wal.upgrade() else { continue };
-        let next = wal.pages.load(Ordering::Relaxed).saturating_add(wal.sizes.enough);
-        if next >= wal.restart_at.load(Ordering::Relaxed) {
-            // SQLite syncs the file once all is copied. What is on the disk by then need not be
-            // written while the writer waits. If this fails, SQLite will come to see it as well.
-            let _synced = file.as_ref().map(File::sync_data);
+        if let Some(wal) = wal.upgrade() {
+            wal.checkpoint(place, || file.as_ref().map_or(Ok(()), File::sync_data));
         }
-        wal.copied.store(copied, Ordering::Relaxed);
     }
+    seats.close(place);
 }
 
 impl Wal {
     /// Whoever had the file before may have been killed, or stopped, after it expunged something.
-    fn new(wake: SyncSender<()>, large: i32) -> Self {
+    fn new(wake: SyncSender<()>, seats: Arc<Seats>, large: i32) -> Self {
         Self {
             sizes: Sizes::of(large),
             pages: AtomicI32::new(0),
@@ -129,6 +127,7 @@ impl Wal {
             holds_expunged: AtomicBool::new(true),
             free_pages_hold_expunged: AtomicBool::new(true),
             tried_at: AtomicI64::new(i64::MIN),
+            seats,
             wake,
         }
     }
@@ -159,6 +158,44 @@ impl Wal {
         }
     }
 
+    /// Copies what can be copied without making anybody wait, and has it synced if the log is about to
+    /// begin anew.
+    fn checkpoint(&self, place: &Place, sync: impl FnOnce() -> io::Result<()>) {
+        // Whoever is at it does it as well.
+        let Some(mut seat) = self.seats.to_checkpoint(Duration::ZERO) else { return };
+        // Without a connection the log stays as it is, and is asked for again when it has grown.
+        let Ok(connection) = seat.take().map_or_else(|| place.write(), Ok) else { return };
+        let copied = match passive(&connection) {
+            Ok(copied) => copied,
+            Err(error) => return self.doubt_after(&error),
+        };
+        *seat = Some(connection);
+        let next = self.pages.load(Ordering::Relaxed).saturating_add(self.sizes.enough);
+        // SQLite syncs the file once all is copied. What is on the disk by then need not be written
+        // while the writer waits. If this fails, SQLite may never come to see it.
+        if next >= self.restart_at.load(Ordering::Relaxed) && sync().is_err() {
+            return self.seats.doubt();
+        }
+        self.copied.store(copied, Ordering::Relaxed);
+    }
+
+    /// Tells whether nobody knows what of the file is on disk.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.seats.is_doubtful()
+    }
+
+    /// Notes that nobody knows what is on disk, if an error says so.
+    pub(super) fn doubt_after(&self, error: &Error) {
+        self.seats.doubt_after(error);
+    }
+
+    /// Ends the doubt. The writer has closed its connection.
+    pub(super) fn copy_again(&self, place: &Place) -> Result<(), Error> {
+        self.seats.copy_again(place)?;
+        self.has_begun_anew();
+        Ok(())
+    }
+
     /// Has the log emptied between two transactions, for the sake of what was expunged, and all
     /// free pages given back by the next steps of pruning.
     pub(super) fn empty_soon(&self) {
@@ -187,10 +224,13 @@ impl Wal {
         if !in_log && !all_given_back {
             return;
         }
+        let Some(_seat) = self.seats.to_checkpoint(EMPTYING_PATIENCE) else { return };
         let _patience = connection.busy_timeout(EMPTYING_PATIENCE);
-        let emptied = truncate(connection).is_ok();
+        let emptied = truncate(connection);
         let _patience = connection.busy_timeout(PATIENCE);
-        if emptied {
+        if let Err(error) = &emptied {
+            self.doubt_after(error);
+        } else {
             self.holds_expunged.store(false, Ordering::Relaxed);
             self.free_pages_hold_expunged.store(in_pages && !all_given_back, Ordering::Relaxed);
             self.has_begun_anew();
@@ -208,16 +248,21 @@ impl Wal {
         {
             return;
         }
-        // Nothing depends on it: if it fails, the log goes on growing until the next try.
+        // If somebody reads the log, or copies it, it goes on growing until the next try.
         let patience = if far_too_many { RESTART_PATIENCE } else { Duration::ZERO };
+        let try_later = pages.saturating_add(self.sizes.enough);
+        let Some(_seat) = self.seats.to_checkpoint(patience) else {
+            return self.restart_at.store(try_later, Ordering::Relaxed);
+        };
         let _patience = connection.busy_timeout(patience);
-        let begun_anew = restart(connection).unwrap_or(false);
+        let begun_anew = restart(connection);
         let _patience = connection.busy_timeout(PATIENCE);
-        if begun_anew {
-            self.has_begun_anew();
-        } else {
-            self.restart_at.store(pages.saturating_add(self.sizes.enough), Ordering::Relaxed);
+        match begun_anew {
+            Ok(true) => return self.has_begun_anew(),
+            Ok(false) => {}
+            Err(error) => self.doubt_after(&error),
         }
+        self.restart_at.store(try_later, Ordering::Relaxed);
     }
 
     fn has_begun_anew(&self) {
@@ -260,7 +305,7 @@ mod tests {
 
     fn wal() -> (Wal, Receiver<()>) {
         let (wake, woken) = sync_channel(1);
-        (Wal::new(wake, LARGE), woken)
+        (Wal::new(wake, Arc::default(), LARGE), woken)
     }
 
     #[test]
@@ -312,6 +357,28 @@ mod tests {
         connection.execute_batch("INSERT INTO one VALUES (4)").unwrap();
         assert!(pages() < grown, "{} {grown}", pages());
         assert_eq!(wal.restart_at.load(Ordering::Relaxed), LARGE);
+    }
+
+    #[test]
+    fn after_a_sync_that_failed_the_log_stays_until_all_of_it_was_copied_by_somebody_alone() {
+        let (_directory, place, connection, wal) = written();
+        let log = || std::fs::metadata(place.file.with_extension("db-wal")).unwrap().len();
+        wal.restart_at.store(0, Ordering::Relaxed);
+        wal.checkpoint(&place, || Err(io::Error::other("ill")));
+        assert!(wal.is_doubtful());
+        wal.pages.store(SIZES.far_too_large, Ordering::Relaxed);
+        wal.restart_if_large(&connection);
+        wal.empty_if_asked(&connection, Timestamp::from_seconds(1));
+        assert_eq!(wal.pages.load(Ordering::Relaxed), SIZES.far_too_large);
+        assert!(log() > 0);
+
+        // As another process would have it open.
+        wal.copy_again(&place).unwrap_err();
+        assert!(wal.is_doubtful() && log() > 0);
+        drop(connection);
+        wal.copy_again(&place).unwrap();
+        assert!(!wal.is_doubtful());
+        assert_eq!((log(), wal.pages.load(Ordering::Relaxed)), (0, 0));
     }
 
     #[test]

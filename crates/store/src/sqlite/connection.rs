@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::Error;
 
 /// How long a connection waits for a lock. Only a checkpoint that restarts the log ever does.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// How long somebody who must be alone waits for another process that has the file open.
+const ALONE_PATIENCE: Duration = Duration::from_secs(1);
 /// Memory for pages, in KiB: the writer's, and each reader's; the budget is 64 MiB. The writer comes
 /// back to the same few pages of each endpoint, and a thousand busy endpoints should find theirs.
 /// More would cost: SQLite walks through its whole cache at each commit in which a page was split.
@@ -79,6 +82,20 @@ impl Place {
         Ok(connection)
     }
 
+    /// Opens the file for somebody who must be alone with it, and who finds the log as it is in its own
+    /// file: nothing that connections shared counts. If anybody else has it open, that is an error.
+    pub(super) fn alone(&self) -> Result<Connection, Error> {
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.busy_timeout(ALONE_PATIENCE)?;
+        // Before anything is read: then SQLite makes an index of the log for this connection only.
+        connection.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "FULL").map_err(|error| {
+            let text = format!("the file is in doubt; end what else has it open ({error})");
+            Error::unavailable(text, error)
+        })?;
+        Ok(connection)
+    }
+
     fn writing(&self, create: OpenFlags) -> Result<Connection, Error> {
         let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE | create)?;
         // Only an empty file takes this one, and only before its journal becomes a log.
@@ -111,6 +128,8 @@ impl Place {
         connection.pragma_update(None, "temp_store", "MEMORY")?;
         // A read error of a mapped file would be a signal, not an error.
         connection.pragma_update_and_check(None, "mmap_size", 0, |_| Ok(()))?;
+        // Whoever closes last would copy the log and remove it, also if the file is in doubt.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         Ok(connection)
     }
 }

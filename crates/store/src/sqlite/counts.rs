@@ -86,7 +86,7 @@ pub(super) fn remove_dead_letters(
     for entry in &entries {
         prune::remove_with_attempts(writing, entry.key, entry.last_attempt)?;
         // The sums of a tombstone may be many, so pruning takes it away.
-        purge::retire(writing, entry.key.endpoint, &mut prune::Allowance::of(0))?;
+        purge::retire(writing, entry.key.endpoint, &mut prune::Allowance::of(0, writing.clock))?;
     }
     let entries = entries.into_iter().map(|entry| entry.key).collect();
     Ok(Listed { entries, reached, done })

@@ -52,15 +52,15 @@ pub(super) fn prune(
         return Ok(true);
     }
     let start = reached(writing.connection)?;
-    let (rows, passed) = pass(writing, start)?;
-    let at_the_end = rows.len() < LOOKED_AT;
-    let mut place = rows.last().copied().filter(|_| !at_the_end).unwrap_or(BEGINNING);
-    let mut walks_on = !at_the_end;
+    let (last, passed) = pass(writing, start, allowance)?;
+    let mut place = last.unwrap_or(BEGINNING);
+    let mut walks_on = last.is_some();
     let mut before = start;
-    for one in passed {
+    for (number, one) in passed.into_iter().enumerate() {
         let DeliveryKey { application, message, endpoint } = one.key;
         let over = one.settled_at.is_some_and(|at| at.after(writing.dead_letters_kept) < now);
-        if over && !allowance.take(1 + one.recorded) {
+        let late = number > 0 && allowance.has_walked_enough();
+        if over && (late || !allowance.take(1 + one.recorded)) {
             (place, walks_on) = (before, true);
             break;
         }
@@ -76,17 +76,26 @@ pub(super) fn prune(
     Ok(walks_on)
 }
 
-/// Returns the places behind one, and what is known of those that can be read. Needs the index
-/// `deliveries_dead` and the primary key of `deliveries`.
-fn pass(writing: &Writing<'_>, start: Place) -> Result<(Vec<Place>, Vec<Passed>), Error> {
+/// Returns the place where it stopped, unless that is the end, and what is known of those behind one
+/// that can be read. Needs the index `deliveries_dead` and the primary key of `deliveries`.
+fn pass(
+    writing: &Writing<'_>,
+    start: Place,
+    allowance: &Allowance,
+) -> Result<(Option<Place>, Vec<Passed>), Error> {
     let mut statement = writing.connection.prepare_cached(ONWARDS)?;
     let mut rows = statement.query(params![start.0, start.1, start.2, LOOKED_AT])?;
-    let (mut places, mut passed) = (Vec::new(), Vec::new());
+    let mut passed = Vec::new();
+    let mut count = 0;
     while let Some(row) = rows.next()? {
-        places.push((row.get("application")?, row.get("message")?, row.get("endpoint")?));
+        count += 1;
         passed.extend(walk::readable(writing.notes, row, of(row).map_err(Error::from))?);
+        if count == LOOKED_AT || allowance.has_searched_enough() {
+            let place = (row.get("application")?, row.get("message")?, row.get("endpoint")?);
+            return Ok((Some(place), passed));
+        }
     }
-    Ok((places, passed))
+    Ok((None, passed))
 }
 
 fn of(row: &Row<'_>) -> rusqlite::Result<Passed> {

@@ -54,6 +54,22 @@ pub(super) fn is_about_the_item(error: &rusqlite::Error) -> bool {
     )
 }
 
+/// Tells whether a row, or the page that it is on, cannot be read. Whoever does not need it can go on.
+pub(super) fn is_damage(error: &Error) -> bool {
+    match error {
+        Error::Damaged { .. } => true,
+        Error::Unavailable { source: Some(source), .. } => {
+            let code = source.downcast_ref().and_then(rusqlite::Error::sqlite_error_code);
+            code == Some(ErrorCode::DatabaseCorrupt)
+        }
+        Error::Unavailable { source: None, .. }
+        | Error::Taken { .. }
+        | Error::Missing(_)
+        | Error::Refused(_)
+        | Error::CannotOpen(_) => false,
+    }
+}
+
 /// Tells whether the file must be closed and opened again before anything more is written to it.
 ///
 /// A full disk and a busy file are safe: SQLite has rolled back and says so. After anything else
@@ -87,6 +103,14 @@ mod tests {
             assert!(error(code).is_retryable(), "{code}");
         }
         assert!(!Error::from(rusqlite::Error::QueryReturnedNoRows).is_retryable());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_from_what_cannot_be_done() {
+        assert!(is_damage(&error(ffi::SQLITE_CORRUPT)));
+        assert!(is_damage(&rusqlite::Error::QueryReturnedNoRows.into()));
+        assert!(!is_damage(&error(ffi::SQLITE_IOERR_READ)), "a disk may be well again");
+        assert!(!is_damage(&error(ffi::SQLITE_FULL)));
     }
 
     #[test]

@@ -7,8 +7,9 @@
 //! # Layout
 //! - `directory`: the data directory, its lock and its key
 //! - `connection`, `schema`: how the file is opened, and what must be in it
-//! - `writer`, `reader`, `checkpoint`: the threads; `memo`: what the writer remembers
-//! - `accept`, `settle`, `upkeep`, `replay`, `missing`: what a batch does; `prune`, `dead_letters`,
+//! - `writer`, `reader`, `checkpoint`: the threads; `seats`: their connections, and what is done when
+//!   the file is in doubt; `memo`: what the writer remembers
+//! - `batch`, `accept`, `settle`, `upkeep`, `replay`, `missing`: what a batch does; `prune`, `dead_letters`,
 //!   `purge`: what goes
 //! - `load`, `lease`: what the engine reads, and who owns what
 //! - `applications`, `endpoints`, `secrets`, `fan_out`, `event_types`, `tokens`: the catalog
@@ -22,6 +23,7 @@ mod accept;
 mod applications;
 mod attempts;
 mod bare;
+mod batch;
 mod catalog;
 mod checkpoint;
 mod codec;
@@ -52,6 +54,7 @@ mod replay;
 mod rollups;
 mod running;
 mod schema;
+mod seats;
 mod secrets;
 mod settle;
 mod tasks;
@@ -79,6 +82,7 @@ pub use inspect::{Inspection, inspect};
 use reader::{Readers, Reading};
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use schema::steps;
+use seats::Seats;
 use writer::{Writer, WriterThread, Writing};
 
 /// Tells the time of the rows' timeline.
@@ -145,7 +149,8 @@ impl Sqlite {
         schema::migrate(&mut connection)?;
         let vault = Arc::new(directory::vault(&directory, key, entropy, &connection)?);
         let notes = Arc::new(Notes::default());
-        let (checkpointer, wal) = Checkpointer::start(&place, large_log)?;
+        let seats = Arc::new(Seats::new(reader::THREADS));
+        let (checkpointer, wal) = Checkpointer::start(&place, &seats, large_log)?;
         // Nobody reads yet, so nobody is waited for. If it fails, it is tried again.
         wal.empty_if_asked(&connection, clock());
         let writer = Writer {
@@ -158,7 +163,7 @@ impl Sqlite {
             wal,
         };
         let writer = WriterThread::start(writer, connection)?;
-        let readers = Readers::start(&place, &vault, &notes, &clock)?;
+        let readers = Readers::start(&seats, &place, (&vault, &notes), &clock)?;
         Ok(Self { readers, notes, writer, _checkpointer: checkpointer, _lock: lock })
     }
 

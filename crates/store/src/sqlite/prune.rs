@@ -4,8 +4,12 @@
 //! goes with its deliveries, attempts and idempotency key or not at all; one that has more rows than
 //! a step may change has a step of its own. Dead letters can go before: they have a time of their
 //! own. Pages that become free go back to the file system.
+//!
+//! Whoever accepts waits for a step. What is looked at may have to come from the disk, so that a walk
+//! also ends when its time is over, and goes on from there.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use domain::ids::{AttemptId, MessageId};
 use domain::time::Timestamp;
@@ -13,28 +17,46 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::connection::free_pages;
 use super::writer::Writing;
-use super::{codec, dead_letters, failure, missing, once, purge, rollups, tasks, tokens, walk};
+use super::{
+    Clock, codec, dead_letters, failure, missing, once, purge, rollups, tasks, tokens, walk,
+};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::{Error, limits};
 
 /// The most rows that a step looks at, whether they go or not: messages, and the deliveries of those
 /// whose time is over. The first message is looked at as a whole.
 const LOOKED_AT: usize = 1_024;
+/// The longest that the walks of a step look, and how much of that is for finding what may go: at least
+/// one row is looked at in any case.
+const LONGEST_WALK: Duration = Duration::from_millis(2);
+const LONGEST_SEARCH: Duration = Duration::from_millis(1);
 /// So many bytes of a payload count as one more row: to free its pages takes time, too.
 pub(super) const BYTES_OF_A_ROW: usize = 16 * 1024;
 /// Free pages that are kept for what comes next, and the most that a step gives back.
 const SPARE_PAGES: i64 = 256;
 const PAGES_PER_STEP: i64 = 128;
 
-/// How many rows a step may still change.
+/// How many rows a step may still change, and for how long it may look for them.
 pub(super) struct Allowance {
     most: usize,
     used: usize,
+    clock: Clock,
+    began_at: Timestamp,
 }
 
 impl Allowance {
-    pub(super) const fn of(most: usize) -> Self {
-        Self { most, used: 0 }
+    pub(super) fn of(most: usize, clock: &Clock) -> Self {
+        Self { most, used: 0, clock: clock.clone(), began_at: clock() }
+    }
+
+    /// Tells whether the time for finding what may go is over.
+    pub(super) fn has_searched_enough(&self) -> bool {
+        (self.clock)().since(self.began_at) >= LONGEST_SEARCH
+    }
+
+    /// Tells whether the time for the walks is over.
+    pub(super) fn has_walked_enough(&self) -> bool {
+        (self.clock)().since(self.began_at) >= LONGEST_WALK
     }
 
     pub(super) fn left(&self) -> usize {
@@ -63,7 +85,7 @@ impl Allowance {
 /// at, or pages are still to be given back, where it got counts as one: the next step follows soon.
 pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Result<usize, Error> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let mut allowance = Allowance::of(most);
+    let mut allowance = Allowance::of(most, writing.clock);
     purge::applications(writing, &mut allowance)?;
     purge::endpoints(writing, now, &mut allowance)?;
     let secrets = remove_secrets(writing.connection, now, allowance.left())?;
@@ -102,20 +124,16 @@ fn prune_messages(
 ) -> Result<bool, Error> {
     let connection = writing.connection;
     let start = pruned_up_to(connection)?;
-    let mut walk = next_messages(writing, (start, i64::MAX), now, LOOKED_AT)?;
-    let mut walks_on = walk.rows >= LOOKED_AT;
+    let mut walk = Walked::default();
+    next_messages(writing, (start, i64::MAX), (now, allowance), &mut walk)?;
+    let mut walks_on = walk.stopped;
     if !walks_on && start > 0 {
-        let rest = next_messages(writing, (0, start - 1), now, LOOKED_AT - walk.rows)?;
-        walk.rows += rest.rows;
-        walk.last = rest.last.or(walk.last);
-        walk.messages.extend(rest.messages);
+        next_messages(writing, (0, start - 1), (now, allowance), &mut walk)?;
     }
     // Whoever stops in the middle goes on there; whoever looked at everything begins anew.
-    let enough = walk.rows >= LOOKED_AT;
-    let mut stopped_at = walk.last.filter(|_| enough).map_or(0, |last| last + 1);
-    let around = walk.messages;
-    for message in &around {
-        if allowance.is_used_up() {
+    let mut stopped_at = walk.last.filter(|_| walk.stopped).map_or(0, |last| last + 1);
+    for (number, message) in walk.messages.iter().enumerate() {
+        if allowance.is_used_up() || (number > 0 && allowance.has_walked_enough()) {
             (stopped_at, walks_on) = (message.key.0, true);
             break;
         }
@@ -272,38 +290,43 @@ fn set_pruned_up_to(connection: &Connection, key: i64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Needs the primary key of `messages`.
+/// Walks on over messages until there are enough. Needs the primary key of `messages`.
 fn next_messages(
     writing: &Writing<'_>,
     (first, last): (i64, i64),
-    now: Timestamp,
-    most: usize,
-) -> Result<Walked, Error> {
+    (now, allowance): (Timestamp, &Allowance),
+    walked: &mut Walked,
+) -> Result<(), Error> {
     let sql = "SELECT key, application, id, idempotency, received_at, retained_until,
             CASE WHEN retained_until < ?3 THEN fan_out ELSE x'' END AS fan_out,
             coalesce(length(payload), 0) AS payload_bytes
         FROM messages WHERE key BETWEEN ?1 AND ?2 ORDER BY key";
     let mut statement = writing.connection.prepare_cached(sql)?;
     let mut rows = statement.query([first, last, now.as_micros()])?;
-    let mut walked = Walked { messages: Vec::new(), rows: 0, last: None };
-    while walked.rows < most
-        && let Some(row) = rows.next()?
-    {
+    loop {
+        walked.stopped =
+            walked.rows >= LOOKED_AT || (walked.rows > 0 && allowance.has_searched_enough());
+        if walked.stopped {
+            return Ok(());
+        }
+        let Some(row) = rows.next()? else { return Ok(()) };
         walked.last = Some(row.get("key")?);
         let read = Candidate::of(row).map_err(Error::from);
         let message = walk::readable(writing.notes, row, read)?;
         walked.rows += 1 + message.as_ref().map_or(0, |message| message.fan_out.len());
         walked.messages.extend(message);
     }
-    Ok(walked)
 }
 
 /// Messages that were walked by; the damaged ones are counted and stay.
+#[derive(Default)]
 struct Walked {
     messages: Vec<Candidate>,
     /// How many rows there are to look at, with their deliveries.
     rows: usize,
     last: Option<i64>,
+    /// Whether it was enough before the end.
+    stopped: bool,
 }
 
 /// Returns where a delivery stands; of one that cannot be read, an error that names it. Needs the

@@ -5,28 +5,14 @@ use std::sync::Arc;
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
-use super::hot::Hot;
-use super::{Sqlite, accept, lease, load, settle, upkeep};
+use super::{Sqlite, batch, lease, load, upkeep};
 use crate::keys::{Lease, Node};
 use crate::queue::{Batch, Committed, Load, Loaded, Queue, Renewal, Request, Waiting};
 use crate::{Answer, Error};
 
 impl Queue for Sqlite {
     fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed> {
-        self.write(move |writing| {
-            let mut committed = Committed::default();
-            let mut hot = Hot::find(writing.connection)?;
-            for item in &batch.accepts {
-                committed.accepts.push(accept::accept(writing, &mut hot, item)?);
-            }
-            for item in &batch.settles {
-                committed.settles.push(settle::settle(writing, &mut hot, item)?);
-            }
-            for step in &batch.upkeep {
-                committed.upkeep.push(upkeep::keep_up_alone(writing, step)?);
-            }
-            Ok(committed)
-        })
+        self.write(move |writing| batch::write(writing, &batch))
     }
 
     fn load(&self, load: Load) -> Answer<'_, Loaded> {

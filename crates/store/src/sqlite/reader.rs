@@ -13,11 +13,13 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::connection::Place;
+use super::seats::{self, Seat, Seats};
 use super::{Clock, failure};
 use crate::damage::Notes;
 use crate::{Answer, Error, Vault};
 
-const THREADS: usize = 3;
+/// How many threads read.
+pub(super) const THREADS: usize = 3;
 /// The most reads that wait; whoever comes later waits to be let in.
 const WAITING_ERRANDS: usize = 64;
 /// The longest that a read may take.
@@ -41,13 +43,13 @@ pub(super) struct Readers {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What a thread works with. Without a connection, the file is to be opened again.
+/// What a thread works with. Without a connection in its seat, the file is to be opened again.
 struct Desk {
     place: Place,
     vault: Arc<Vault>,
     notes: Arc<Notes>,
     watch: Watch,
-    connection: Option<Connection>,
+    seat: Seat,
 }
 
 /// When the running read must have ended.
@@ -58,20 +60,21 @@ struct Watch {
 }
 
 impl Readers {
+    /// Starts a thread for each seat.
     pub(super) fn start(
+        seats: &Seats,
         place: &Place,
-        vault: &Arc<Vault>,
-        notes: &Arc<Notes>,
+        (vault, notes): (&Arc<Vault>, &Arc<Notes>),
         clock: &Clock,
     ) -> Result<Self, Error> {
         let (errands, queue) = mpsc::channel::<Errand>(WAITING_ERRANDS);
         let queue = Arc::new(Mutex::new(queue));
-        let mut threads = Vec::with_capacity(THREADS);
-        for number in 0..THREADS {
+        let mut threads = Vec::with_capacity(seats.readers.len());
+        for (number, seat) in seats.readers.iter().enumerate() {
             let watch = Watch { clock: clock.clone(), ends_at: Arc::default() };
-            let connection = Some(watch.open(place)?);
+            *seats::lock(seat) = Some(watch.open(place)?);
             let (place, vault, notes) = (place.clone(), vault.clone(), notes.clone());
-            let mut desk = Desk { place, vault, notes, watch, connection };
+            let mut desk = Desk { place, vault, notes, watch, seat: seat.clone() };
             let queue = queue.clone();
             let thread = Builder::new().name(format!("sqlite-reader-{number}"));
             let thread = thread.spawn(move || {
@@ -115,13 +118,13 @@ fn next(queue: &Mutex<mpsc::Receiver<Errand>>) -> Option<Errand> {
 
 impl Desk {
     fn carry_out(&mut self, errand: Errand) {
-        if catch_unwind(AssertUnwindSafe(|| errand(self))).is_err() {
-            self.connection = None;
-        }
+        // A panic has closed the connection.
+        let _panicked = catch_unwind(AssertUnwindSafe(|| errand(self)));
     }
 
     fn read<T>(&mut self, work: impl FnOnce(&Reading<'_>) -> Result<T, Error>) -> Result<T, Error> {
-        let connection = match self.connection.take() {
+        let mut seat = seats::lock(&self.seat);
+        let connection = match seat.take() {
             Some(connection) => connection,
             None => self.watch.open(&self.place)?,
         };
@@ -129,7 +132,7 @@ impl Desk {
         watch.begin();
         let result = work(&Reading { connection: &connection, vault, notes, watch });
         if !result.as_ref().is_err_and(failure::is_doubtful) {
-            self.connection = Some(connection);
+            *seat = Some(connection);
         }
         result
     }

@@ -2,8 +2,9 @@
 //!
 //! Whoever wants something written sends a closure and awaits its answer. Each closure is one
 //! transaction: it is answered after COMMIT has returned, with everything on disk, or with an error
-//! and nothing acknowledged. After an error that leaves the file in doubt it is closed, opened
-//! again and checkpointed before anything more is written; a panic counts as such an error.
+//! and nothing acknowledged. After an error that leaves the file in doubt, also one of a checkpoint, it
+//! is closed, checkpointed and opened again before anything more is written; a panic counts as such
+//! an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use domain::time::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::checkpoint::{self, Wal};
+use super::checkpoint::Wal;
 use super::connection::Place;
 use super::memo::Memo;
 use super::{Clock, failure};
@@ -46,6 +47,8 @@ pub(super) struct Writing<'a> {
     pub(super) notes: &'a Notes,
     pub(super) wal: &'a Wal,
     pub(super) now: Timestamp,
+    /// What tells whether a step has taken long enough; what is written is of `now`.
+    pub(super) clock: &'a Clock,
     pub(super) dead_letters_kept: Duration,
 }
 
@@ -129,6 +132,19 @@ impl Drop for WriterThread {
     }
 }
 
+impl Writing<'_> {
+    /// Takes back all that was written, and begins the transaction anew.
+    pub(super) fn begin_again(&mut self) -> Result<(), Error> {
+        self.memo.rolled_back();
+        if !self.connection.is_autocommit() {
+            self.connection.prepare_cached("ROLLBACK")?.execute([])?;
+        }
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.memo.begin();
+        Ok(())
+    }
+}
+
 impl Desk {
     fn carry_out(&mut self, errand: Errand) {
         if catch_unwind(AssertUnwindSafe(|| errand(self))).is_err() {
@@ -145,12 +161,13 @@ impl Desk {
         &mut self,
         work: impl FnOnce(&mut Writing<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => self.open_again()?,
-        };
+        let trusted = self.connection.take().filter(|_| !self.writer.wal.is_doubtful());
+        let connection = trusted.map_or_else(|| self.open_again(), Ok)?;
         let result = self.transact_on(&connection, work);
-        if !result.as_ref().is_err_and(failure::is_doubtful) {
+        if let Err(error) = &result {
+            self.writer.wal.doubt_after(error);
+        }
+        if !self.writer.wal.is_doubtful() {
             self.connection = Some(connection);
         }
         result
@@ -170,6 +187,7 @@ impl Desk {
             notes: &self.writer.notes,
             wal: &self.writer.wal,
             now: (self.writer.clock)(),
+            clock: &self.writer.clock,
             dead_letters_kept: self.writer.dead_letters_kept,
         };
         let result = work(&mut writing).and_then(|answer| {
@@ -193,12 +211,12 @@ impl Desk {
 
     /// Opens the file again after an error that left it in doubt.
     ///
-    /// What a failed fsync left in the log may be in the cache of the operating system alone, and
-    /// no later fsync would write it. So everything in the log is written to the file anew, and
-    /// the log begins from nothing.
+    /// What a failed fsync left in the log, or had left in the file, may be in the cache of the
+    /// operating system alone, and no later fsync would write it. So everything in the log is written
+    /// to the file anew, and the log begins from nothing.
     fn open_again(&mut self) -> Result<Connection, Error> {
+        self.writer.wal.copy_again(&self.writer.place)?;
         let mut connection = self.writer.place.write()?;
-        checkpoint::truncate(&connection)?;
         self.memo.refresh(&connection)?;
         self.writer.wal.watch(&mut connection)?;
         Ok(connection)

@@ -54,6 +54,8 @@ pub(super) enum Event {
 pub(super) struct Faults {
     /// The syncs that fail, counted from 1.
     pub(super) failing_syncs: Range<u64>,
+    /// The syncs of anything but a log that fail, counted from 1.
+    pub(super) failing_other_syncs: Range<u64>,
     /// The write that fails, counted from 1.
     pub(super) failing_write: Option<u64>,
     /// How many bytes all files may have together.
@@ -212,13 +214,17 @@ impl Disk {
 
     pub(super) fn sync(&self, file: usize) -> Result<(), c_int> {
         let mut state = self.lock();
-        if state.files[file].is_log {
+        let is_log = state.files[file].is_log;
+        if is_log {
             state.counts.log_syncs += 1;
         } else {
             state.counts.other_syncs += 1;
         }
-        let number = state.counts.log_syncs + state.counts.other_syncs;
-        if state.faults.failing_syncs.contains(&number) {
+        let Counts { log_syncs, other_syncs, .. } = state.counts;
+        let (faults, number) = (&state.faults, log_syncs + other_syncs);
+        if faults.failing_syncs.contains(&number)
+            || (!is_log && faults.failing_other_syncs.contains(&other_syncs))
+        {
             state.counts.failures += 1;
             state.trace.push(Event::FailedSync { file });
             return Err(ffi::SQLITE_IOERR_FSYNC);

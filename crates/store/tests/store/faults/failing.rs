@@ -1,6 +1,8 @@
 //! Syncs that fail, writes that fail, and a disk that is full.
 
+use rusqlite::Row;
 use store::Error;
+use store::conformance::Handle;
 use store::queue::Batch;
 
 use super::disk::{Counts, Event, Faults};
@@ -25,6 +27,10 @@ impl Run {
     async fn begin() -> Self {
         let place = Place::new();
         let store = place.open().unwrap();
+        Self::begin_on(place, store).await
+    }
+
+    async fn begin_on(place: Place, store: Handle) -> Self {
         let worker = Worker::begin(store, 1, Chance::new(1)).await.unwrap();
         let mut run = Self { place, worker, promises: Promises::default() };
         run.step().await.unwrap();
@@ -42,21 +48,27 @@ impl Run {
         Ok(())
     }
 
-    /// Does the steps; a batch that failed is given again. Answers how many failed.
+    /// Does the steps; the file is opened again exactly after an error. Answers how many failed.
     async fn work(&mut self) -> u64 {
         let mut failed = 0;
         for _ in 0..STEPS {
-            let batch = self.worker.batch(2).await.unwrap();
             let openings = self.place.disk.counts().openings;
-            let mut tries = 0;
-            while let Err(error) = self.commit(&batch).await {
-                assert!(error.is_retryable(), "{error}");
-                tries += 1;
-                assert!(tries < TRIES, "it does not recover: {error}");
-            }
+            let has_failed = self.insist().await > 0;
             let reopened = self.place.disk.counts().openings > openings;
-            assert_eq!(reopened, tries > 0, "the file is opened again exactly after an error");
-            failed += u64::from(tries > 0);
+            assert_eq!(reopened, has_failed);
+            failed += u64::from(has_failed);
+        }
+        failed
+    }
+
+    /// Does a step; if it fails, the batch is given again. Answers how often it failed.
+    async fn insist(&mut self) -> u64 {
+        let batch = self.worker.batch(2).await.unwrap();
+        let mut failed = 0;
+        while let Err(error) = self.commit(&batch).await {
+            assert!(error.is_retryable(), "{error}");
+            failed += 1;
+            assert!(failed < TRIES, "it does not recover: {error}");
         }
         failed
     }
@@ -136,8 +148,14 @@ async fn run_with(faults: Faults) -> (Counts, u64) {
     let acknowledged = run.place.disk.now();
     let (place, promises) = run.close();
     assert_eq!(damage(&place.connect()), [""; 0]);
+    survives_cuts(&place, &promises, (acknowledged, faults.failing_syncs.start)).await;
+    (place.disk.counts(), failed)
+}
+
+/// Cuts the power at several moments since all was acknowledged, and looks for all of it.
+async fn survives_cuts(place: &Place, promises: &Promises, (acknowledged, seed): (usize, u64)) {
     let trace = place.disk.trace();
-    let mut chance = Chance::new(faults.failing_syncs.start);
+    let mut chance = Chance::new(seed);
     let mut platter = Platter::default();
     for (moment, event) in trace.iter().enumerate() {
         platter.advance(event, &mut chance);
@@ -146,10 +164,70 @@ async fn run_with(faults: Faults) -> (Counts, u64) {
         if moment + 1 == acknowledged || (moment >= acknowledged && matters) {
             let left = Place::holding(&platter.after_a_cut(&mut chance));
             let findings = promises.check(&left.open().unwrap()).await.unwrap();
-            assert_eq!(findings.lost, 0, "{faults:?}, {moment}: {:#?}", findings.broken);
+            assert_eq!(findings.lost, 0, "{seed}, {moment}: {:#?}", findings.broken);
         }
     }
-    (place.disk.counts(), failed)
+}
+
+#[tokio::test]
+async fn a_checkpoint_whose_sync_fails_loses_nothing_that_an_earlier_one_had_copied() {
+    for (failing, steps) in [(1, 1), (1, 3), (ILL, 3)] {
+        let mut run = copied_without_a_sync().await;
+        let Counts { other_syncs, failures, .. } = run.place.disk.counts();
+        let failing_other_syncs = other_syncs + 1..other_syncs + 1 + failing;
+        run.place.disk.fail(Faults { failing_other_syncs, ..Faults::default() });
+        // The writer has the log begin anew after each of its commits, or tries to.
+        for _ in 0..steps {
+            run.insist().await;
+        }
+        run.check().await;
+        let acknowledged = run.place.disk.now();
+        let (place, promises) = run.close();
+        assert!(place.disk.counts().failures > failures, "no sync has failed");
+        for seed in 0..8 {
+            survives_cuts(&place, &promises, (acknowledged, seed)).await;
+        }
+    }
+}
+
+/// Begins with a log whose first pages a checkpoint has copied to the file. Nothing has synced them
+/// there: SQLite does so only once it has copied the whole log.
+async fn copied_without_a_sync() -> Run {
+    let place = Place::new();
+    let store = place.open_with_log(1).unwrap();
+    let mut run = Run::begin_on(place, store).await;
+    let readers = [run.place.connect(), run.place.connect()];
+    let snapshot = |reader: usize| {
+        let snapshot = readers[reader].unchecked_transaction().unwrap();
+        snapshot.query_row("SELECT count(*) FROM messages", [], |_| Ok(())).unwrap();
+        snapshot
+    };
+    let whole_log = snapshot(0);
+    // Enough for pages that no later step writes to.
+    let many = run.worker.accepts(40);
+    run.commit(&many).await.unwrap();
+    let first_part = snapshot(1);
+    run.step().await.unwrap();
+    drop(whole_log);
+    let (log, copied) = checkpoint(&run.place);
+    assert!(0 < copied && copied < log, "{copied} pages of {log}");
+    drop(first_part);
+    run
+}
+
+/// Copies what can be copied, and returns how many pages the log has and how many are copied.
+fn checkpoint(place: &Place) -> (i64, i64) {
+    let connection = place.connect();
+    loop {
+        let sql = "PRAGMA wal_checkpoint(PASSIVE)";
+        let pages = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let (busy, log, copied): (bool, _, _) = connection.query_row(sql, [], pages).unwrap();
+        // The store may be at it.
+        if !busy {
+            return (log, copied);
+        }
+        std::thread::yield_now();
+    }
 }
 
 #[tokio::test]

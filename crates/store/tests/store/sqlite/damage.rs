@@ -1,10 +1,13 @@
-//! Rows that somebody broke past the store.
+//! Rows and pages that somebody broke past the store.
 
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::Connection;
 use store::conformance::{NOW, Scene};
-use store::queue::NextState;
+use store::keys::Lease;
+use store::queue::{Accepted, Batch, Bury, Done, NextState, Settle, Settled, Upkeep};
 use tempfile::TempDir;
 
 use super::harness;
@@ -55,4 +58,75 @@ async fn a_place_that_cannot_be_read_is_a_walk_that_begins_anew() {
     // No step is refused.
     damaged::prune(&scene, NOW.after(Duration::from_secs(91 * 86_400))).await;
     assert_eq!(count(&connection, "messages"), 0);
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_be_read_harms_only_what_needs_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let scene = Scene::new(harness(directory.path())).await;
+    // Attempts are kept by endpoint: those of the second one come last.
+    let (sound, broken) = (scene.endpoint().await, scene.endpoint().await);
+    for _ in 0..100 {
+        scene.settled(&broken, NextState::Delivered).await;
+    }
+    let accepts = vec![scene.message(&[&sound, &broken]).await];
+    let mut settles = Vec::new();
+    for endpoint in [&broken, &sound] {
+        let key = scene.pending(endpoint).await;
+        settles.push((endpoint, scene.settling(key, 0, NextState::Delivered).await));
+    }
+    drop(scene);
+    break_last_page(directory.path(), "attempts");
+
+    let scene = Scene::new(harness(directory.path())).await;
+    let current =
+        |(endpoint, settle): (_, Settle)| Settle { lease: scene.lease(endpoint), ..settle };
+    let settles: Vec<_> = settles.into_iter().map(current).collect();
+    let poison = settles[0].key;
+    let committed = scene.commit(Batch { accepts, settles, ..Batch::default() }).await;
+    assert!(matches!(committed.accepts[..], [Accepted::New { .. }]), "{:?}", committed.accepts);
+    assert_eq!(committed.settles, [Settled::Refused, Settled::Applied { turn: None }]);
+    assert_eq!(scene.store().ledger.damage().len(), 1);
+    // What follows for the refused one is up to the engine, and possible.
+    let lease: Lease = scene.lease(&broken);
+    let (application, messages) = (poison.application, vec![poison.message]);
+    let (cause, at) = (domain::delivery::Cause::Poison, NOW);
+    let bury = Bury { lease, application, endpoint: broken.key, messages, cause, at };
+    assert_eq!(scene.keep_up(Upkeep::Bury(bury)).await, Done::Changed(1));
+}
+
+#[tokio::test]
+async fn a_step_that_meets_a_page_that_cannot_be_read_is_refused_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let scene = Scene::new(harness(directory.path())).await;
+    let endpoint = scene.endpoint().await;
+    let mut messages = Vec::new();
+    for _ in 0..200 {
+        messages.push(scene.pending(&endpoint).await.message);
+    }
+    let accepts = vec![scene.message(&[]).await];
+    drop(scene);
+    break_last_page(directory.path(), "deliveries");
+
+    let scene = Scene::new(harness(directory.path())).await;
+    let (lease, application) = (scene.lease(&endpoint), scene.application.key);
+    let (cause, at) = (domain::delivery::Cause::Expired, NOW);
+    let bury = Bury { lease, application, endpoint: endpoint.key, messages, cause, at };
+    let upkeep = vec![Upkeep::Bury(bury)];
+    let committed = scene.commit(Batch { accepts, upkeep, ..Batch::default() }).await;
+    assert!(matches!(committed.accepts[..], [Accepted::New { .. }]), "{:?}", committed.accepts);
+    assert!(matches!(committed.upkeep[..], [Done::Refused(_)]), "{:?}", committed.upkeep);
+}
+
+/// Overwrites the last leaf of a table in a file that nobody has open.
+fn break_last_page(directory: &Path, table: &str) {
+    let file = directory.join("redial.db");
+    let connection = Connection::open(&file).unwrap();
+    let sql = "SELECT pgoffset, pgsize FROM dbstat WHERE name = ?1 AND pagetype = 'leaf'
+        ORDER BY path DESC LIMIT 1";
+    let place = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    let (offset, size): (u64, usize) = connection.query_row(sql, [table], place).unwrap();
+    connection.close().unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+    file.write_all_at(&vec![0xff; size], offset).unwrap();
 }

@@ -4,6 +4,7 @@ mod damage;
 mod expunging;
 mod migrating;
 mod opening;
+mod pruning;
 mod recovery;
 mod space;
 
