@@ -32,7 +32,8 @@ const EMPTYING_EVERY: Duration = Duration::from_secs(1);
 /// How many pages of a log are many.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
-    /// A checkpoint begins when so many have been added since the last one: 8 MiB.
+    /// A checkpoint begins when so many have been added since the last one: 1 MiB. Its pages are
+    /// synced with the disk that the writer syncs with; a few at a time do not hold it up for long.
     enough: i32,
     /// The writer begins a log anew that has these. If somebody reads it then, it tries again when
     /// it has grown by enough.
@@ -45,7 +46,7 @@ struct Sizes {
 
 impl Sizes {
     const fn of(large: i32) -> Self {
-        Self { enough: large / 8, large, few: large / 32, far_too_large: large.saturating_mul(4) }
+        Self { enough: large / 64, large, few: large / 32, far_too_large: large.saturating_mul(4) }
     }
 }
 
@@ -158,8 +159,7 @@ impl Wal {
         }
     }
 
-    /// Copies what can be copied without making anybody wait, and has it synced if the log is about to
-    /// begin anew.
+    /// Copies what can be copied without making anybody wait, and has it synced.
     fn checkpoint(&self, place: &Place, sync: impl FnOnce() -> io::Result<()>) {
         // Whoever is at it does it as well.
         let Some(mut seat) = self.seats.to_checkpoint(Duration::ZERO) else { return };
@@ -170,10 +170,10 @@ impl Wal {
             Err(error) => return self.doubt_after(&error),
         };
         *seat = Some(connection);
-        let next = self.pages.load(Ordering::Relaxed).saturating_add(self.sizes.enough);
-        // SQLite syncs the file once all is copied. What is on the disk by then need not be written
-        // while the writer waits. If this fails, SQLite may never come to see it.
-        if next >= self.restart_at.load(Ordering::Relaxed) && sync().is_err() {
+        // SQLite syncs the file once all is copied, which under load is never. What is on the disk by
+        // then need not be written all at once, or while the writer waits for it to begin the log
+        // anew. If this fails, SQLite may never come to see it.
+        if sync().is_err() {
             return self.seats.doubt();
         }
         self.copied.store(copied, Ordering::Relaxed);
