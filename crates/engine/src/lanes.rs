@@ -3,16 +3,21 @@
 //! Three bounded lanes. Accepting and settling each get up to half of a batch, so that neither can
 //! starve the other; upkeep gets a small step beside them. An idle committer cuts a batch as soon
 //! as something is offered, a busy one finds more when it comes back, and so batches grow with the
-//! load by themselves. A busy one that comes back too early waits a moment: see [`Crowd`].
+//! load by themselves. A busy one that comes back too early waits a moment: see [`Crowd`]. Beside few
+//! callers not everything is settled at once: see [`Pace`].
 //!
 //! A full accept lane is the caller's signal to answer 429 or 503; one application may hold a
 //! quarter of it at the most, so that a flood of its own making turns away nobody else. A full
 //! settle lane is the engine's signal to start no further attempt.
 
+mod pace;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use domain::time::Timestamp;
+
+pub use self::pace::Pace;
 
 /// How long upkeep may be passed over while the other lanes are busy.
 const UPKEEP_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
@@ -132,6 +137,12 @@ impl Crowd {
     /// The most that one write takes but for the sync.
     const WRITE: Duration = Duration::from_micros(60);
 
+    /// Tells whether there are enough of them to be one.
+    #[must_use]
+    pub const fn is_there(&self) -> bool {
+        self.members >= Self::LEAST
+    }
+
     /// Hears that a batch is committed and so many callers wait behind it. Returns whom to wait for
     /// before the next one is cut.
     pub fn committed(&mut self, batch: Carried, waiting: usize) -> Quorum {
@@ -140,7 +151,7 @@ impl Crowd {
         let faded = self.members - self.members.div_ceil(8);
         self.members = faded.max(callers + waiting);
         let writing = Self::WRITE.saturating_mul(writes);
-        if self.members < Self::LEAST {
+        if !self.is_there() {
             Quorum { callers: 1, patience: Self::PATIENCE }
         } else if took >= Self::SLOW.max(writing) {
             Quorum { callers: self.members, patience: (took / 4).min(Self::MOST_PATIENCE) }
@@ -301,21 +312,21 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         }
     }
 
-    /// Cuts the next batch, or returns none if nothing waits.
+    /// Cuts the next batch with so many settles at the most, or returns none if nothing waits.
     ///
     /// Upkeep goes along when the other lanes leave their half of the batch unused, and in any
     /// case once a second.
-    pub fn cut(&mut self, now: Timestamp) -> Option<Cut<Accept, Settle, Upkeep>> {
+    pub fn cut(&mut self, now: Timestamp, settles: usize) -> Option<Cut<Accept, Settle, Upkeep>> {
         if self.is_empty() {
             return None;
         }
         let half = Weight { rows: self.limits.batch.rows / 2, bytes: self.limits.batch.bytes / 2 };
-        let accepts = self.accepts.take(half);
+        let accepts = self.accepts.take(half, usize::MAX);
         for (weight, (application, _)) in &accepts {
             self.give_back(*application, *weight);
         }
         let accepts: Vec<Accept> = accepts.into_iter().map(|(_, (_, item))| item).collect();
-        let settles = self.settles.take(half).into_iter().map(|(_, item)| item).collect();
+        let settles = self.settles.take(half, settles).into_iter().map(|(_, item)| item).collect();
         let overdue = now.since(self.last_upkeep) >= UPKEEP_AT_LEAST_EVERY;
         let busy = !self.accepts.queue.is_empty() || !self.settles.queue.is_empty();
         let upkeep = if busy && !overdue { Vec::new() } else { self.take_upkeep(now) };
@@ -328,13 +339,14 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         let mut cut = Cut { accepts: Vec::new(), settles: Vec::new(), upkeep: Vec::new() };
         match lane {
             Which::Accepts => {
-                for (weight, (application, item)) in self.accepts.take(whole) {
+                for (weight, (application, item)) in self.accepts.take(whole, usize::MAX) {
                     self.give_back(application, weight);
                     cut.accepts.push(item);
                 }
             }
             Which::Settles => {
-                cut.settles.extend(self.settles.take(whole).into_iter().map(|(_, item)| item));
+                cut.settles
+                    .extend(self.settles.take(whole, usize::MAX).into_iter().map(|(_, item)| item));
             }
             Which::Upkeep => cut.upkeep = self.take_upkeep(now),
         }
@@ -415,12 +427,12 @@ impl<T> Lane<T> {
         self.queue.push_front((weight, item));
     }
 
-    /// Takes the oldest items that fit, and at least one.
-    fn take(&mut self, limit: Weight) -> Vec<(Weight, T)> {
+    /// Takes the oldest items that fit, so many at the most and at least one.
+    fn take(&mut self, limit: Weight, most: usize) -> Vec<(Weight, T)> {
         let (mut taken, mut used) = (Vec::new(), Weight::default());
         while let Some((weight, _)) = self.queue.front() {
             used = used.plus(*weight);
-            if !taken.is_empty() && !used.is_within(limit) {
+            if !taken.is_empty() && (!used.is_within(limit) || taken.len() >= most) {
                 break;
             }
             let Some((weight, item)) = self.queue.pop_front() else { break };

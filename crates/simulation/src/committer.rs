@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::time::Timestamp;
-use engine::lanes::{Carried, Crowd, Cut, Lanes, Limits, Quorum, Weight, Which};
+use engine::lanes::{Carried, Crowd, Cut, Lanes, Limits, Pace, Weight, Which};
 use engine::{Event, Number};
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Batch, Committed, Settle, Upkeep};
@@ -65,6 +65,8 @@ pub(crate) struct Committer {
     failed: Option<(Tickets, Duration)>,
     /// Who shares its batches.
     crowd: Crowd,
+    /// How many attempts it settles beside few of them.
+    pace: Pace,
     /// Whether those whom it has carried are being told; nothing is cut meanwhile.
     telling: bool,
     /// How many callers must wait before the next batch is cut, while it waits for them.
@@ -93,6 +95,7 @@ impl Committer {
             flying: None,
             failed: None,
             crowd: Crowd::default(),
+            pace: Pace::default(),
             telling: false,
             gathering: None,
             gathers: 0,
@@ -131,7 +134,9 @@ impl Committer {
             return None;
         }
         self.gathering = None;
-        let cut = self.lanes.cut(now);
+        let limited = self.lane.is_none() && !self.crowd.is_there();
+        let settles = if limited { self.pace.settles() } else { usize::MAX };
+        let cut = self.lanes.cut(now, settles);
         if cut.is_none() {
             // Whoever comes after a silence is not one of those who were here before it.
             self.crowd = Crowd::default();
@@ -238,7 +243,7 @@ impl World {
                 self.tell_all(me, cut, answer, issued);
                 let writes = u32::try_from(items).unwrap_or(u32::MAX);
                 let batch = Carried { callers, writes, took: self.now.saturating_sub(issued) };
-                self.gather(me, place, |crowd, waiting| crowd.committed(batch, waiting));
+                self.gather(me, place, batch);
             }
             None => self.failed(me, place, cut, issued),
         }
@@ -246,16 +251,13 @@ impl World {
     }
 
     /// Waits behind a batch until enough of those who come back are there again, or it has been long.
-    fn gather(
-        &mut self,
-        me: NodeRef,
-        place: usize,
-        whom: impl FnOnce(&mut Crowd, usize) -> Quorum,
-    ) {
+    fn gather(&mut self, me: NodeRef, place: usize, batch: Carried) {
         let Some(process) = self.process_mut(me) else { return };
         let Some(committer) = process.committers.get_mut(place) else { return };
         committer.telling = false;
-        let quorum = whom(&mut committer.crowd, committer.lanes.callers(committer.lane));
+        committer.pace.committed(batch);
+        let waiting = committer.lanes.callers(committer.lane);
+        let quorum = committer.crowd.committed(batch, waiting);
         if committer.lanes.has_enough(committer.lane, quorum.callers) {
             committer.gathering = None;
             return;

@@ -29,9 +29,12 @@ fn lanes() -> Numbers {
 #[test]
 fn whatever_waits_is_cut_at_once() {
     let mut lanes = lanes();
-    assert_eq!(lanes.cut(NOW), None);
+    assert_eq!(lanes.cut(NOW, usize::MAX), None);
     lanes.offer_accept(1, rows(2), 7).unwrap();
-    assert_eq!(lanes.cut(NOW), Some(Cut { accepts: vec![7], settles: vec![], upkeep: vec![] }));
+    assert_eq!(
+        lanes.cut(NOW, usize::MAX),
+        Some(Cut { accepts: vec![7], settles: vec![], upkeep: vec![] })
+    );
     assert!(lanes.is_empty());
 }
 
@@ -114,6 +117,19 @@ fn a_crowd_that_has_gone_is_soon_forgotten() {
 }
 
 #[test]
+fn so_many_are_settled_at_once_as_are_asked_for_and_at_least_one() {
+    let mut lanes = lanes();
+    for n in 0..4 {
+        lanes.offer_settle(rows(1), n).unwrap();
+    }
+    lanes.offer_accept(1, rows(1), 9).unwrap();
+    let cut = lanes.cut(NOW, 2).unwrap();
+    assert_eq!((cut.accepts, cut.settles), (vec![9], vec![0, 1]));
+    assert_eq!(lanes.cut(NOW, 0).unwrap().settles, [2]);
+    assert_eq!(lanes.cut(NOW, 9).unwrap().settles, [3]);
+}
+
+#[test]
 fn each_lane_gets_at_most_half_of_a_batch() {
     let mut lanes = lanes();
     for n in 0..4 {
@@ -121,9 +137,9 @@ fn each_lane_gets_at_most_half_of_a_batch() {
         lanes.offer_settle(rows(1), n).unwrap();
     }
     lanes.offer_settle(rows(1), 4).unwrap();
-    let cut = lanes.cut(NOW).unwrap();
+    let cut = lanes.cut(NOW, usize::MAX).unwrap();
     assert_eq!((cut.accepts, cut.settles), (vec![0, 1], vec![0, 1, 2, 3]));
-    let cut = lanes.cut(NOW).unwrap();
+    let cut = lanes.cut(NOW, usize::MAX).unwrap();
     assert_eq!((cut.accepts, cut.settles), (vec![2, 3], vec![4]));
 }
 
@@ -133,8 +149,8 @@ fn bytes_limit_a_batch_too() {
     for n in 0..3 {
         lanes.offer_settle(Weight { rows: 1, bytes: 300 }, n).unwrap();
     }
-    assert_eq!(lanes.cut(NOW).unwrap().settles, [0]);
-    assert_eq!(lanes.cut(NOW).unwrap().settles, [1]);
+    assert_eq!(lanes.cut(NOW, usize::MAX).unwrap().settles, [0]);
+    assert_eq!(lanes.cut(NOW, usize::MAX).unwrap().settles, [1]);
 }
 
 #[test]
@@ -142,7 +158,7 @@ fn an_item_larger_than_a_batch_goes_alone() {
     let mut lanes = lanes();
     lanes.offer_accept(1, rows(100), 1).unwrap();
     lanes.offer_accept(2, rows(1), 2).unwrap_err();
-    assert_eq!(lanes.cut(NOW).unwrap().accepts, [1]);
+    assert_eq!(lanes.cut(NOW, usize::MAX).unwrap().accepts, [1]);
     lanes.offer_accept(2, rows(1), 2).unwrap();
 }
 
@@ -159,7 +175,7 @@ fn a_full_lane_gives_the_item_back() {
     }
     assert_eq!(lanes.offer_settle(rows(1), 16).unwrap_err().what, Crowded::Lane);
     assert!(!lanes.has_room_for_settles(rows(1)));
-    lanes.cut(NOW);
+    lanes.cut(NOW, usize::MAX);
     assert!(lanes.has_room_for_settles(rows(4)));
     assert!(!lanes.has_room_for_settles(rows(5)));
 }
@@ -173,7 +189,7 @@ fn one_application_holds_a_quarter_at_the_most() {
     assert_eq!(lanes.offer_accept(1, rows(1), 4).unwrap_err().what, Crowded::Share);
     lanes.offer_accept(2, rows(1), 5).unwrap();
     // What was cut no longer counts.
-    assert_eq!(lanes.cut(NOW).unwrap().accepts, [0, 1, 2, 3]);
+    assert_eq!(lanes.cut(NOW, usize::MAX).unwrap().accepts, [0, 1, 2, 3]);
     lanes.offer_accept(1, rows(4), 6).unwrap();
     // A fan-out wider than the quarter passes when its application holds nothing.
     lanes.offer_accept(3, rows(5), 7).unwrap();
@@ -186,8 +202,8 @@ fn a_quarter_is_one_of_bytes_as_well() {
     lanes.offer_accept(1, large, 0).unwrap();
     assert_eq!(lanes.offer_accept(1, large, 1).unwrap_err().what, Crowded::Share);
     lanes.offer_accept(2, large, 2).unwrap();
-    lanes.cut(NOW);
-    lanes.cut(NOW);
+    lanes.cut(NOW, usize::MAX);
+    lanes.cut(NOW, usize::MAX);
     lanes.offer_accept(1, large, 3).unwrap();
 }
 
@@ -198,8 +214,8 @@ fn upkeep_goes_along_in_small_steps_when_there_is_room() {
         lanes.offer_upkeep(2, n).unwrap();
     }
     assert_eq!(lanes.offer_upkeep(2, 3).unwrap_err().what, Crowded::Lane);
-    assert_eq!(lanes.cut(NOW).unwrap().upkeep, [0, 1]);
-    assert_eq!(lanes.cut(NOW).unwrap().upkeep, [2]);
+    assert_eq!(lanes.cut(NOW, usize::MAX).unwrap().upkeep, [0, 1]);
+    assert_eq!(lanes.cut(NOW, usize::MAX).unwrap().upkeep, [2]);
 }
 
 #[test]
@@ -211,9 +227,9 @@ fn busy_lanes_put_upkeep_off_for_a_second_at_the_most() {
     fill(&mut lanes);
     lanes.offer_upkeep(100, 7).unwrap();
     let soon = NOW.after(Duration::from_millis(999));
-    assert!(lanes.cut(soon).unwrap().upkeep.is_empty());
+    assert!(lanes.cut(soon, usize::MAX).unwrap().upkeep.is_empty());
     fill(&mut lanes);
-    assert_eq!(lanes.cut(NOW.after(Duration::from_secs(1))).unwrap().upkeep, [7]);
+    assert_eq!(lanes.cut(NOW.after(Duration::from_secs(1)), usize::MAX).unwrap().upkeep, [7]);
 }
 
 proptest! {
@@ -228,10 +244,10 @@ proptest! {
                 offered.push(n);
             }
             if cut {
-                seen.extend(lanes.cut(NOW).into_iter().flat_map(|cut| cut.accepts));
+                seen.extend(lanes.cut(NOW, usize::MAX).into_iter().flat_map(|cut| cut.accepts));
             }
         }
-        while let Some(cut) = lanes.cut(NOW) {
+        while let Some(cut) = lanes.cut(NOW, usize::MAX) {
             prop_assert!(!cut.accepts.is_empty());
             seen.extend(cut.accepts);
         }
@@ -262,6 +278,6 @@ fn what_comes_back_from_a_failed_batch_goes_first() {
     lanes.offer_upkeep(1, 4).unwrap();
     lanes.restore_settle(rows(1), 1);
     lanes.restore_upkeep(1, 3);
-    let cut = lanes.cut(NOW).unwrap();
+    let cut = lanes.cut(NOW, usize::MAX).unwrap();
     assert_eq!((cut.settles, cut.upkeep), (vec![1, 2], vec![3, 4]));
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::lanes::{Carried, Crowd, Cut, Quorum, Which};
+use engine::lanes::{Carried, Crowd, Cut, Pace, Quorum, Which};
 use store::queue::{Accepted, Batch, Committed, Done, Settled};
 
 use super::weight::{rows_of_upkeep, weight_of_settle};
@@ -41,7 +41,7 @@ pub(super) async fn all(shared: Arc<Shared>) -> Counts {
 async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
     let mut counts = Counts::default();
     let mut wait = FIRST_WAIT;
-    let mut crowd = Crowd::default();
+    let (mut crowd, mut pace) = (Crowd::default(), Pace::default());
     loop {
         // Whoever is about to hand something in does so first: under load that makes fewer and
         // larger batches, and an idle server has nobody to wait for.
@@ -50,7 +50,8 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
         let (cut, closed) = {
             let mut state = shared.lock();
             let cut = match which {
-                None => state.lanes.cut(now),
+                None if crowd.is_there() => state.lanes.cut(now, usize::MAX),
+                None => state.lanes.cut(now, pace.settles()),
                 Some(which) => state.lanes.cut_lane(which, now),
             };
             (cut, state.closed)
@@ -72,6 +73,7 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
             wait = FIRST_WAIT;
             let took = shared.settings.clock.now().since(now);
             let batch = Carried { callers, writes, took };
+            pace.committed(batch);
             gather(shared, which, |waiting| crowd.committed(batch, waiting)).await;
         } else {
             tokio::time::sleep(wait).await;
