@@ -10,6 +10,9 @@
 //! is known that they are dead, it does not stop those either that had nothing to do for a while.
 //! Whoever is in doubt waits until the burst hangs, and not until it has timed out. Endpoints that
 //! answer, but slowly, must not keep the silent ones out either: those may always hold some.
+//!
+//! Nor should an application with a thousand endpoints that answer keep out one with a few: the last
+//! slots are for applications that hold few of them, who so need not wait until one is free.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,7 +21,7 @@ use std::time::Duration;
 use domain::breaker::Role;
 use domain::partition::Partition;
 use domain::policy::Policy;
-use store::keys::Lease;
+use store::keys::{ApplicationKey, Lease};
 use store::queue::{NextState, PendingDelivery};
 
 use crate::event::Number;
@@ -58,8 +61,13 @@ impl Counted {
     }
 }
 
-/// Endpoints that have not answered lately may always hold this part of the slots.
+/// Endpoints that have not answered lately may always hold this part of the slots. An application that
+/// holds less than that holds few.
 const ALWAYS: u32 = 16;
+/// This part of the slots is kept for applications that hold few.
+const KEPT: u32 = 8;
+/// From so many applications on, those that hold none are forgotten at once.
+const FORGOTTEN_FROM: usize = 1_024;
 
 /// An attempt.
 #[derive(Debug)]
@@ -86,6 +94,8 @@ impl Attempt {
 pub(crate) struct Attempts {
     all: BTreeMap<Number, Attempt>,
     in_flight: Tally,
+    /// How many slots each application holds.
+    held: BTreeMap<ApplicationKey, u32>,
     /// Those that may not be old yet, with when they began. The first of them is in flight, as far as
     /// was last noticed.
     young: VecDeque<(Number, Duration)>,
@@ -134,6 +144,7 @@ impl Attempts {
     /// Adds one that begins.
     pub(crate) fn begin(&mut self, number: Number, attempt: Attempt) {
         *self.in_flight.of(attempt.counted) += 1;
+        *self.held.entry(attempt.delivery.key.application).or_default() += 1;
         self.young.push_back((number, attempt.began));
         self.all.insert(number, attempt);
     }
@@ -151,6 +162,7 @@ impl Attempts {
         let Some(attempt) = self.all.get_mut(&number) else { return };
         if attempt.is_in_flight() {
             *self.in_flight.of(attempt.counted) -= 1;
+            give_back(&mut self.held, attempt);
             attempt.stage = Stage::Settling(next);
             self.settling.push_back((number, now));
         }
@@ -161,6 +173,7 @@ impl Attempts {
         let attempt = self.all.remove(&number)?;
         if attempt.is_in_flight() {
             *self.in_flight.of(attempt.counted) -= 1;
+            give_back(&mut self.held, &attempt);
         }
         Some(attempt)
     }
@@ -182,18 +195,33 @@ impl Attempts {
         theirs.map(|(number, _)| *number).collect()
     }
 
-    /// Returns how many slots are free.
+    /// Returns how many slots are free for anybody.
     pub(crate) fn free(&self, settings: &Settings) -> u32 {
+        self.unused(settings).saturating_sub(settings.in_flight / KEPT)
+    }
+
+    /// Tells whether slots are free only for applications that hold few, if any are.
+    pub(crate) fn is_short(&self, settings: &Settings) -> bool {
+        self.free(settings) == 0
+    }
+
+    /// Tells whether an application holds few slots.
+    pub(crate) fn holds_few(&self, application: ApplicationKey, settings: &Settings) -> bool {
+        let held = self.held.get(&application).copied().unwrap_or(0);
+        held < few(settings)
+    }
+
+    fn unused(&self, settings: &Settings) -> u32 {
         let all = settings.in_flight.saturating_add(settings.hanging);
         let young = settings.in_flight.saturating_sub(self.in_flight.young());
         young.min(all.saturating_sub(self.in_flight.all()))
     }
 
-    /// Tells whether any endpoint may start, slots and settles considered.
+    /// Tells whether some endpoint may start, slots and settles considered.
     pub(crate) fn has_room(&self, settings: &Settings) -> bool {
         let in_flight = usize::try_from(self.in_flight.all()).unwrap_or(0);
         let most = usize::try_from(settings.settling).unwrap_or(usize::MAX);
-        self.free(settings) > 0 && self.all.len() - in_flight < most
+        self.unused(settings) > 0 && self.all.len() - in_flight < most
     }
 
     /// Tells whether a settle has been waiting for so long that nothing should be sent: the store does
@@ -215,7 +243,7 @@ impl Attempts {
         let Tally { trusted, doubtful, slow, .. } = self.in_flight;
         let half = settings.in_flight.div_ceil(2);
         let most = half + settings.in_flight / 4;
-        let few = (settings.in_flight / ALWAYS).max(1);
+        let few = few(settings);
         let has_share = match counted {
             Counted::Hopeful | Counted::Slow => return true,
             Counted::Trusted => {
@@ -225,6 +253,7 @@ impl Attempts {
         };
         let silent = self.in_flight.silent();
         let left = silent.saturating_add(slow) < settings.hanging.saturating_add(half);
+        let has_share = has_share && (trusted + doubtful < few || !self.is_short(settings));
         has_share && silent < settings.hanging && (left || silent < few)
     }
 
@@ -242,6 +271,7 @@ impl Attempts {
             }
             self.young.pop_front();
             if let Some(attempt) = attempt {
+                give_back(&mut self.held, attempt);
                 *self.in_flight.of(attempt.counted) -= 1;
                 attempt.counted = attempt.counted.aged();
                 *self.in_flight.of(attempt.counted) += 1;
@@ -252,5 +282,25 @@ impl Attempts {
     /// Returns when the next attempt will have been running for long, and leaves its slot.
     pub(crate) fn next_to_hang(&self, hanging_after: Duration) -> Option<Duration> {
         self.young.front().map(|(_, began)| began.saturating_add(hanging_after))
+    }
+}
+
+/// Returns how many slots are few.
+fn few(settings: &Settings) -> u32 {
+    (settings.in_flight / ALWAYS).max(1)
+}
+
+/// Gives back the slot of an attempt that ended, or has been running for long.
+fn give_back(held: &mut BTreeMap<ApplicationKey, u32>, attempt: &Attempt) {
+    if matches!(attempt.counted, Counted::Slow | Counted::Hanging) {
+        return;
+    }
+    let application = attempt.delivery.key.application;
+    if let Some(count) = held.get_mut(&application) {
+        *count = count.saturating_sub(1);
+        // Kept for a while otherwise: most applications come again at once.
+        if *count == 0 && held.len() > FORGOTTEN_FROM {
+            held.remove(&application);
+        }
     }
 }

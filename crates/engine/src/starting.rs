@@ -27,7 +27,7 @@ impl Engine {
             let parked_first = self.turns.parked_first;
             let mut given = parked_first && self.unpark(act);
             if self.attempts.has_room(&self.settings)
-                && let Some(at) = self.turns.next()
+                && let Some(at) = self.next_turn()
             {
                 self.take_turn(at, act);
                 self.turns.parked_first = true;
@@ -38,6 +38,15 @@ impl Engine {
                 return;
             }
         }
+    }
+
+    /// Takes the next turn. The last slots are for applications that hold few; there are not many others,
+    /// so that few are passed by.
+    fn next_turn(&mut self) -> Option<At> {
+        if !self.attempts.is_short(&self.settings) {
+            return self.turns.next();
+        }
+        self.turns.next_of(|application| self.attempts.holds_few(application, &self.settings))
     }
 
     /// Gives a turn to one of each kind that were set aside, if it may start; tells whether it did.
@@ -93,6 +102,14 @@ impl Engine {
                 self.turns.park(at, counted);
             }
             return;
+        }
+        // It was set aside when it had not answered lately.
+        if counted == Counted::Hopeful
+            && self.attempts.is_short(&self.settings)
+            && !self.attempts.holds_few(at.0, &self.settings)
+        {
+            endpoint.queued = Queued::Ready;
+            return self.turns.push(at);
         }
         self.start(at, member, counted, act);
         self.look(at, act);

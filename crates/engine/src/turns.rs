@@ -65,6 +65,14 @@ impl Turns {
         next
     }
 
+    /// Takes the next one of an application that is wanted; the others keep their place.
+    pub(crate) fn next_of(&mut self, wanted: impl Fn(ApplicationKey) -> bool) -> Option<At> {
+        let place = self.ready.applications.iter().position(|it| wanted(*it))?;
+        let application = self.ready.applications.remove(place)?;
+        self.ready.applications.push_front(application);
+        self.next()
+    }
+
     /// Returns how many are ready.
     pub(crate) fn ready(&self) -> usize {
         self.ready.length
@@ -189,6 +197,18 @@ mod tests {
         let order: Vec<At> = std::iter::from_fn(|| turns.next()).collect();
         assert_eq!(order, [at(1, 0), at(2, 9), at(1, 1), at(1, 2)]);
         assert_eq!(turns.ready(), 0);
+    }
+
+    #[test]
+    fn one_of_an_application_that_is_wanted_passes_the_others() {
+        let mut turns = Turns::default();
+        for (application, endpoint) in [(1, 0), (1, 1), (2, 0), (3, 0), (3, 1)] {
+            turns.push(at(application, endpoint));
+        }
+        let mut of_third = || turns.next_of(|it| it == ApplicationKey(3));
+        assert_eq!([of_third(), of_third(), of_third()], [Some(at(3, 0)), Some(at(3, 1)), None]);
+        let order: Vec<At> = std::iter::from_fn(|| turns.next()).collect();
+        assert_eq!(order, [at(1, 0), at(2, 0), at(1, 1)]);
     }
 
     #[test]

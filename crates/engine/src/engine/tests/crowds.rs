@@ -25,7 +25,8 @@ fn crowded() -> Scene {
         scene.pass(SECOND / 100);
         scene.end(OK);
     }
-    assert!(scene.engine.is_full() && scene.flying.len() == 8);
+    // One slot is kept for applications that hold few.
+    assert!(scene.engine.is_full() && scene.flying.len() == 7);
     scene
 }
 
@@ -64,6 +65,29 @@ fn one_with_little_to_do_need_not_wait_for_one_with_much() {
             }
         }
     }
+}
+
+#[test]
+fn one_that_holds_few_slots_need_not_wait_until_one_is_free() {
+    let mut scene = crowded();
+    let other = scene.application();
+    let quiet = scene.endpoint_of(other, Order::Due, EndpointSettings::default());
+    for _ in 0..3 {
+        scene.send(&quiet);
+        assert_eq!(scene.flying_to(quiet.key), 1, "though nobody has ended");
+        let place = scene.flying.iter().position(|one| one.delivery.key.endpoint == quiet.key);
+        let sending = scene.flying.remove(place.unwrap());
+        scene.end_of(&sending, OK);
+        assert_eq!(scene.flying.len(), 7, "its slot is not for who holds many");
+    }
+    // What holds few together may hold all of it.
+    scene.send(&quiet);
+    let another = scene.application();
+    let late = scene.endpoint_of(another, Order::Due, EndpointSettings::default());
+    scene.send(&late);
+    assert_eq!((scene.flying.len(), scene.flying_to(late.key)), (8, 0));
+    scene.end(OK);
+    assert_eq!((scene.flying.len(), scene.flying_to(late.key)), (8, 1));
 }
 
 #[test]
