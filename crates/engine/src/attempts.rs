@@ -11,6 +11,8 @@
 //! Whoever is in doubt waits until the burst hangs, and not until it has timed out. Endpoints that
 //! answer, but slowly, must not keep the silent ones out either: those may always hold some.
 //!
+//! While many hang, the silent ones begin little by little, so that they do not end all at once.
+//!
 //! Nor should an application with a thousand endpoints that answer keep out one with a few: the last
 //! slots are for applications that hold few of them, who so need not wait until one is free.
 
@@ -26,6 +28,7 @@ use store::queue::{NextState, PendingDelivery};
 
 use crate::event::Number;
 use crate::settings::Settings;
+use crate::trickle::Trickle;
 
 /// Where an attempt is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +86,17 @@ pub(crate) struct Attempt {
     pub(crate) stray: bool,
 }
 
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    /// What becomes of its delivery.
+    pub(crate) next: NextState,
+    /// Whether there was anybody at the other end.
+    pub(crate) answered: bool,
+    /// When that was.
+    pub(crate) now: Duration,
+}
+
 impl Attempt {
     pub(crate) fn is_in_flight(&self) -> bool {
         self.stage == Stage::InFlight
@@ -102,6 +116,8 @@ pub(crate) struct Attempts {
     /// Those that settle, with when they ended. The first of them has not been answered, as far as was
     /// last noticed.
     settling: VecDeque<(Number, Duration)>,
+    /// Those of endpoints that had not answered lately.
+    silent: Trickle,
 }
 
 /// How many are in flight.
@@ -144,6 +160,9 @@ impl Attempts {
     /// Adds one that begins.
     pub(crate) fn begin(&mut self, number: Number, attempt: Attempt) {
         *self.in_flight.of(attempt.counted) += 1;
+        if attempt.counted != Counted::Hopeful {
+            self.silent.begin(attempt.began);
+        }
         *self.held.entry(attempt.delivery.key.application).or_default() += 1;
         self.young.push_back((number, attempt.began));
         self.all.insert(number, attempt);
@@ -158,10 +177,14 @@ impl Attempts {
     }
 
     /// Frees the slot of one that ended, and keeps it until its settle is answered.
-    pub(crate) fn settle(&mut self, number: Number, next: NextState, now: Duration) {
+    pub(crate) fn settle(&mut self, number: Number, ended: Ended) {
         let Some(attempt) = self.all.get_mut(&number) else { return };
+        let Ended { next, answered, now } = ended;
         if attempt.is_in_flight() {
             *self.in_flight.of(attempt.counted) -= 1;
+            if answered && matches!(attempt.counted, Counted::Trusted | Counted::Doubtful) {
+                self.silent.answered();
+            }
             give_back(&mut self.held, attempt);
             attempt.stage = Stage::Settling(next);
             self.settling.push_back((number, now));
@@ -255,6 +278,21 @@ impl Attempts {
         let left = silent.saturating_add(slow) < settings.hanging.saturating_add(half);
         let has_share = has_share && (trusted + doubtful < few || !self.is_short(settings));
         has_share && silent < settings.hanging && (left || silent < few)
+    }
+
+    /// Tells whether silent endpoints have to wait a moment: many hang, and others have just begun.
+    pub(crate) fn hold_back(&self, counted: Counted, now: Duration, settings: &Settings) -> bool {
+        counted != Counted::Hopeful && self.many_hang(settings) && self.silent.is_ahead(now)
+    }
+
+    /// Returns when some of them may begin, if they have to wait.
+    pub(crate) fn next_silent(&self, now: Duration, settings: &Settings) -> Option<Duration> {
+        let waits = self.many_hang(settings) && self.silent.is_ahead(now);
+        waits.then(|| self.silent.next(now))
+    }
+
+    fn many_hang(&self, settings: &Settings) -> bool {
+        self.in_flight.hanging >= few(settings)
     }
 
     /// Tells whether as many of silent endpoints are in flight as may hang.

@@ -16,6 +16,7 @@ use store::keys::{DeliveryKey, EndpointKey, Lease};
 use store::queue::{AttemptRecord, NextState, Phases, Settle};
 
 use crate::announcement::Announcement;
+use crate::attempts::Ended;
 use crate::effect::Effect;
 use crate::endpoint::{At, Disabling, Last};
 use crate::engine::{Act, Engine};
@@ -133,7 +134,8 @@ impl Engine {
             act.announce(Announcement::Noticed { delivery: key, notice });
         }
         let took = act.now.elapsed.saturating_sub(attempt.began);
-        let lively = was_answered(record.outcome) || took < self.settings.hanging_after;
+        let answered = was_answered(record.outcome);
+        let lively = answered || took < self.settings.hanging_after;
         self.weigh(key, role, verdict.endpoint, act);
         self.stay_if_late(lease, record.phases, act);
         let mut running = None;
@@ -152,7 +154,7 @@ impl Engine {
             attempt.delivery.last_attempt_at = Some(record.ended_at);
             attempt.delivery.pending.budget = verdict.budget;
         }
-        self.attempts.settle(number, next, act.now.elapsed);
+        self.attempts.settle(number, Ended { next, answered, now: act.now.elapsed });
         let budget = verdict.budget;
         let settle =
             Settle { lease, key, recorded, ended_before, next, budget, attempt: record, running };

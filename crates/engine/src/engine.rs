@@ -240,6 +240,9 @@ impl Engine {
         let trust = self.leases.trusted_until(self.settings.lease_trusted);
         let waits = active && (self.turns.is_waiting() || !self.load_queue.is_empty());
         let slot = waits.then(|| self.attempts.next_to_hang(self.settings.hanging_after));
+        let silent = active && self.turns.has_parked();
+        let silent =
+            silent.then(|| self.attempts.next_silent(act.now.elapsed, &self.settings)).flatten();
         let release = self.stopping.as_ref().and_then(Stopping::next);
         let routine = [
             self.leases.next_renewal().filter(|_| self.renews()),
@@ -250,6 +253,7 @@ impl Engine {
             self.leases.next_quiet(act.now.elapsed),
             release.filter(|_| self.leases.releasing.is_empty()),
             slot.flatten(),
+            silent,
         ];
         let earliest = routine.into_iter().flatten().min();
         act.effects.extend(self.timers.wish(act.now, earliest).map(Effect::WakeAt));

@@ -10,8 +10,8 @@
 //! - [`roster`]: an application's endpoints, read once and shared; fanning a message out
 //! - [`lanes`]: group commit, what goes into the next batch
 //! - [`Engine`]: the machine. What it keeps: `leases`, `unclaimed`, `endpoint`, `endpoints`, `window`,
-//!   `horizon`, `sharing`, `attempts`, `turns`, `rosters`, `documents`, `timers`, `recent`. What it
-//!   does, a verb each:
+//!   `horizon`, `sharing`, `attempts`, `trickle`, `turns`, `rosters`, `documents`, `timers`, `recent`.
+//!   What it does, a verb each:
 //!   `owning`, `walking`, `looking`, `loading`, `starting`, `ending`, `settling`, `burying`,
 //!   `requests`, `stopping`
 //! - [`planted`]: mistakes for the simulator to find
@@ -44,6 +44,7 @@ mod sharing;
 mod starting;
 mod stopping;
 mod timers;
+mod trickle;
 mod turns;
 mod unclaimed;
 mod walking;

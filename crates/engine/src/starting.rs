@@ -60,6 +60,7 @@ impl Engine {
     fn unpark_one(&mut self, kind: Counted, act: &mut Act<'_>) -> bool {
         while self.attempts.has_room(&self.settings)
             && self.attempts.has_room_for(kind, &self.settings)
+            && !self.attempts.hold_back(kind, act.now.elapsed, &self.settings)
         {
             let Some(at) = self.turns.unpark(kind) else { return false };
             let Some(endpoint) = self.endpoints.get_mut(&at) else { continue };
@@ -96,7 +97,9 @@ impl Engine {
             return self.look(at, act);
         }
         let counted = endpoint.counted(act.now.elapsed, self.settings.hanging_after);
-        if !self.attempts.has_room_for(counted, &self.settings) {
+        if !self.attempts.has_room_for(counted, &self.settings)
+            || self.attempts.hold_back(counted, act.now.elapsed, &self.settings)
+        {
             endpoint.queued = Queued::Parked;
             if !std::mem::replace(endpoint.parked.of(counted), true) {
                 self.turns.park(at, counted);

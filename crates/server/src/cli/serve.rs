@@ -240,6 +240,7 @@ impl Server {
                 in_flight: metrics.in_flight(),
             }),
             clock: Arc::clone(&clock),
+            answering: Handle::current(),
         };
         let node = sending.spawn(Node::start(parts, node_settings(&configuration))).await??;
         let tasks = vec![

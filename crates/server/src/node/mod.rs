@@ -38,6 +38,7 @@ use engine::roster::Read;
 use engine::{Announcement, Event, Policies};
 use store::keys::{Epoch, Node as Name};
 use store::{Catalog, Ledger, Queue};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
 
@@ -70,6 +71,9 @@ pub struct Parts {
     pub carrier: Arc<dyn Carrier>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// Where those run who hand messages in. What is committed is answered there, so that nobody who
+    /// waits for an answer waits for whoever sends.
+    pub answering: Handle,
 }
 
 /// How a node is started.
@@ -148,13 +152,16 @@ impl Node {
         let Settings { engine, lanes, transactions, policy, sends, handed_over, grace } = settings;
         let inbox = Arc::new(Inbox::new(if sends { handed_over } else { 0 }));
         let listener = Arc::new(inbox::Ears::new(Arc::clone(&inbox), Arc::clone(&timeline)));
-        let (committer, committing) = Committer::start(committer::Settings {
-            queue: Arc::clone(&parts.queue),
-            clock: timeline.clock(),
-            limits: lanes,
-            transactions,
-            listener: listener as Arc<dyn Listener>,
-        });
+        let (committer, committing) = {
+            let _entered = parts.answering.enter();
+            Committer::start(committer::Settings {
+                queue: Arc::clone(&parts.queue),
+                clock: timeline.clock(),
+                limits: lanes,
+                transactions,
+                listener: listener as Arc<dyn Listener>,
+            })
+        };
         let policies = Policies { server: policy, event_types: Default::default() };
         let world = Arc::new(World {
             rosters: Rosters::new(

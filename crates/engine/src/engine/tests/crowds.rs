@@ -257,3 +257,34 @@ fn whoever_answers_finds_room_beside_payloads_that_hang() {
     }
     assert!(scene.most_held <= 2_200, "{} bytes", scene.most_held);
 }
+
+#[test]
+fn while_many_hang_silent_endpoints_begin_little_by_little() {
+    let mut scene = Scene::new();
+    let lively = scene.endpoint();
+    let all: Vec<_> = (0..264).map(|_| scene.endpoint()).collect();
+    let (hanging, silent) = all.split_at(64);
+    for endpoint in hanging {
+        scene.send(endpoint);
+    }
+    assert_eq!(scene.flying.len(), 64, "all at once, because nothing hangs yet");
+    scene.pass(2 * SECOND);
+    for endpoint in silent {
+        scene.send(endpoint);
+    }
+    assert_eq!(scene.flying.len(), 64 + 32);
+    // One of them answers, which makes room for another; and is not held back itself.
+    let sending = scene.flying.remove(64);
+    scene.end_of(&sending, OK);
+    assert_eq!(scene.flying.len(), 64 + 32);
+    let answering = silent.iter().find(|one| one.key == sending.delivery.key.endpoint).unwrap();
+    scene.send(answering);
+    assert_eq!(scene.flying_to(answering.key), 1);
+    assert_eq!(scene.flying.len(), 64 + 33);
+    scene.pass(SECOND / 100);
+    assert_eq!(scene.flying.len(), 64 + 33 + 40, "four in a millisecond");
+    scene.pass(SECOND);
+    assert_eq!(scene.flying.len(), 64 + 200, "nobody is forgotten");
+    scene.send(&lively);
+    assert_eq!(scene.flying_to(lively.key), 1);
+}

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Scenario;
-use super::latency::Pace;
+use super::latency::{Pace, Times};
 use crate::bench::Bench;
 use crate::bench::client::{Closed, Limit, Source};
 use crate::bench::customer::{EVERYBODY, Ingest, messages};
@@ -48,10 +48,10 @@ struct Scene {
     steady: Flow,
 }
 
-/// The p99 of the steady endpoints, in seconds.
+/// How long messages to the steady endpoints took.
 struct Slowed {
-    without: f64,
-    with: f64,
+    without: Times,
+    with: Times,
 }
 
 /// Measures endpoints that hang, in the application of the steady ones. Both get as many messages,
@@ -82,12 +82,12 @@ async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
         per_second: PER_SECOND,
         span: 2 * bench.plan.paced,
     };
-    let without = scene.p99_beside(bench, trickle.clone()).await?;
+    let without = scene.times_beside(bench, trickle.clone()).await?;
     bench.receiver.behave(Behaviour::Hangs);
     let everybody = messages(&scene.application, Ingest::Single, &[CROWD])?;
     scene.hand_in(bench, everybody, HANGING_MESSAGES).await?;
     tokio::time::sleep(HANGING).await;
-    let with = scene.p99_beside(bench, trickle).await?;
+    let with = scene.times_beside(bench, trickle).await?;
     scene.site.discard().await?;
     bench.receiver.behave(Behaviour::AtOnce);
     Ok(Slowed { without, with })
@@ -102,11 +102,11 @@ pub(super) async fn flood(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         let mut scene = Scene::open(bench).await?;
         let url = bench.receiver.url(Group::Crowd, 0);
         scene.site.customer.endpoint(&scene.application, &url, &[CROWD]).await?;
-        let without = scene.p99(bench, bench.plan.paced).await?;
+        let without = scene.times(bench, bench.plan.paced).await?;
         let size = LARGEST_BATCH.min(usize::try_from(bench.plan.flood)?);
         let flood = messages(&scene.application, Ingest::Batch(size), &[CROWD])?;
         scene.hand_in(bench, flood, bench.plan.flood).await?;
-        let with = scene.p99(bench, bench.plan.paced).await?;
+        let with = scene.times(bench, bench.plan.paced).await?;
         scene.site.discard().await?;
         all.push(Slowed { without, with }.tell(bench, number));
     }
@@ -126,10 +126,10 @@ pub(super) async fn busy(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
             let url = bench.receiver.url(Group::Crowd, endpoint);
             scene.site.customer.endpoint(&busy, &url, &[]).await?;
         }
-        let without = scene.p99(bench, bench.plan.paced).await?;
+        let without = scene.times(bench, bench.plan.paced).await?;
         let work = messages(&busy, Ingest::Single, &EVERYBODY)?;
         scene.hand_in(bench, work, BUSY_MESSAGES).await?;
-        let with = scene.p99(bench, bench.plan.paced).await?;
+        let with = scene.times(bench, bench.plan.paced).await?;
         scene.site.discard().await?;
         all.push(Slowed { without, with }.tell(bench, number));
     }
@@ -156,19 +156,18 @@ impl Scene {
         Ok(Self { site, application, steady })
     }
 
-    /// Returns the p99 of the steady endpoints.
-    async fn p99(&self, bench: &Bench<'_>, span: Duration) -> anyhow::Result<f64> {
+    /// Returns how long messages to the steady endpoints take.
+    async fn times(&self, bench: &Bench<'_>, span: Duration) -> anyhow::Result<Times> {
         let pace = Pace { per_second: PER_SECOND, span };
-        let times = pace.measure(bench, &self.site, &self.steady).await?;
-        Ok(seconds(times.arrived.quantile(0.99)))
+        pace.measure(bench, &self.site, &self.steady).await
     }
 
-    /// Returns the p99 of the steady endpoints while others get messages too.
-    async fn p99_beside(&self, bench: &Bench<'_>, others: Open) -> anyhow::Result<f64> {
+    /// Returns how long they take while others get messages too.
+    async fn times_beside(&self, bench: &Bench<'_>, others: Open) -> anyhow::Result<Times> {
         let span = others.span;
-        let (p99, others) = tokio::join!(self.p99(bench, span), others.run(&bench.clock));
+        let (times, others) = tokio::join!(self.times(bench, span), others.run(&bench.clock));
         others?;
-        p99
+        times
     }
 
     /// Hands messages in, without waiting until anything arrives.
@@ -187,14 +186,21 @@ impl Scene {
 
 impl Slowed {
     fn tell(self, bench: &Bench<'_>, number: u32) -> Self {
-        let [without, with] = [self.without, self.with].map(|it| Unit::Time.format(it));
-        bench.say(&format!("    {number}: p99 {without} without, {with} with"));
+        for (word, times) in [("without", &self.without), ("with", &self.with)] {
+            let [answered, arrived] = [&times.answered, &times.arrived].map(|latencies| {
+                let told = [0.5, 0.9, 0.99].map(|share| seconds(latencies.quantile(share)));
+                told.map(|it| Unit::Time.format(it)).join(", ")
+            });
+            let told = format!("acknowledged after {answered}, arrived after {arrived}");
+            bench.say(&format!("    {number}, {word}: {told} (p50, p90, p99)"));
+        }
         self
     }
 }
 
 fn figures(scenario: Scenario, name: &str, all: &[Slowed]) -> Vec<Figure> {
-    let pair = |it: &Slowed| Pair { measured: it.with, compared: it.without };
+    let p99 = |times: &Times| seconds(times.arrived.quantile(0.99));
+    let pair = |it: &Slowed| Pair { measured: p99(&it.with), compared: p99(&it.without) };
     let pairs: Vec<Pair> = all.iter().map(pair).collect();
     let ratio = format!("{name}: p99 of others with ÷ without");
     let figure = |word: &str, samples| {
@@ -203,7 +209,7 @@ fn figures(scenario: Scenario, name: &str, all: &[Slowed]) -> Vec<Figure> {
     };
     vec![
         Figure::ratio(scenario, &ratio, &pairs).within(Bound::AtMost(MOST)),
-        figure("without", all.iter().map(|it| it.without).collect()),
-        figure("with", all.iter().map(|it| it.with).collect()),
+        figure("without", pairs.iter().map(|it| it.compared).collect()),
+        figure("with", pairs.iter().map(|it| it.measured).collect()),
     ]
 }

@@ -171,6 +171,7 @@ impl Scene {
             ledger: given.ledger,
             carrier: Arc::clone(&script) as _,
             clock: given.clock,
+            answering: tokio::runtime::Handle::current(),
         };
         let node = Node::start(parts, settings).await.unwrap();
         let (intake, sent) = (node.intake(), AtomicUsize::new(0));
