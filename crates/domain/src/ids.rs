@@ -155,24 +155,32 @@ impl<N: Noun> Id<N> {
 
     /// Writes the 27 characters after the prefix.
     fn characters(&self) -> [u8; CHARS] {
-        // Long division of a 160-bit number by 62, in 32-bit limbs.
+        // Long division of a 160-bit number in 32-bit limbs, by as many 62s at a time as fit into one.
         let mut limbs = [0_u32; BYTES / 4];
         for (limb, chunk) in limbs.iter_mut().zip(self.bytes.chunks_exact(4)) {
             *limb = u32::from_be_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
         }
         let mut text = [b'0'; CHARS];
-        for digit in text.iter_mut().rev() {
+        for digits in text.rchunks_mut(DIGITS_AT_ONCE) {
             let mut remainder = 0_u64;
             for limb in &mut limbs {
                 let dividend = (remainder << 32) | u64::from(*limb);
-                *limb = u32::try_from(dividend / 62).unwrap_or(u32::MAX);
-                remainder = dividend % 62;
+                *limb = u32::try_from(dividend / DIVISOR).unwrap_or(u32::MAX);
+                remainder = dividend % DIVISOR;
             }
-            *digit = ALPHABET[usize::try_from(remainder).unwrap_or(0)];
+            for digit in digits.iter_mut().rev() {
+                *digit = ALPHABET[usize::try_from(remainder % 62).unwrap_or(0)];
+                remainder /= 62;
+            }
         }
         text
     }
 }
+
+/// How many digits one division yields.
+const DIGITS_AT_ONCE: usize = 5;
+/// 62 to that power.
+const DIVISOR: u64 = 62 * 62 * 62 * 62 * 62;
 
 /// How many bytes of a delivery's id are its message's.
 const SHARED_BYTES: usize = 14;

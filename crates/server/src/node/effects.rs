@@ -36,14 +36,29 @@ impl Written {
 
 /// Carries out an effect that does not concern the core itself.
 pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written: &mut Written) {
-    let (world, node) = (Arc::clone(world), node.clone());
     match effect {
         Effect::Settle { attempt, settle } => {
             world.sums.settling(attempt, &settle);
             written.settles.push((attempt, *settle));
         }
         Effect::Upkeep { step, upkeep } => written.upkeep.push((step, upkeep)),
-        Effect::Announce(announcement) => announce(&world, announcement),
+        Effect::Announce(announcement) => announce(world, announcement),
+        // The core does these itself.
+        Effect::Send(_) | Effect::Abort(_) | Effect::WakeAt(_) | Effect::Stopped => {}
+        question @ (Effect::Renew
+        | Effect::Take { .. }
+        | Effect::Release(_)
+        | Effect::Walk(_)
+        | Effect::ReadRequests(_)
+        | Effect::Load { .. }
+        | Effect::ReadRoster(_)
+        | Effect::Disable { .. }) => ask_the_store(Arc::clone(world), node.clone(), question),
+    }
+}
+
+/// Asks what the engine wants to know.
+fn ask_the_store(world: Arc<World>, node: Name, effect: Effect) {
+    match effect {
         Effect::Renew => {
             let asked_at = world.timeline.moment().elapsed;
             let event = move |answer| Event::Renewed { asked_at, answer };
@@ -86,8 +101,14 @@ pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written
                 disable(&world, application, endpoint, reason).await
             });
         }
-        // The core does these itself.
-        Effect::Send(_) | Effect::Abort(_) | Effect::WakeAt(_) | Effect::Stopped => {}
+        // These are no questions.
+        Effect::Settle { .. }
+        | Effect::Upkeep { .. }
+        | Effect::Announce(_)
+        | Effect::Send(_)
+        | Effect::Abort(_)
+        | Effect::WakeAt(_)
+        | Effect::Stopped => {}
     }
 }
 

@@ -35,8 +35,6 @@ use super::tls::server_name;
 
 const AGENT: &str = concat!("Redial/", env!("CARGO_PKG_VERSION"));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Room for the headers that each attempt adds, so that the map does not grow.
-const ROOM: usize = 24;
 /// About what the record of these headers takes.
 const ADDED_BYTES: usize = 512;
 
@@ -98,6 +96,7 @@ impl Prepared {
         let mut head = Head::begin(authority);
         head.add_own(endpoint, &signed);
         head.add_credentials(endpoint);
+        head.keep_places(&signed);
         let tls = matches!(url.scheme(), Scheme::Https);
         let good_until = live(&member.view.secrets, with.now).filter_map(|it| it.expires_at).min();
         Ok(Self {
@@ -163,16 +162,16 @@ impl Prepared {
         if let Some(kind) = &delivery.content_type
             && let Ok(value) = HeaderValue::try_from(kind.as_str())
         {
-            headers.insert(CONTENT_TYPE, value);
+            set(&mut headers, &CONTENT_TYPE, value);
             recorded = with_content_type(&self.recorded, kind);
         }
         let length = HeaderValue::from(payload.len());
         recorded.push(CONTENT_LENGTH.as_str(), length.to_str().unwrap_or_default());
-        headers.insert(CONTENT_LENGTH, length);
+        set(&mut headers, &CONTENT_LENGTH, length);
         for (name, header) in self.signed.iter().zip(signatures) {
             recorded.push(name.as_str(), &header.value);
             let value = HeaderValue::try_from(header.value.as_ref()).map_err(unusable_value)?;
-            headers.insert(name.clone(), value);
+            set(&mut headers, name, value);
         }
         let mut request = Request::new(Full::new(payload));
         *request.method_mut() = Method::POST;
@@ -190,7 +189,7 @@ struct Head {
 
 impl Head {
     fn begin(authority: HeaderValue) -> Self {
-        let mut head = Self { headers: HeaderMap::with_capacity(ROOM), recorded: Vec::new() };
+        let mut head = Self { headers: HeaderMap::new(), recorded: Vec::new() };
         head.set(HOST, authority, false);
         head.set(USER_AGENT, HeaderValue::from_static(AGENT), false);
         head.set(ACCEPT, HeaderValue::from_static("*/*"), false);
@@ -228,6 +227,13 @@ impl Head {
         }
     }
 
+    /// Keeps places for the headers that each attempt sets: a copy of the map would have to grow.
+    fn keep_places(&mut self, signed: &[HeaderName]) {
+        for name in [&CONTENT_LENGTH].into_iter().chain(signed) {
+            self.headers.insert(name.clone(), HeaderValue::from_static(""));
+        }
+    }
+
     fn set(&mut self, name: HeaderName, mut value: HeaderValue, secret: bool) {
         value.set_sensitive(secret);
         let shown = if secret { MASK.to_owned() } else { readable(&value) };
@@ -236,6 +242,13 @@ impl Head {
             None => self.recorded.push((name.as_str().to_owned(), shown)),
         }
         self.headers.insert(name, value);
+    }
+}
+
+/// Sets a header that has its place.
+fn set(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue) {
+    if let Some(place) = headers.get_mut(name) {
+        *place = value;
     }
 }
 

@@ -23,8 +23,10 @@ use crate::bench::site::{Flow, Site};
 const STEADY: &str = "steady";
 /// The channel of the whole crowd.
 const CROWD: &str = "crowd";
-/// How many steady endpoints there are.
+/// How many steady endpoints there are in the application of a crowd.
 const STEADY_ENDPOINTS: usize = 10;
+/// How many there are in an application beside a crowd.
+const ALONE: usize = 1;
 /// How many messages each second the steady ones get, and the hanging ones.
 const PER_SECOND: f64 = 100.0;
 /// How long a crowd hangs before the measurement begins: until each of it has been tried. Five
@@ -68,7 +70,7 @@ pub(super) async fn hanging(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
 
 async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
     bench.receiver.behave(Behaviour::AtOnce);
-    let mut scene = Scene::open(bench).await?;
+    let mut scene = Scene::open(bench, STEADY_ENDPOINTS).await?;
     let channels: Vec<String> = (0..bench.plan.hanging).map(|it| format!("c{it}")).collect();
     for (endpoint, own) in channels.iter().enumerate() {
         let url = bench.receiver.url(Group::Crowd, endpoint);
@@ -99,7 +101,7 @@ pub(super) async fn flood(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let mut all = Vec::new();
     for number in 1..=bench.plan.pairs {
         bench.receiver.behave(Behaviour::Late);
-        let mut scene = Scene::open(bench).await?;
+        let mut scene = Scene::open(bench, STEADY_ENDPOINTS).await?;
         let url = bench.receiver.url(Group::Crowd, 0);
         scene.site.customer.endpoint(&scene.application, &url, &[CROWD]).await?;
         let without = scene.times(bench, bench.plan.paced).await?;
@@ -114,13 +116,13 @@ pub(super) async fn flood(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     Ok(figures(Scenario::Flood, &name, &all))
 }
 
-/// Measures an application with many busy endpoints beside the one with a few steady ones.
+/// Measures an application with many busy endpoints beside one with a single steady one.
 pub(super) async fn busy(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let name = format!("an application of {} busy endpoints", bench.plan.busy);
     let mut all = Vec::new();
     for number in 1..=bench.plan.pairs {
         bench.receiver.behave(Behaviour::Busy);
-        let mut scene = Scene::open(bench).await?;
+        let mut scene = Scene::open(bench, ALONE).await?;
         let busy = scene.site.customer.application("busy").await?;
         for endpoint in 0..bench.plan.busy {
             let url = bench.receiver.url(Group::Crowd, endpoint);
@@ -138,21 +140,21 @@ pub(super) async fn busy(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
 }
 
 impl Scene {
-    async fn open(bench: &Bench<'_>) -> anyhow::Result<Self> {
+    async fn open(bench: &Bench<'_>, endpoints: usize) -> anyhow::Result<Self> {
         let mut site = Site::open(bench, "crowd").await?;
         let application = site.customer.application("steady").await?;
-        for endpoint in 0..STEADY_ENDPOINTS {
+        for endpoint in 0..endpoints {
             let url = bench.receiver.url(Group::Steady, endpoint);
             let own = format!("s{endpoint}");
             site.customer.endpoint(&application, &url, &[STEADY, &own]).await?;
         }
         // The first message to each endpoint pays for the connection.
         let source = messages(&application, Ingest::Single, &[STEADY])?;
-        let warm = Flow { source, fan_out: STEADY_ENDPOINTS, endpoints: STEADY_ENDPOINTS };
+        let warm = Flow { source, fan_out: endpoints, endpoints };
         warm.run(bench, &site, u64::try_from(bench.plan.connections)?).await?;
-        let channels: Vec<String> = (0..STEADY_ENDPOINTS).map(|it| format!("s{it}")).collect();
+        let channels: Vec<String> = (0..endpoints).map(|it| format!("s{it}")).collect();
         let source = messages(&application, Ingest::Single, &channels)?;
-        let steady = Flow { source, fan_out: 1, endpoints: STEADY_ENDPOINTS };
+        let steady = Flow { source, fan_out: 1, endpoints };
         Ok(Self { site, application, steady })
     }
 
