@@ -141,6 +141,11 @@ impl Source {
         self
     }
 
+    /// Returns how many requests it has made.
+    pub(super) fn made(&self) -> usize {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// Makes a request, stamped with a time.
     fn request(&self, number: usize, at: Timestamp) -> Request<Full<Bytes>> {
         let body = self.bodies.get(number % self.bodies.len().max(1));

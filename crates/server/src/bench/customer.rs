@@ -62,15 +62,6 @@ impl Customer {
         self.post(&shapes::resume(application, endpoint), &Value::Null).await.map(drop)
     }
 
-    /// Returns what the server counts, or nothing if it does not tell.
-    pub(super) async fn metrics(&mut self) -> Option<String> {
-        let request = Request::builder().uri(shapes::METRICS).header(header::HOST, "localhost");
-        let request = request.header(header::AUTHORIZATION, bearer().ok()?);
-        let request = request.body(Full::default()).ok()?;
-        let (status, body) = self.connection.exchange(request).await.ok()?;
-        status.is_success().then(|| String::from_utf8_lossy(&body).into_owned())
-    }
-
     async fn create(&mut self, path: &str, what: &Value) -> anyhow::Result<String> {
         let made = self.post(path, what).await?;
         let id = made["id"].as_str().context("what was made has no id")?;

@@ -91,6 +91,15 @@ impl Bound {
         }
     }
 
+    /// Tells whether a value is not even half as good as it should be.
+    pub(crate) fn is_far_from(self, value: f64) -> bool {
+        let half = match self {
+            Self::AtLeast(least) => Self::AtLeast(least / 2.0),
+            Self::AtMost(most) => Self::AtMost(most * 2.0),
+        };
+        !half.holds(value)
+    }
+
     /// Returns where it lies.
     pub(crate) fn value(self) -> f64 {
         match self {
@@ -137,6 +146,22 @@ impl Figure {
         self.bound.map(|bound| bound.holds(self.value))
     }
 
+    /// Tells whether it is a ratio that is not even half as good as it should be. Times and rates say
+    /// as much about the machine as about the server, so they are never far off.
+    pub(crate) fn is_far_off(&self) -> bool {
+        match self.unit {
+            Unit::Ratio => self.bound.is_some_and(|bound| bound.is_far_from(self.value)),
+            Unit::PerSecond | Unit::Time | Unit::Bytes | Unit::Count | Unit::Share => false,
+        }
+    }
+
+    /// Says what it is, and what it should be.
+    pub(crate) fn beside_its_bound(&self) -> String {
+        let value = self.unit.format(self.value);
+        let bound = self.bound.map(|bound| format!(", should be {}", bound.format(self.unit)));
+        format!("{} is {value}{}", self.name, bound.unwrap_or_default())
+    }
+
     /// Returns it as JSON.
     pub(super) fn to_json(&self) -> Value {
         let mut json = json!({
@@ -149,6 +174,9 @@ impl Figure {
             Some(Bound::AtLeast(least)) => json["at_least"] = json!(least),
             Some(Bound::AtMost(most)) => json["at_most"] = json!(most),
             None => {}
+        }
+        if let Some(holds) = self.holds() {
+            json["holds"] = json!(holds);
         }
         if !self.samples.is_empty() {
             json["samples"] = json!(self.samples);
@@ -195,6 +223,30 @@ mod tests {
         assert!(Bound::AtMost(2.0).holds(2.0) && !Bound::AtMost(2.0).holds(2.01));
         // What could not be measured does not hold.
         assert!(!Bound::AtLeast(0.0).holds(f64::NAN) && !Bound::AtMost(9.0).holds(f64::NAN));
+    }
+
+    #[test]
+    fn only_a_ratio_is_far_off_and_only_below_half() {
+        let figure = |unit, value, bound| {
+            Figure::once(Scenario::Bare, "x", unit, value).within(bound).is_far_off()
+        };
+        let (least, most) = (Bound::AtLeast(0.45), Bound::AtMost(2.0));
+        let table = [
+            (Unit::Ratio, 0.226, least, false),
+            (Unit::Ratio, 0.224, least, true),
+            (Unit::Ratio, f64::NAN, least, true),
+            (Unit::Ratio, 4.0, most, false),
+            (Unit::Ratio, 4.1, most, true),
+            (Unit::Time, 9.0, most, false),
+            (Unit::PerSecond, 0.1, least, false),
+        ];
+        for (unit, value, bound, far) in table {
+            assert_eq!(figure(unit, value, bound), far, "{unit:?} {value}");
+        }
+        let unbound = Figure::once(Scenario::Bare, "x", Unit::Ratio, 0.0);
+        assert!(!unbound.is_far_off());
+        let told = unbound.within(least).beside_its_bound();
+        assert_eq!(told, "x is 0.00, should be ≥ 0.45");
     }
 
     #[test]

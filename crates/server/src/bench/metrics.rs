@@ -1,45 +1,77 @@
 //! What the server itself counts, read from the text that it shows to Prometheus.
 //!
-//! A server that does not count something leaves the figure out; it is not made up.
+//! What a server should count and does not is an error: a figure that is silently left out looks like
+//! one that nobody promised.
+
+use anyhow::Context as _;
 
 use super::shapes;
 
 /// Counters of a server, as they stood at some moment.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Counters {
     /// Transactions that were committed.
-    pub(super) commits: Option<f64>,
-    /// Rows that were written in them.
-    pub(super) rows: Option<f64>,
-    /// How often the disk was asked to sync.
+    pub(super) commits: f64,
+    /// Rows that were written or changed in them.
+    pub(super) rows: f64,
+    /// How often the disk was asked to sync, if the store is a file.
     pub(super) syncs: Option<f64>,
     /// Attempts that were made.
-    pub(super) attempts: Option<f64>,
+    pub(super) attempts: f64,
     /// Deliveries that were read back from the store before they were sent.
-    pub(super) loaded: Option<f64>,
+    pub(super) loaded: f64,
+    /// Deliveries that were written down as delivered.
+    pub(super) delivered: f64,
+    /// Dead letters.
+    pub(super) dead: f64,
+    /// Endpoints with something pending, at this moment.
+    pub(super) waiting: f64,
 }
 
 impl Counters {
     /// Reads the counters.
-    pub(super) fn read(text: &str) -> Self {
-        Self {
-            commits: total(text, shapes::METRIC_COMMITS),
-            rows: total(text, shapes::METRIC_ROWS),
+    ///
+    /// # Errors
+    /// If one is not there.
+    pub(super) fn read(text: &str) -> anyhow::Result<Self> {
+        let found = |name: &str| {
+            total(text, name).with_context(|| format!("the server does not show {name}"))
+        };
+        Ok(Self {
+            commits: found(shapes::METRIC_COMMITS)?,
+            rows: found(shapes::METRIC_ROWS)?,
             syncs: total(text, shapes::METRIC_SYNCS),
-            attempts: total(text, shapes::METRIC_ATTEMPTS),
-            loaded: total(text, shapes::METRIC_LOADED),
+            attempts: found(shapes::METRIC_ATTEMPTS)?,
+            loaded: found(shapes::METRIC_LOADED)?,
+            delivered: found(shapes::METRIC_DELIVERED)?,
+            dead: total(text, shapes::METRIC_DEAD).unwrap_or(0.0),
+            waiting: found(shapes::METRIC_WAITING)?,
+        })
+    }
+
+    /// Adds what another node of the same fleet counts. Each says for the whole fleet how much waits.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            waiting: self.waiting.max(other.waiting),
+            ..self.with(other, |own, others| own + others)
         }
     }
 
     /// Returns what was counted since an earlier moment.
     pub(super) fn since(self, earlier: Self) -> Self {
-        let less = |now: Option<f64>, then: Option<f64>| Some(now? - then.unwrap_or(0.0));
+        Self { waiting: self.waiting, ..self.with(earlier, |now, then| now - then) }
+    }
+
+    fn with(self, other: Self, join: fn(f64, f64) -> f64) -> Self {
         Self {
-            commits: less(self.commits, earlier.commits),
-            rows: less(self.rows, earlier.rows),
-            syncs: less(self.syncs, earlier.syncs),
-            attempts: less(self.attempts, earlier.attempts),
-            loaded: less(self.loaded, earlier.loaded),
+            commits: join(self.commits, other.commits),
+            rows: join(self.rows, other.rows),
+            syncs: self.syncs.zip(other.syncs).map(|(own, others)| join(own, others)),
+            attempts: join(self.attempts, other.attempts),
+            loaded: join(self.loaded, other.loaded),
+            delivered: join(self.delivered, other.delivered),
+            dead: join(self.dead, other.dead),
+            waiting: join(self.waiting, other.waiting),
         }
     }
 }
@@ -56,6 +88,7 @@ fn total(text: &str, name: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::{Look, Metrics};
 
     #[test]
     fn a_counter_is_added_up_over_its_labels() {
@@ -67,10 +100,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_counted_stays_unknown() {
-        let now = Counters { commits: Some(5.0), ..Counters::default() };
-        let then = Counters { commits: Some(2.0), rows: Some(1.0), ..Counters::default() };
-        let between = now.since(then);
-        assert_eq!((between.commits, between.rows), (Some(3.0), None));
+    fn the_server_shows_all_that_is_read() {
+        let page = |syncs| Metrics::new().page(Look { syncs, ..Look::default() });
+        assert_eq!(Counters::read(&page(Some(3))).unwrap().syncs, Some(3.0));
+        assert_eq!(Counters::read(&page(None)).unwrap().syncs, None);
+        let without = page(Some(3)).replace("redial_committed_rows_total", "other");
+        let missing = Counters::read(&without).unwrap_err().to_string();
+        assert_eq!(missing, "the server does not show redial_committed_rows_total");
+    }
+
+    #[test]
+    fn nodes_are_added_up_and_moments_taken_apart() {
+        let counters = |number: f64| Counters {
+            commits: number,
+            rows: 2.0 * number,
+            syncs: None,
+            attempts: 0.0,
+            loaded: 0.0,
+            delivered: number,
+            dead: 0.0,
+            waiting: number,
+        };
+        let both = counters(5.0).and(counters(3.0));
+        assert_eq!((both.commits, both.rows, both.waiting), (8.0, 16.0, 5.0));
+        let between = both.since(counters(1.0));
+        assert_eq!((between.commits, between.rows, between.waiting), (7.0, 14.0, 5.0));
     }
 }

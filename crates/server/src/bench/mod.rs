@@ -8,7 +8,7 @@
 //! - `client`, `pace`: closed and open loops; `body`: what they send; `customer`, `shapes`: the API
 //! - `receiver`: who gets it; `latencies`: how long that took
 //! - `usage`, `metrics`: what it cost; `machine`: on what
-//! - `figure`, `pairs`, [`report`], [`picture`]: what is told about it
+//! - `figure`, `pairs`, [`report`], [`picture`]: what is told about it; [`progress`]: how far it is
 //! - `store`, `lifecycle`: what the store makes of a bare loop over the same rows
 
 mod body;
@@ -24,6 +24,7 @@ mod pairs;
 pub(crate) mod picture;
 pub(crate) mod plan;
 pub(crate) mod process;
+pub(crate) mod progress;
 mod receiver;
 pub(crate) mod report;
 pub(crate) mod scenario;
@@ -33,7 +34,7 @@ mod site;
 pub(crate) mod store;
 mod usage;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::process::{Launch, Stops, raise_file_limit};
 use machine::Machine;
 use plan::Plan;
+use progress::{Progress, Style};
 use receiver::Receiver;
 use report::Report;
 use scenario::Scenario;
@@ -58,8 +60,12 @@ pub(crate) struct Order {
     pub(crate) directory: PathBuf,
     /// What.
     pub(crate) scenarios: Vec<Scenario>,
+    /// What was asked for and cannot be measured, and why.
+    pub(crate) left_out: Vec<(Scenario, &'static str)>,
     /// How much of it.
     pub(crate) plan: Plan,
+    /// How progress is told.
+    pub(crate) style: Style,
 }
 
 /// Everything that scenarios share.
@@ -71,8 +77,7 @@ pub(super) struct Bench<'a> {
     plan: Plan,
     /// How many names were given.
     names: Cell<u32>,
-    /// Where progress is told.
-    progress: RefCell<&'a mut dyn Write>,
+    progress: Progress<'a>,
 }
 
 /// Measures, and tells how far it is.
@@ -91,7 +96,7 @@ pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Repo
         directory,
         plan: order.plan,
         names: Cell::new(0),
-        progress: RefCell::new(progress),
+        progress: Progress::new(order.style, progress, Arc::clone(&clock)),
         clock,
     };
     // One thread for the load: it is the receivers' counterpart, and two would fight the server.
@@ -99,21 +104,26 @@ pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Repo
     // Whoever stops a benchmark wants its servers and files gone too.
     let mut stops = runtime.block_on(async { Stops::listen() })?;
     let mut report = Report::new(machine, order.plan, bench.launch.database.is_some());
+    for (scenario, why) in order.left_out {
+        bench.progress.complain(&format!("`{}` is left out: {why}", scenario.name()));
+        report.left_out(scenario, why);
+    }
     let count = order.scenarios.len();
     for (index, scenario) in order.scenarios.into_iter().enumerate() {
-        bench.say(&format!("[{}/{count}] {}", index + 1, scenario.title()));
+        bench.progress.begin(index + 1, count, scenario.title());
         let mut figures = Vec::new();
         let measured = runtime.block_on(async {
             tokio::select! {
                 measured = scenario.run(&bench, &mut figures) => Some(measured),
                 () = stops.next() => None,
+                () = bench.progress.tick() => None,
             }
         });
         report.add(figures);
         match measured {
             Some(Ok(())) => {}
             Some(Err(error)) => {
-                bench.say(&format!("    failed: {error:#}"));
+                bench.progress.complain(&format!("`{}` failed: {error:#}", scenario.name()));
                 report.failed(scenario, &error);
             }
             None => {
@@ -122,6 +132,7 @@ pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Repo
             }
         }
     }
+    bench.progress.end();
     if let Some(server) = &bench.launch.database {
         runtime.block_on(scratch::remove_all(server, &bench.directory.name()))?;
     }
@@ -129,10 +140,24 @@ pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Repo
 }
 
 impl Bench<'_> {
-    /// Tells how far it is. If nobody listens, it goes on.
+    /// Tells what was found out.
     fn say(&self, text: &str) {
-        let mut progress = self.progress.borrow_mut();
-        drop(writeln!(progress, "{text}").and_then(|()| progress.flush()));
+        self.progress.say(text);
+    }
+
+    /// Tells that so many times all pairs are to come.
+    fn rounds(&self, rounds: usize) {
+        self.progress.steps(u32::try_from(rounds).unwrap_or(u32::MAX) * self.plan.pairs);
+    }
+
+    /// Tells that a pair begins.
+    fn pair(&self, number: u32) {
+        self.progress.step(&format!("pair {number} of {}", self.plan.pairs));
+    }
+
+    /// Tells that a pair of one of several rounds begins.
+    fn pair_of(&self, round: &str, number: u32) {
+        self.progress.step(&format!("{round}, pair {number} of {}", self.plan.pairs));
     }
 
     /// Returns a number that was not used before.

@@ -20,6 +20,12 @@ impl Pair {
     }
 }
 
+/// Tells which of a pair's two runs comes first: they take turns, because whoever comes second may
+/// find the machine warmer, or still at work.
+pub(super) fn measured_comes_first(number: u32) -> bool {
+    number % 2 == 1
+}
+
 /// Returns the middle of some numbers; of an even count, the mean of the two in the middle.
 pub(super) fn median(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.into_iter().collect();

@@ -1,5 +1,6 @@
 //! The server as a process of its own: started, asked until it is ready, stopped, or killed.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use http::{Method, Request, header};
 use http_body_util::Full;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::client::Connection;
+use super::client::{Connection, quoted};
+use super::metrics::Counters;
 use super::shapes;
 use crate::clock::Clock;
 use crate::process::{Launch, free_port};
@@ -37,6 +39,8 @@ pub(super) struct Server {
     launch: Launch,
     directory: PathBuf,
     port: u16,
+    /// Where it shows its metrics.
+    metrics: u16,
     child: Child,
 }
 
@@ -48,10 +52,12 @@ impl Server {
         clock: &Arc<dyn Clock>,
     ) -> anyhow::Result<Self> {
         std::fs::create_dir_all(directory)?;
-        let port = free_port()?;
-        let child = launch.spawn(directory, port)?;
-        let (launch, directory) = (launch.clone(), directory.to_owned());
-        let mut server = Self { launch, directory, port, child };
+        let (port, metrics) = free_ports()?;
+        let (mut launch, directory) = (launch.clone(), directory.to_owned());
+        let shown = format!("{}:{metrics}", Ipv4Addr::LOCALHOST);
+        launch.settings.push((shapes::METRICS_SETTING, shown));
+        let child = launch.spawn(&directory, port)?;
+        let mut server = Self { launch, directory, port, metrics, child };
         server.ready(clock).await?;
         Ok(server)
     }
@@ -94,6 +100,17 @@ impl Server {
         Ok(())
     }
 
+    /// Returns what it counts.
+    pub(super) async fn counters(&self) -> anyhow::Result<Counters> {
+        let request = Request::builder().method(Method::GET).uri(shapes::METRICS);
+        let request = request.header(header::HOST, "localhost");
+        let head = Request::builder().method(Method::GET).uri(shapes::METRICS).body(())?;
+        let mut connection = Connection::open(self.metrics).await?;
+        let (status, body) = connection.exchange(request.body(Full::default())?).await?;
+        anyhow::ensure!(status.is_success(), "{}", quoted(&head, status, &body));
+        Counters::read(&String::from_utf8_lossy(&body))
+    }
+
     /// Returns the port that it listens on.
     pub(super) fn port(&self) -> u16 {
         self.port
@@ -132,6 +149,17 @@ impl Drop for Server {
     fn drop(&mut self) {
         // It may have ended already, which is as well.
         drop(self.kill());
+    }
+}
+
+/// Returns two ports that are free.
+fn free_ports() -> std::io::Result<(u16, u16)> {
+    let first = free_port()?;
+    loop {
+        let second = free_port()?;
+        if second != first {
+            return Ok((first, second));
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use tokio_postgres::{Client, NoTls};
 use url::Url;
 
+use super::shapes;
 use crate::dice;
 
 /// A directory of our own.
@@ -70,6 +71,12 @@ impl Database {
         let row =
             client.query_one("select pg_database_size($1::text::name)", &[&self.name]).await?;
         Ok(u64::try_from(row.get::<_, i64>(0))?)
+    }
+
+    /// Returns how many partitions each node owns that owns some.
+    pub(super) async fn shares(&self) -> anyhow::Result<Vec<i64>> {
+        let rows = connect(&self.url).await?.query(shapes::SHARES, &[]).await?;
+        Ok(rows.iter().map(|row| row.get("owned")).collect())
     }
 
     /// Removes it, together with whoever is still connected.

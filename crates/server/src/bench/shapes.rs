@@ -78,14 +78,25 @@ pub(super) fn accepted(answer: &[u8]) -> u64 {
 
 /// Transactions that were committed.
 pub(super) const METRIC_COMMITS: &str = "redial_commits_total";
-/// Rows that were written in them.
+/// Rows that were written or changed in them.
 pub(super) const METRIC_ROWS: &str = "redial_committed_rows_total";
-/// How often the disk was asked to sync.
+/// How often the disk was asked to sync; a database does not tell.
 pub(super) const METRIC_SYNCS: &str = "redial_syncs_total";
 /// Attempts that were made.
 pub(super) const METRIC_ATTEMPTS: &str = "redial_attempts_total";
 /// Deliveries that were read back from the store before they were sent.
 pub(super) const METRIC_LOADED: &str = "redial_deliveries_loaded_total";
+/// Deliveries that were written down as delivered.
+pub(super) const METRIC_DELIVERED: &str = "redial_deliveries_delivered_total";
+/// Dead letters, by their cause; nothing is shown before the first.
+pub(super) const METRIC_DEAD: &str = "redial_deliveries_dead_total";
+/// Endpoints with something pending.
+pub(super) const METRIC_WAITING: &str = "redial_endpoints_waiting";
+/// Where a server is told to show its metrics.
+pub(super) const METRICS_SETTING: &str = "REDIAL_METRICS_LISTEN";
+/// How many partitions each node of a fleet owns, for those who own some.
+pub(super) const SHARES: &str =
+    "select count(*) as owned from partitions where owner is not null group by owner";
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,11 @@
 //! A server with nothing in it, and a customer who sets things up on it.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+use domain::partition::PARTITIONS;
 
 use super::client::{Closed, Limit, Source};
 use super::customer::{Customer, EVERYBODY, Ingest, messages};
@@ -11,14 +14,16 @@ use super::process::Server;
 use super::receiver::Group;
 use super::scratch::Database;
 use super::usage::{Processes, bytes_under};
-use super::{Bench, per_second};
+use super::{Bench, per_second, real};
 use crate::clock::Clock;
 use crate::process::Launch;
 
 /// How long nothing may arrive before a run is given up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the server gets to write down what it has just sent, before its CPU time is read.
-const SETTLING: Duration = Duration::from_millis(100);
+/// How often it is looked whether the server has written down what it has just sent.
+const LOOK: Duration = Duration::from_millis(5);
+/// How often it is looked whether nodes have shared the partitions anew.
+const SHARING_LOOK: Duration = Duration::from_millis(100);
 /// The messages of a batch, unless they would have too many deliveries.
 const BATCH: usize = 100;
 /// One in so many connections hands in batches: each of them waits for many messages at once, and
@@ -31,6 +36,8 @@ const MOST_DELIVERIES: usize = 1_000;
 #[derive(Debug)]
 pub(super) struct Site {
     pub(super) server: Server,
+    /// Other nodes of the same fleet.
+    pub(super) others: Vec<Server>,
     pub(super) customer: Customer,
     database: Option<Database>,
 }
@@ -76,13 +83,15 @@ impl Site {
         let directory = bench.fresh_directory(name);
         let server = Server::start(&launch, &directory, &bench.clock).await?;
         let customer = Customer::of(server.port()).await?;
-        Ok(Self { server, customer, database })
+        Ok(Self { server, others: Vec::new(), customer, database })
     }
 
     /// Stops the server and removes what it wrote.
     pub(super) async fn close(mut self, clock: &Arc<dyn Clock>) -> anyhow::Result<()> {
         let data = self.server.data();
-        self.server.stop(clock).await?;
+        for server in self.others.iter_mut().chain([&mut self.server]) {
+            server.stop(clock).await?;
+        }
         remove(&data, self.database).await
     }
 
@@ -134,15 +143,60 @@ impl Site {
         }
     }
 
-    /// Returns what the server counts.
-    pub(super) async fn counters(&mut self) -> Counters {
-        let text = self.customer.metrics().await;
-        text.map(|text| Counters::read(&text)).unwrap_or_default()
+    /// Returns what all nodes count together.
+    pub(super) async fn counters(&self) -> anyhow::Result<Counters> {
+        let mut all = self.server.counters().await?;
+        for other in &self.others {
+            all = all.and(other.counters().await?);
+        }
+        Ok(all)
     }
 
-    /// Returns the CPU time of the server and the database, whose processes come and go.
+    /// Waits until the server has written down that so many more were delivered than at an earlier
+    /// moment: what it has still to do would slow down what is measured next.
+    pub(super) async fn settled(
+        &self,
+        clock: &Arc<dyn Clock>,
+        before: Counters,
+        deliveries: u64,
+    ) -> anyhow::Result<()> {
+        let began = clock.now();
+        loop {
+            let settled = self.counters().await?.since(before).delivered;
+            if settled >= real(deliveries) {
+                return Ok(());
+            }
+            anyhow::ensure!(
+                clock.now().since(began) < PATIENCE,
+                "{deliveries} deliveries have arrived, and only {settled} are written down"
+            );
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Waits until the partitions are shared by so many nodes.
+    pub(super) async fn shared(&self, clock: &Arc<dyn Clock>, nodes: usize) -> anyhow::Result<()> {
+        let Some(database) = &self.database else { return Ok(()) };
+        let began = clock.now();
+        loop {
+            let shares = database.shares().await?;
+            if are_even(&shares, nodes) {
+                return Ok(());
+            }
+            anyhow::ensure!(
+                clock.now().since(began) < PATIENCE,
+                "{nodes} nodes do not share the partitions evenly, but {shares:?}"
+            );
+            tokio::time::sleep(SHARING_LOOK).await;
+        }
+    }
+
+    /// Returns the CPU time of all nodes and the database, whose processes come and go.
     fn cpu_time(&self, bench: &Bench<'_>) -> Duration {
-        Processes::of(self.server.process()).and(&bench.database_processes()).cpu_time()
+        let nodes = self.others.iter().fold(Processes::of(self.server.process()), |all, other| {
+            all.and(&Processes::of(other.process()))
+        });
+        nodes.and(&bench.database_processes()).cpu_time()
     }
 
     /// Waits for the server that was started anew.
@@ -165,6 +219,14 @@ async fn remove(data: &Path, database: Option<Database>) -> anyhow::Result<()> {
         Some(database) => database.remove().await,
         None => Ok(()),
     }
+}
+
+/// Tells whether all partitions are owned, by so many nodes, by each about as many.
+fn are_even(shares: &[i64], nodes: usize) -> bool {
+    let all = i64::from(PARTITIONS);
+    let (least, most) = (shares.iter().min(), shares.iter().max());
+    let even = least.zip(most).is_some_and(|(least, most)| most - least <= 2);
+    shares.len() == nodes && shares.iter().sum::<i64>() == all && even
 }
 
 /// Returns how a batch is handed in to an application with so many endpoints.
@@ -193,6 +255,7 @@ impl Flow {
         messages: u64,
     ) -> anyhow::Result<Delivered> {
         bench.receiver.forget();
+        let (before, made) = (site.counters().await?, self.source.made());
         let cpu = site.cpu_time(bench);
         let load = Closed {
             port: site.server.port(),
@@ -203,9 +266,9 @@ impl Flow {
         let sent = load.run(&bench.clock).await?;
         let deliveries = sent.messages * self.deliveries_per_message();
         bench.receiver.wait_for(Group::Steady, deliveries, PATIENCE).await?;
-        self.check(bench, sent.messages)?;
         let elapsed = bench.receiver.last_arrival(Group::Steady).since(sent.began);
-        tokio::time::sleep(SETTLING).await;
+        self.check(bench, sent.messages, made..self.source.made())?;
+        site.settled(&bench.clock, before, deliveries).await?;
         let cpu = site.cpu_time(bench).saturating_sub(cpu);
         Ok(Delivered {
             deliveries,
@@ -215,19 +278,24 @@ impl Flow {
         })
     }
 
-    /// A benchmark that loses something is worth nothing.
-    fn check(&self, bench: &Bench<'_>, messages: u64) -> anyhow::Result<()> {
-        if self.fan_out < self.endpoints {
-            return Ok(());
+    /// A benchmark that loses something is worth nothing: either everybody got everything, or each
+    /// what was its turn.
+    fn check(
+        &self,
+        bench: &Bench<'_>,
+        messages: u64,
+        requests: Range<usize>,
+    ) -> anyhow::Result<()> {
+        let counts = bench.receiver.per_endpoint(Group::Steady, self.endpoints);
+        for (endpoint, got) in counts.into_iter().enumerate() {
+            let sent = if self.fan_out == self.endpoints {
+                messages
+            } else {
+                turns(&requests, endpoint, self.endpoints)
+            };
+            anyhow::ensure!(got >= sent, "endpoint {endpoint} got {got} of {sent} messages");
         }
-        let counts = bench.receiver.per_endpoint(Group::Steady, self.fan_out);
-        let short = counts.iter().position(|count| *count < messages);
-        match short {
-            Some(endpoint) => {
-                anyhow::bail!("endpoint {endpoint} got {} of {messages} messages", counts[endpoint])
-            }
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     /// Finds out, after some warming up, how many messages take about so long.
@@ -238,5 +306,34 @@ impl Flow {
         let warm = self.run(bench, site, few).await?;
         let deliveries = warm.per_second * bench.plan.run.as_secs_f64();
         Ok((super::whole(deliveries) / self.deliveries_per_message()).max(few))
+    }
+}
+
+/// Returns how many of some numbered requests were for one endpoint, if each goes to the next one.
+fn turns(requests: &Range<usize>, endpoint: usize, endpoints: usize) -> u64 {
+    let up_to = |number: usize| (number + endpoints - 1 - endpoint) / endpoints;
+    u64::try_from(up_to(requests.end) - up_to(requests.start)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_endpoint_has_its_turns() {
+        for (start, end) in [(0, 7), (2, 7), (5, 5), (3, 4)] {
+            for endpoint in 0..3 {
+                let counted = (start..end).filter(|number| number % 3 == endpoint).count();
+                let turns = turns(&(start..end), endpoint, 3);
+                assert_eq!(turns, u64::try_from(counted).unwrap(), "{start}..{end} {endpoint}");
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_share_evenly_when_none_has_much_more() {
+        assert!(are_even(&[64], 1) && are_even(&[33, 31], 2));
+        assert!(!are_even(&[64], 2) && !are_even(&[40, 24], 2) && !are_even(&[32, 30], 2));
+        assert!(!are_even(&[], 1));
     }
 }

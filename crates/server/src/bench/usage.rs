@@ -56,8 +56,17 @@ impl Processes {
 
 /// Returns the memory of a process that is resident, in bytes.
 pub(super) fn resident_bytes(process: u32) -> Option<u64> {
+    memory(process, "VmRSS:")
+}
+
+/// Returns the most memory of a process that was ever resident, in bytes.
+pub(super) fn most_resident_bytes(process: u32) -> Option<u64> {
+    memory(process, "VmHWM:")
+}
+
+fn memory(process: u32, which: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(which))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1_024)
 }
@@ -131,6 +140,10 @@ mod tests {
     fn this_process_has_memory_and_uses_time() {
         let own = std::process::id();
         assert!(resident_bytes(own).unwrap() > 100_000);
+        // Memory that was given back still counts as the most.
+        let touched = vec![1_u8; 64 << 20];
+        drop(std::hint::black_box(touched));
+        assert!(most_resident_bytes(own).unwrap() > 64 << 20);
         let before = Processes::of(own).cpu_time();
         let mut sum = 0_u64;
         while Processes::of(own).cpu_time() == before {

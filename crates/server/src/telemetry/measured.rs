@@ -61,6 +61,10 @@ impl Queue for Measured {
         self.queue.waiting(partitions)
     }
 
+    fn syncs(&self) -> Option<u64> {
+        self.queue.syncs()
+    }
+
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         self.queue.requests(partitions)
     }
@@ -89,21 +93,14 @@ impl Queue for Measured {
 impl Metrics {
     /// Counts a batch that is on disk.
     fn committed(&self, batch: &Batch, committed: &Committed) {
-        let rows = batch.accepts.len() + batch.settles.len() + batch.upkeep.len();
         self.commits.inc();
-        self.rows.inc_by(long(rows));
+        let rows = rows(batch, committed);
+        self.rows.inc_by(rows);
         self.spread.batch_rows.observe(f64::from(u32::try_from(rows).unwrap_or(u32::MAX)));
-        let taken = committed.accepts.iter().filter_map(|answer| match answer {
-            Accepted::New { turns, .. } => Some(turns.len()),
-            Accepted::Repeated(_)
-            | Accepted::EventIdTaken(_)
-            | Accepted::Stale(_)
-            | Accepted::ApplicationMissing
-            | Accepted::Refused(_) => None,
-        });
+        let taken = committed.accepts.iter().filter_map(deliveries);
         let (messages, deliveries) = taken.fold((0, 0), |sum, each| (sum.0 + 1, sum.1 + each));
         self.accepted.inc_by(messages);
-        self.fanned_out.inc_by(long(deliveries));
+        self.fanned_out.inc_by(deliveries);
         for (settle, answer) in batch.settles.iter().zip(&committed.settles) {
             self.settled(settle, answer);
         }
@@ -141,6 +138,84 @@ impl Metrics {
     }
 }
 
+/// Returns how many rows a batch wrote or changed: messages, idempotency keys, deliveries when they
+/// are accepted and again when they are settled, attempts, and whatever upkeep changed. What a store
+/// keeps beside them, such as its indexes, does not count.
+fn rows(batch: &Batch, committed: &Committed) -> u64 {
+    let accepts = batch.accepts.iter().zip(&committed.accepts);
+    let accepted = accepts.filter_map(|(accept, answer)| {
+        let key = u64::from(accept.idempotency.is_some());
+        Some(1 + key + deliveries(answer)?)
+    });
+    let settled = committed.settles.iter().map(|answer| match answer {
+        Settled::Applied { .. } => 2,
+        Settled::LeftAlone => 1,
+        Settled::Fenced | Settled::Missing | Settled::Refused => 0,
+    });
+    let changed = committed.upkeep.iter().map(|answer| match answer {
+        Done::Changed(count) => u64::from(*count),
+        Done::Fenced | Done::Refused(_) => 0,
+    });
+    accepted.chain(settled).chain(changed).sum()
+}
+
+/// Returns how many deliveries a message has that was accepted now.
+fn deliveries(answer: &Accepted) -> Option<u64> {
+    match answer {
+        Accepted::New { turns, .. } => Some(long(turns.len())),
+        Accepted::Repeated(_)
+        | Accepted::EventIdTaken(_)
+        | Accepted::Stale(_)
+        | Accepted::ApplicationMissing
+        | Accepted::Refused(_) => None,
+    }
+}
+
 fn long(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use domain::ids::MessageId;
+    use store::keys::{ApplicationKey, MessageKey};
+    use store::queue::{Accept, NewMessage};
+
+    use super::*;
+
+    fn accept(idempotency: Option<[u8; 32]>) -> Accept {
+        let now = Timestamp::from_seconds(1);
+        let message = NewMessage {
+            id: MessageId::new(now, [0; 16]),
+            event_type: "a".to_owned(),
+            event_id: None,
+            channels: Vec::new(),
+            payload: Bytes::new(),
+            content_type: None,
+            policy: None,
+            deliver_at: None,
+            only: None,
+            received_at: now,
+            retained_until: now,
+        };
+        let deliveries = Vec::new();
+        Accept { application: ApplicationKey(1), revision: 1, message, idempotency, deliveries }
+    }
+
+    #[test]
+    fn rows_are_counted_and_not_what_was_asked_for() {
+        let new = |turns| Accepted::New { message: MessageKey(1), turns };
+        let accepts = vec![accept(None), accept(Some([0; 32])), accept(Some([0; 32]))];
+        let batch = Batch { accepts, ..Batch::default() };
+        let of = |accepts| rows(&batch, &Committed { accepts, ..Committed::default() });
+        assert_eq!(of(vec![new(vec![1, 2, 3])]), 4, "a message and its deliveries");
+        assert_eq!(of(vec![new(vec![1]), new(vec![1])]), 2 + 3, "and an idempotency key");
+        let repeated = Accepted::Repeated(MessageId::new(Timestamp::from_seconds(1), [0; 16]));
+        assert_eq!(of(vec![Accepted::ApplicationMissing, repeated, Accepted::Stale(2)]), 0);
+        let settles = vec![Settled::Applied { turn: None }, Settled::LeftAlone, Settled::Fenced];
+        let upkeep = vec![Done::Changed(7), Done::Fenced];
+        let committed = Committed { accepts: Vec::new(), settles, upkeep };
+        assert_eq!(rows(&batch, &committed), 2 + 1 + 7);
+    }
 }

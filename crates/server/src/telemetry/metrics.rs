@@ -3,13 +3,15 @@
 //! Everything is counted in batches, where a batch is written; nothing has a label that names an
 //! application, an endpoint or a message. What only the store knows is asked when somebody looks.
 
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::Announcement;
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -33,6 +35,10 @@ pub(crate) struct InFlight(Gauge<i64, AtomicI64>);
 #[derive(Debug)]
 pub(crate) struct Flying(InFlight);
 
+/// What the store counts itself. A store that cannot know it shows nothing: a zero would be a lie.
+#[derive(Debug, Clone, Default)]
+struct Syncs(Arc<Mutex<Option<u64>>>);
+
 /// All that is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -49,6 +55,7 @@ pub(crate) struct Metrics {
     pub(super) rows: Counter,
     pub(super) commit_errors: Counter,
     pub(super) spread: Spread,
+    syncs: Syncs,
     in_flight: InFlight,
     opened: Counter,
     disabled: Counter,
@@ -70,7 +77,7 @@ pub(super) struct Spread {
 impl Default for Spread {
     fn default() -> Self {
         Self {
-            batch_rows: Histogram::new(exponential_buckets(1.0, 4.0, 7)),
+            batch_rows: Histogram::new(exponential_buckets(1.0, 4.0, 8)),
             commit_seconds: Histogram::new(exponential_buckets(0.000_25, 2.0, 14)),
             attempt_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
         }
@@ -82,6 +89,8 @@ impl Default for Spread {
 pub(crate) struct Look {
     /// What the store says, if it answers.
     pub(crate) waiting: Option<Waiting>,
+    /// How often the store had its disk sync, if it knows.
+    pub(crate) syncs: Option<u64>,
     /// How many rows were found damaged.
     pub(crate) damaged: usize,
     /// By how many seconds the time of the rows is ahead of the wall clock.
@@ -108,6 +117,17 @@ impl InFlight {
 impl Drop for Flying {
     fn drop(&mut self) {
         self.0.0.dec();
+    }
+}
+
+impl Collector for Syncs {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(count) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) else {
+            return Ok(());
+        };
+        let counter = ConstCounter::new(count);
+        let help = "Syncs of the store's files.";
+        counter.encode(encoder.encode_descriptor("syncs", help, None, counter.metric_type())?)
     }
 }
 
@@ -144,14 +164,14 @@ impl Metrics {
     fn register_writing(&self, registry: &mut Registry) {
         let counters = [
             ("commits", "Batches that were committed", &self.commits),
-            ("committed_rows", "Messages, attempts and steps in them", &self.rows),
+            ("committed_rows", "Rows that were written or changed in them", &self.rows),
             ("commit_errors", "Batches that the store did not commit", &self.commit_errors),
         ];
         for (name, help, counter) in counters {
             registry.register(name, help, counter.clone());
         }
         let histograms = [
-            ("batch_rows", "Messages, attempts and steps in a batch", &self.spread.batch_rows),
+            ("batch_rows", "Rows that a batch wrote or changed", &self.spread.batch_rows),
             (
                 "commit_seconds",
                 "How long a commit took, sync included",
@@ -162,6 +182,7 @@ impl Metrics {
         for (name, help, histogram) in histograms {
             registry.register(name, help, histogram.clone());
         }
+        registry.register_collector(Box::new(self.syncs.clone()));
     }
 
     fn register_state(&self, registry: &mut Registry) {
@@ -220,6 +241,7 @@ impl Metrics {
     pub(crate) fn page(&self, look: Look) -> String {
         self.damaged.set(i64::try_from(look.damaged).unwrap_or(i64::MAX));
         self.clock_offset.set(look.clock_offset);
+        *self.syncs.0.lock().unwrap_or_else(PoisonError::into_inner) = look.syncs;
         if let Some(waiting) = look.waiting {
             self.waiting.set(i64::from(waiting.endpoints));
             self.oldest_due.set(waiting.oldest_due.as_secs_f64());
@@ -244,4 +266,17 @@ fn resident_memory() -> Option<i64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: i64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes.saturating_mul(1_024))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syncs_are_shown_only_where_the_store_knows_of_them() {
+        let metrics = Metrics::new();
+        assert!(!metrics.page(Look::default()).contains("syncs"));
+        let page = metrics.page(Look { syncs: Some(17), ..Look::default() });
+        assert!(page.lines().any(|line| line == "redial_syncs_total 17"), "{page}");
+    }
 }

@@ -45,6 +45,12 @@ pub trait Queue: Send + Sync {
         Box::pin(async move { Ok(Backlog::of(&self.waiting(partitions).await?)) })
     }
 
+    /// Returns how often the disk was asked to sync since the store was opened, for metrics. Nothing
+    /// if that cannot be known here, because a database does it somewhere else.
+    fn syncs(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns the requests for these partitions that nobody has consumed yet, oldest first, at most
     /// [`crate::limits::REQUESTS`] of them.
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>>;

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
@@ -50,6 +50,25 @@ impl Sizes {
     }
 }
 
+/// How often the disk was asked to sync.
+///
+/// SQLite does not tell, so this counts by its rules: with full sync each commit that wrote something
+/// syncs the log, and the first one in a log that begins anew its header as well. A checkpoint syncs
+/// the log before it copies, and the file once nothing is left to copy.
+#[derive(Debug, Default)]
+pub(super) struct Syncs(AtomicU64);
+
+impl Syncs {
+    /// Returns how many there were.
+    pub(super) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
 /// The log, as the writer sees it grow.
 #[derive(Debug)]
 pub(super) struct Wal {
@@ -70,6 +89,7 @@ pub(super) struct Wal {
     free_pages_hold_expunged: AtomicBool,
     /// When it was last tried to empty it, in microseconds.
     tried_at: AtomicI64,
+    syncs: Arc<Syncs>,
     seats: Arc<Seats>,
     wake: SyncSender<()>,
 }
@@ -128,6 +148,7 @@ impl Wal {
             holds_expunged: AtomicBool::new(true),
             free_pages_hold_expunged: AtomicBool::new(true),
             tried_at: AtomicI64::new(i64::MIN),
+            syncs: Arc::default(),
             seats,
             wake,
         }
@@ -146,7 +167,16 @@ impl Wal {
         Ok(connection.wal_hook(Some(hook))?)
     }
 
+    /// Returns where syncs are counted.
+    pub(super) fn syncs(&self) -> Arc<Syncs> {
+        Arc::clone(&self.syncs)
+    }
+
     fn has(&self, pages: i32) {
+        let before = self.pages.load(Ordering::Relaxed);
+        // A log that goes on grows with each commit.
+        let has_new_header = before == 0 || pages <= before;
+        self.syncs.add(1 + u64::from(has_new_header));
         if pages < self.asked_at.load(Ordering::Relaxed) {
             // Shorter than before: by itself.
             self.has_begun_anew();
@@ -165,18 +195,20 @@ impl Wal {
         let Some(mut seat) = self.seats.to_checkpoint(Duration::ZERO) else { return };
         // Without a connection the log stays as it is, and is asked for again when it has grown.
         let Ok(connection) = seat.take().map_or_else(|| place.write(), Ok) else { return };
-        let copied = match passive(&connection) {
+        let Copied { pages, of } = match passive(&connection) {
             Ok(copied) => copied,
             Err(error) => return self.doubt_after(&error),
         };
         *seat = Some(connection);
+        self.syncs.add(1 + u64::from(pages == of));
         // SQLite syncs the file once all is copied, which under load is never. What is on the disk by
         // then need not be written all at once, or while the writer waits for it to begin the log
         // anew. If this fails, SQLite may never come to see it.
+        self.syncs.add(1);
         if sync().is_err() {
             return self.seats.doubt();
         }
-        self.copied.store(copied, Ordering::Relaxed);
+        self.copied.store(pages, Ordering::Relaxed);
     }
 
     /// Tells whether nobody knows what of the file is on disk.
@@ -227,6 +259,7 @@ impl Wal {
         let Some(_seat) = self.seats.to_checkpoint(EMPTYING_PATIENCE) else { return };
         let _patience = connection.busy_timeout(EMPTYING_PATIENCE);
         let emptied = truncate(connection);
+        self.syncs.add(self.syncs_of_the_rest());
         let _patience = connection.busy_timeout(PATIENCE);
         if let Err(error) = &emptied {
             self.doubt_after(error);
@@ -256,6 +289,7 @@ impl Wal {
         };
         let _patience = connection.busy_timeout(patience);
         let begun_anew = restart(connection);
+        self.syncs.add(self.syncs_of_the_rest());
         let _patience = connection.busy_timeout(PATIENCE);
         match begun_anew {
             Ok(true) => return self.has_begun_anew(),
@@ -263,6 +297,13 @@ impl Wal {
             Err(error) => self.doubt_after(&error),
         }
         self.restart_at.store(try_later, Ordering::Relaxed);
+    }
+
+    /// Returns how many syncs it takes to copy what the last checkpoint has left: none if that is
+    /// nothing, otherwise one of the log and one of the file.
+    fn syncs_of_the_rest(&self) -> u64 {
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages > self.copied.load(Ordering::Relaxed) { 2 } else { 0 }
     }
 
     fn has_begun_anew(&self) {
@@ -273,11 +314,22 @@ impl Wal {
     }
 }
 
-/// Copies what it can without making anybody wait; returns how many pages of the log are copied.
-fn passive(connection: &Connection) -> Result<i32, Error> {
+/// How much of the log is in the file.
+struct Copied {
+    pages: i32,
+    /// How many there were to copy.
+    of: i32,
+}
+
+/// Copies what it can without making anybody wait.
+fn passive(connection: &Connection) -> Result<Copied, Error> {
     let mut statement = connection.prepare_cached("PRAGMA wal_checkpoint(PASSIVE)")?;
-    // None, as far as can be told, if somebody else is at it.
-    Ok(statement.query_row([], |row| row.get::<_, i32>(2))?.max(0))
+    let copied = statement.query_row([], |row| {
+        let (of, pages): (i32, i32) = (row.get(1)?, row.get(2)?);
+        // None, as far as can be told, if somebody else is at it.
+        Ok(Copied { pages: pages.max(0), of })
+    });
+    Ok(copied?)
 }
 
 /// Copies everything, so that the log begins anew; answers whether it could.
@@ -357,6 +409,23 @@ mod tests {
         connection.execute_batch("INSERT INTO one VALUES (4)").unwrap();
         assert!(pages() < grown, "{} {grown}", pages());
         assert_eq!(wal.restart_at.load(Ordering::Relaxed), LARGE);
+    }
+
+    #[test]
+    fn syncs_are_counted_as_sqlite_makes_them() {
+        let (_directory, place, connection, wal) = written();
+        let syncs = wal.syncs();
+        let during = |work: &dyn Fn()| {
+            let before = syncs.count();
+            work();
+            syncs.count() - before
+        };
+        let insert = || connection.execute_batch("INSERT INTO one VALUES (2)").unwrap();
+        assert_eq!(during(&insert), 1);
+        assert_eq!(during(&|| connection.execute_batch("BEGIN IMMEDIATE; COMMIT").unwrap()), 0);
+        let checkpoint = || wal.checkpoint(&place, || Ok(()));
+        assert_eq!(during(&checkpoint), 3, "of the log, of the file, and our own");
+        assert_eq!(during(&insert), 2, "of the header of a log that begins anew, and of the log");
     }
 
     #[test]

@@ -76,7 +76,7 @@ use crate::damage::Notes;
 use crate::vault::{Entropy, KEY_BYTES};
 use crate::{Answer, Error, limits};
 pub use bare::Bare;
-use checkpoint::Checkpointer;
+use checkpoint::{Checkpointer, Syncs};
 use connection::Place;
 pub use inspect::{Inspection, inspect};
 use reader::{Readers, Reading};
@@ -127,6 +127,7 @@ pub struct Sqlite {
     // In the order in which they end. The lock is the last: then nobody has the file open.
     readers: Readers,
     notes: Arc<Notes>,
+    syncs: Arc<Syncs>,
     writer: WriterThread,
     _checkpointer: Checkpointer,
     _lock: directory::Lock,
@@ -153,6 +154,7 @@ impl Sqlite {
         let (checkpointer, wal) = Checkpointer::start(&place, &seats, large_log)?;
         // Nobody reads yet, so nobody is waited for. If it fails, it is tried again.
         wal.empty_if_asked(&connection, clock());
+        let syncs = wal.syncs();
         let writer = Writer {
             place: place.clone(),
             clock: clock.clone(),
@@ -164,7 +166,7 @@ impl Sqlite {
         };
         let writer = WriterThread::start(writer, connection)?;
         let readers = Readers::start(&seats, &place, (&vault, &notes), &clock)?;
-        Ok(Self { readers, notes, writer, _checkpointer: checkpointer, _lock: lock })
+        Ok(Self { readers, notes, syncs, writer, _checkpointer: checkpointer, _lock: lock })
     }
 
     /// Does something in a transaction of its own, on the thread that writes.

@@ -23,6 +23,10 @@ impl Queue for Sqlite {
         self.read(move |reading| load::waiting(reading, &partitions))
     }
 
+    fn syncs(&self) -> Option<u64> {
+        Some(self.syncs.count())
+    }
+
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         self.read(move |reading| upkeep::requests(reading, &partitions))
     }

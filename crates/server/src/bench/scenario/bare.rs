@@ -22,6 +22,7 @@ use super::Scenario;
 use crate::bench::body::Body;
 use crate::bench::client::{Closed, Limit, Source};
 use crate::bench::figure::{Figure, Unit};
+use crate::bench::pairs::measured_comes_first;
 use crate::bench::receiver::{Group, path};
 use crate::bench::{Bench, per_second};
 use crate::clock::Clock;
@@ -42,10 +43,17 @@ const HEADERS: [(&str, &str); 10] = [
 
 /// Measures the yardstick alone, in turn with connections that are held by hand.
 pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    bench.rounds(1);
     let (mut pooled, mut held) = (Vec::new(), Vec::new());
-    for _ in 0..bench.plan.pairs {
-        pooled.push(rate(bench).await?);
-        held.push(rate_held(bench).await?);
+    for number in 1..=bench.plan.pairs {
+        bench.pair(number);
+        if measured_comes_first(number) {
+            pooled.push(rate(bench).await?);
+            held.push(rate_held(bench).await?);
+        } else {
+            held.push(rate_held(bench).await?);
+            pooled.push(rate(bench).await?);
+        }
     }
     let connections = bench.plan.connections;
     let name = format!("bare requests, {connections} at a time");
@@ -124,7 +132,7 @@ fn headers() -> impl Iterator<Item = (HeaderName, HeaderValue)> {
 }
 
 /// Returns how many requests come from connections that are held by hand.
-async fn rate_held(bench: &Bench<'_>) -> anyhow::Result<f64> {
+pub(super) async fn rate_held(bench: &Bench<'_>) -> anyhow::Result<f64> {
     let source = Source::new(Method::POST, &path(Group::Steady, 0), vec![Body::bare()])?;
     let source = headers().fold(source, |source, (name, value)| source.with_header(name, value));
     let load = Closed {

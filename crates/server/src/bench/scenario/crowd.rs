@@ -61,7 +61,9 @@ struct Slowed {
 pub(super) async fn hanging(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let name = format!("{} endpoints hanging", bench.plan.hanging);
     let mut all = Vec::new();
+    bench.rounds(1);
     for number in 1..=bench.plan.pairs {
+        bench.pair(number);
         let slowed = hanging_once(bench).await?;
         all.push(slowed.tell(bench, number));
     }
@@ -99,7 +101,9 @@ async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
 pub(super) async fn flood(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let name = format!("one endpoint flooded by {}", bench.plan.flood);
     let mut all = Vec::new();
+    bench.rounds(1);
     for number in 1..=bench.plan.pairs {
+        bench.pair(number);
         bench.receiver.behave(Behaviour::Late);
         let mut scene = Scene::open(bench, STEADY_ENDPOINTS).await?;
         let url = bench.receiver.url(Group::Crowd, 0);
@@ -120,7 +124,9 @@ pub(super) async fn flood(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
 pub(super) async fn busy(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let name = format!("an application of {} busy endpoints", bench.plan.busy);
     let mut all = Vec::new();
+    bench.rounds(1);
     for number in 1..=bench.plan.pairs {
+        bench.pair(number);
         bench.receiver.behave(Behaviour::Busy);
         let mut scene = Scene::open(bench, ALONE).await?;
         let busy = scene.site.customer.application("busy").await?;
@@ -194,7 +200,7 @@ impl Slowed {
                 told.map(|it| Unit::Time.format(it)).join(", ")
             });
             let told = format!("acknowledged after {answered}, arrived after {arrived}");
-            bench.say(&format!("    {number}, {word}: {told} (p50, p90, p99)"));
+            bench.say(&format!("{number}, {word}: {told} (p50, p90, p99)"));
         }
         self
     }

@@ -1,14 +1,17 @@
 //! From the sender to the receivers, as fast as it goes: with more and more endpoints for each
 //! message, handed in one at a time and in batches.
 
+use anyhow::Context as _;
+
 use super::{Scenario, bare};
 use crate::bench::customer::Ingest;
 use crate::bench::figure::{Bound, Figure, Unit, seconds};
 use crate::bench::metrics::Counters;
-use crate::bench::pairs::Pair;
+use crate::bench::pairs::{Pair, measured_comes_first};
 use crate::bench::plan::Ways;
-use crate::bench::site::{Delivered, Site, batch_for};
-use crate::bench::usage::resident_bytes;
+use crate::bench::shapes::METRIC_SYNCS;
+use crate::bench::site::{Delivered, Flow, Site, batch_for};
+use crate::bench::usage::{most_resident_bytes, resident_bytes};
 use crate::bench::{Bench, real};
 
 const SCENARIO: Scenario = Scenario::EndToEnd;
@@ -22,6 +25,23 @@ struct Way {
     ingest: Ingest,
 }
 
+/// One pair of runs.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    delivered: Delivered,
+    /// What the yardstick did.
+    bare: Bare,
+}
+
+/// What bare clients did.
+#[derive(Debug, Clone, Copy)]
+struct Bare {
+    /// The one with a pool: the yardstick.
+    pooled: f64,
+    /// The one that holds its connections by hand, where a ratio was promised.
+    held: Option<f64>,
+}
+
 /// Measures every way.
 pub(super) async fn run(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow::Result<()> {
     let mut ways: Vec<Way> = Vec::new();
@@ -33,7 +53,9 @@ pub(super) async fn run(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow:
         ways.push(Way { fan_out, ingest: batch_for(fan_out) });
     }
     let promised = |way: &Way| bench.plan.ways == Ways::All || way.least(bench).is_some();
-    for way in ways.into_iter().filter(promised) {
+    ways.retain(promised);
+    bench.rounds(ways.len());
+    for way in ways {
         figures.extend(way.measure(bench).await?);
     }
     Ok(())
@@ -44,46 +66,73 @@ impl Way {
         let mut site = Site::open(bench, "end-to-end").await?;
         let flow = site.flow(bench, self.fan_out, self.ingest).await?;
         let messages = flow.size(bench, &site).await?;
-        let counters = site.counters().await;
+        let before = site.counters().await?;
         let mut runs = Vec::new();
         for number in 1..=bench.plan.pairs {
-            let delivered = flow.run(bench, &site, messages).await?;
-            let bare = bare::rate(bench).await?;
-            bench.say(&format!(
-                "    {}, {number}: {:.0}/s, bare {bare:.0}/s",
-                self.name(),
-                delivered.per_second
-            ));
-            runs.push((delivered, bare));
+            bench.pair_of(&self.name(), number);
+            let run = self.pair(bench, &site, (&flow, messages), number).await?;
+            let (rate, bare) = (run.delivered.per_second, run.bare.pooled);
+            bench.say(&format!("{}, {number}: {rate:.0}/s, bare {bare:.0}/s", self.name()));
+            runs.push(run);
         }
-        let counters = site.counters().await.since(counters);
+        let counters = site.counters().await?;
         let mut figures = self.rates(bench, &runs);
         figures.extend(self.costs(bench, &runs));
-        figures.extend(counted(&self.name(), counters));
+        figures.extend(counted(bench, &self.name(), counters.since(before))?);
         if self.is_plain() {
-            figures.extend(footprint(&site, &runs).await?);
+            figures.extend(footprint(&site, counters).await?);
         }
         site.close(&bench.clock).await?;
         Ok(figures)
     }
 
-    fn rates(self, bench: &Bench<'_>, runs: &[(Delivered, f64)]) -> Vec<Figure> {
+    async fn pair(
+        self,
+        bench: &Bench<'_>,
+        site: &Site,
+        (flow, messages): (&Flow, u64),
+        number: u32,
+    ) -> anyhow::Result<Run> {
+        if measured_comes_first(number) {
+            let delivered = flow.run(bench, site, messages).await?;
+            return Ok(Run { delivered, bare: self.bare(bench).await? });
+        }
+        let bare = self.bare(bench).await?;
+        Ok(Run { delivered: flow.run(bench, site, messages).await?, bare })
+    }
+
+    async fn bare(self, bench: &Bench<'_>) -> anyhow::Result<Bare> {
+        let pooled = bare::rate(bench).await?;
+        let held = match self.least(bench) {
+            Some(_) => Some(bare::rate_held(bench).await?),
+            None => None,
+        };
+        Ok(Bare { pooled, held })
+    }
+
+    fn rates(self, bench: &Bench<'_>, runs: &[Run]) -> Vec<Figure> {
         let hops = if self.fan_out == 1 && !self.in_batches() { HOPS } else { 1.0 };
-        let pair = |(delivered, bare): &(Delivered, f64)| Pair {
-            measured: delivered.per_second,
-            compared: bare / hops,
+        let ratio = |yardstick: &str, which: fn(&Bare) -> Option<f64>| {
+            let pair = |run: &Run| {
+                let compared = which(&run.bare)? / hops;
+                Some(Pair { measured: run.delivered.per_second, compared })
+            };
+            let pairs: Vec<Pair> = runs.iter().filter_map(pair).collect();
+            let half =
+                if hops == HOPS { format!("({yardstick} ÷ 2)") } else { yardstick.to_owned() };
+            let name = format!("{} ÷ {half}", self.name());
+            (!pairs.is_empty()).then(|| Figure::ratio(SCENARIO, &name, &pairs))
         };
-        let pairs: Vec<Pair> = runs.iter().map(pair).collect();
-        let yardstick = if hops == HOPS { "(bare ÷ 2)" } else { "bare" };
-        let ratio = Figure::ratio(SCENARIO, &format!("{} ÷ {yardstick}", self.name()), &pairs);
-        let ratio = match self.least(bench) {
-            Some(least) => ratio.within(Bound::AtLeast(least)),
-            None => ratio,
-        };
-        let rates = pairs.iter().map(|pair| pair.measured).collect();
-        let mut figures =
-            vec![ratio, Figure::median(SCENARIO, &self.name(), Unit::PerSecond, rates)];
-        let turned_away: u64 = runs.iter().map(|(delivered, _)| delivered.turned_away).sum();
+        let promised =
+            ratio("bare", |bare| Some(bare.pooled)).map(|ratio| match self.least(bench) {
+                Some(least) => ratio.within(Bound::AtLeast(least)),
+                None => ratio,
+            });
+        let beside = ratio("bare, connections held by hand", |bare| bare.held);
+        let rates = runs.iter().map(|run| run.delivered.per_second).collect();
+        let mut figures: Vec<Figure> = promised.into_iter().chain(beside).collect();
+        figures.push(Figure::median(SCENARIO, &self.name(), Unit::PerSecond, rates));
+        let turned_away: u64 = runs.iter().map(|run| run.delivered.turned_away).sum();
         if turned_away > 0 {
             let name = format!("{}: messages turned away", self.name());
             figures.push(Figure::once(SCENARIO, &name, Unit::Count, real(turned_away)));
@@ -91,11 +140,11 @@ impl Way {
         figures
     }
 
-    fn costs(self, bench: &Bench<'_>, runs: &[(Delivered, f64)]) -> Option<Figure> {
+    fn costs(self, bench: &Bench<'_>, runs: &[Run]) -> Option<Figure> {
         if bench.on_postgres() && bench.database_processes().is_empty() {
             return None;
         }
-        let times = runs.iter().map(|(delivered, _)| seconds(delivered.cpu_per_delivery));
+        let times = runs.iter().map(|run| seconds(run.delivered.cpu_per_delivery));
         let name = format!("{}: CPU time for each delivery", self.name());
         let figure = Figure::median(SCENARIO, &name, Unit::Time, times.collect());
         let most = if bench.on_postgres() { 200e-6 } else { 75e-6 };
@@ -133,32 +182,39 @@ impl Way {
     }
 }
 
-/// Returns what the server says about its work, where it does.
-fn counted(way: &str, counters: Counters) -> Vec<Figure> {
-    let share = |part: Option<f64>, of: Option<f64>| Some(part? / of.filter(|it| *it > 0.0)?);
-    let figures = [
-        ("rows in a commit", Unit::Count, share(counters.rows, counters.commits)),
-        ("syncs for each delivery", Unit::Count, share(counters.syncs, counters.attempts)),
-        ("read back from the store", Unit::Share, share(counters.loaded, counters.attempts)),
-    ];
-    let figure = |(name, unit, value): (&str, Unit, Option<f64>)| {
-        Some(Figure::once(SCENARIO, &format!("{way}: {name}"), unit, value?))
+/// Returns what the server says about its work. What it should say and does not is an error.
+fn counted(bench: &Bench<'_>, way: &str, counters: Counters) -> anyhow::Result<Vec<Figure>> {
+    let Counters { commits, delivered, .. } = counters;
+    anyhow::ensure!(commits > 0.0 && delivered > 0.0, "the server counts nothing: {counters:?}");
+    let syncs = match (counters.syncs, bench.on_postgres()) {
+        // What a database does to its disk cannot be seen from here; at most it syncs at each commit.
+        (_, true) => vec![("commits for each delivery", Unit::Count, commits / delivered)],
+        (Some(syncs), false) => vec![
+            ("fsyncs for each delivery", Unit::Count, syncs / delivered),
+            ("fsyncs for each commit", Unit::Count, syncs / commits),
+        ],
+        (None, false) => anyhow::bail!("the server does not show {METRIC_SYNCS}"),
     };
-    figures.into_iter().filter_map(figure).collect()
+    let figures = [
+        ("rows in a commit", Unit::Count, counters.rows / commits),
+        ("read back from the store", Unit::Share, counters.loaded / delivered),
+    ];
+    let figure = |(name, unit, value): (&str, Unit, f64)| {
+        Figure::once(SCENARIO, &format!("{way}: {name}"), unit, value)
+    };
+    Ok(figures.into_iter().chain(syncs).map(figure).collect())
 }
 
-async fn footprint(site: &Site, runs: &[(Delivered, f64)]) -> anyhow::Result<Vec<Figure>> {
-    let deliveries: u64 = runs.iter().map(|(delivered, _)| delivered.deliveries).sum();
-    let bytes = real(site.bytes().await?) / real(deliveries.max(1));
-    let mut figures = vec![Figure::once(
-        SCENARIO,
-        "bytes on disk for each message and delivery",
-        Unit::Bytes,
-        bytes,
-    )];
-    if let Some(bytes) = resident_bytes(site.server.process()) {
-        let name = "resident memory after the load";
-        figures.push(Figure::once(SCENARIO, name, Unit::Bytes, real(bytes)));
-    }
-    Ok(figures)
+/// Returns what all that was delivered since the start takes of disk and memory.
+async fn footprint(site: &Site, counters: Counters) -> anyhow::Result<Vec<Figure>> {
+    let bytes = real(site.bytes().await?) / counters.delivered;
+    let process = site.server.process();
+    let memory = |bytes: Option<u64>| bytes.map(real).context("the server has no memory");
+    let figures = [
+        ("bytes on disk for each message and delivery", bytes),
+        ("resident memory after the load", memory(resident_bytes(process))?),
+        ("most resident memory during the load", memory(most_resident_bytes(process))?),
+    ];
+    let figure = |(name, value): (&str, f64)| Figure::once(SCENARIO, name, Unit::Bytes, value);
+    Ok(figures.map(figure).into())
 }

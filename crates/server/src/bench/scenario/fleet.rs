@@ -1,47 +1,50 @@
 //! Two nodes on one PostgreSQL, with every message accepted on the first: what the second one owns
 //! has to find its way there. Compared with the first one alone.
-
-use std::time::Duration;
+//!
+//! Two come first in one pair and last in the next, so that the second node is started or stopped once
+//! in each.
 
 use super::Scenario;
 use crate::bench::Bench;
 use crate::bench::figure::{Bound, Figure, Unit};
-use crate::bench::pairs::Pair;
+use crate::bench::pairs::{Pair, measured_comes_first};
 use crate::bench::process::{Server, launch};
-use crate::bench::site::Site;
+use crate::bench::site::{Flow, Site};
 use crate::bench::usage::Processes;
 
 const SCENARIO: Scenario = Scenario::Fleet;
 /// Enough endpoints for every partition to have some.
 const ENDPOINTS: usize = 256;
-/// How long nodes get to share the partitions anew.
-const SHARING: Duration = Duration::from_secs(12);
 /// The least that two nodes must make of one.
 const LEAST: f64 = 0.7;
+
+/// What two nodes did.
+struct Both {
+    per_second: f64,
+    /// The second one's part of their CPU time.
+    share: f64,
+}
 
 /// Measures a fleet.
 pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let mut site = Site::open(bench, "fleet").await?;
     let flow = site.turns(bench, ENDPOINTS).await?;
     let messages = flow.size(bench, &site).await?;
-    let database = site.database_url().map(str::to_owned);
-    let launch = launch(bench.launch.executable.clone(), database);
     let (mut pairs, mut shares) = (Vec::new(), Vec::new());
+    bench.rounds(1);
     for number in 1..=bench.plan.pairs {
-        let compared = flow.run(bench, &site, messages).await?.per_second;
-        let directory = bench.fresh_directory("second");
-        let mut second = Server::start(&launch, &directory, &bench.clock).await?;
-        tokio::time::sleep(SHARING).await;
-        let processes = [site.server.process(), second.process()].map(Processes::of);
-        let before = processes.each_ref().map(Processes::cpu_time);
-        let measured = flow.run(bench, &site, messages).await?.per_second;
-        let after = processes.each_ref().map(Processes::cpu_time);
-        let used = [0, 1].map(|node| after[node].saturating_sub(before[node]).as_secs_f64());
-        shares.push(used[1] / (used[0] + used[1]));
-        pairs.push(Pair { measured, compared });
-        bench.say(&format!("    {number}: {measured:.0}/s, one node {compared:.0}/s"));
-        second.stop(&bench.clock).await?;
-        tokio::time::sleep(SHARING).await;
+        bench.pair(number);
+        let (both, compared);
+        if measured_comes_first(number) {
+            both = with_two(bench, &mut site, &flow, messages).await?;
+            compared = with_one(bench, &mut site, &flow, messages).await?;
+        } else {
+            compared = with_one(bench, &mut site, &flow, messages).await?;
+            both = with_two(bench, &mut site, &flow, messages).await?;
+        }
+        bench.say(&format!("{number}: {:.0}/s, one node {compared:.0}/s", both.per_second));
+        pairs.push(Pair { measured: both.per_second, compared });
+        shares.push(both.share);
     }
     site.close(&bench.clock).await?;
     let rates = |which: fn(&Pair) -> f64| pairs.iter().map(which).collect();
@@ -53,4 +56,41 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         // If it is near zero, the second node did nothing and the ratio says nothing.
         Figure::median(SCENARIO, "share of the second node's CPU time", Unit::Share, shares),
     ])
+}
+
+/// Stops the second node, if there is one, and returns the deliveries per second of the first.
+async fn with_one(
+    bench: &Bench<'_>,
+    site: &mut Site,
+    flow: &Flow,
+    messages: u64,
+) -> anyhow::Result<f64> {
+    for mut second in site.others.drain(..) {
+        second.stop(&bench.clock).await?;
+    }
+    site.shared(&bench.clock, 1).await?;
+    Ok(flow.run(bench, site, messages).await?.per_second)
+}
+
+/// Starts a second node, unless there is one, and returns what both did.
+async fn with_two(
+    bench: &Bench<'_>,
+    site: &mut Site,
+    flow: &Flow,
+    messages: u64,
+) -> anyhow::Result<Both> {
+    if site.others.is_empty() {
+        let database = site.database_url().map(str::to_owned);
+        let launch = launch(bench.launch.executable.clone(), database);
+        let directory = bench.fresh_directory("second");
+        site.others.push(Server::start(&launch, &directory, &bench.clock).await?);
+    }
+    site.shared(&bench.clock, 2).await?;
+    let processes: Vec<Processes> =
+        site.others.iter().chain([&site.server]).map(|it| Processes::of(it.process())).collect();
+    let times = || processes.iter().map(|it| it.cpu_time().as_secs_f64()).collect::<Vec<_>>();
+    let before = times();
+    let per_second = flow.run(bench, site, messages).await?.per_second;
+    let used: Vec<f64> = times().iter().zip(before).map(|(after, before)| after - before).collect();
+    Ok(Both { per_second, share: used[0] / used.iter().sum::<f64>() })
 }

@@ -32,13 +32,17 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let most = flow.run(bench, &site, messages).await?.per_second;
     let rates = [("idle", IDLE), ("at 100/s", USUAL), ("at 70 % of the maximum", most * SUSTAINED)];
     let mut figures = Vec::new();
+    bench.rounds(rates.len());
     for (name, per_second) in rates {
         let mut runs = Vec::new();
         for number in 1..=bench.plan.pairs {
+            bench.pair_of(name, number);
             let pace = Pace { per_second, span: bench.plan.paced };
+            let before = site.counters().await?;
             let times = pace.measure(bench, &site, &flow).await?;
+            site.settled(&bench.clock, before, times.answered.count()).await?;
             let p99 = Unit::Time.format(seconds(times.arrived.quantile(0.99)));
-            bench.say(&format!("    {name} ({per_second:.0}/s), {number}: p99 {p99}"));
+            bench.say(&format!("{name} ({per_second:.0}/s), {number}: p99 {p99}"));
             runs.push(times);
         }
         figures.extend(quantiles(bench, name, &runs));

@@ -93,11 +93,15 @@ impl Scenario {
         }
     }
 
-    /// Tells whether it can be measured without a database that nodes share.
-    pub(crate) const fn works_without_database(self) -> bool {
+    /// Says why it cannot be measured with a store, if it cannot.
+    pub(crate) const fn obstacle(self, postgres: bool) -> Option<&'static str> {
         match self {
-            Self::Fleet => false,
-            Self::Bare
+            Self::Fleet if !postgres => Some("a fleet shares a database; name one with --database"),
+            Self::SlowSync if postgres => {
+                Some("what PostgreSQL does to its disk cannot be slowed down from here")
+            }
+            Self::Fleet
+            | Self::Bare
             | Self::Accept
             | Self::EndToEnd
             | Self::Latency
@@ -106,7 +110,7 @@ impl Scenario {
             | Self::Busy
             | Self::Backlog
             | Self::Old
-            | Self::SlowSync => true,
+            | Self::SlowSync => None,
         }
     }
 

@@ -4,15 +4,19 @@
 use super::Scenario;
 use crate::bench::customer::Ingest;
 use crate::bench::figure::{Bound, Figure, Unit};
-use crate::bench::pairs::Pair;
+use crate::bench::pairs::{Pair, measured_comes_first};
 use crate::bench::site::{Flow, Site, batch_for};
 use crate::bench::{Bench, real};
 
 const SCENARIO: Scenario = Scenario::Old;
 /// Over how many endpoints the old deliveries are spread.
 const ENDPOINTS: usize = 100;
-/// The old deliveries are made in so many steps, each of which is told.
-const STEPS: u64 = 10;
+/// The old deliveries are made in at most so many steps, so that it can be seen how far it is.
+const MOST_STEPS: u64 = 50;
+/// A step has at least so many messages.
+const SHORTEST_STEP: u64 = 500;
+/// After so many steps it is told.
+const TOLD: u64 = 5;
 
 /// Measures an old store.
 pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
@@ -25,9 +29,16 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let messages = aged.size(bench, &old).await?.max(young.size(bench, &fresh).await?);
     let mut pairs = Vec::new();
     for number in 1..=bench.plan.pairs {
-        let measured = aged.run(bench, &old, messages).await?.per_second;
-        let compared = young.run(bench, &fresh, messages).await?.per_second;
-        bench.say(&format!("    {number}: {measured:.0}/s, empty {compared:.0}/s"));
+        bench.pair(number);
+        let (measured, compared);
+        if measured_comes_first(number) {
+            measured = aged.run(bench, &old, messages).await?.per_second;
+            compared = young.run(bench, &fresh, messages).await?.per_second;
+        } else {
+            compared = young.run(bench, &fresh, messages).await?.per_second;
+            measured = aged.run(bench, &old, messages).await?.per_second;
+        }
+        bench.say(&format!("{number}: {measured:.0}/s, empty {compared:.0}/s"));
         pairs.push(Pair { measured, compared });
     }
     old.close(&bench.clock).await?;
@@ -45,12 +56,17 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
 /// Makes a store old the honest way: by delivering.
 async fn age(bench: &Bench<'_>, site: &mut Site) -> anyhow::Result<u64> {
     let flow: Flow = site.flow(bench, ENDPOINTS, batch_for(ENDPOINTS)).await?;
-    let messages = bench.plan.old.div_ceil(flow.deliveries_per_message() * STEPS);
+    let messages = bench.plan.old.div_ceil(flow.deliveries_per_message());
+    let steps = (messages / SHORTEST_STEP).clamp(1, MOST_STEPS);
+    bench.progress.steps(u32::try_from(steps)? + bench.plan.pairs);
     let mut so_far = 0;
-    for _ in 0..STEPS {
-        let delivered = flow.run(bench, site, messages).await?;
+    for step in 1..=steps {
+        bench.progress.step(&format!("making {} old deliveries", bench.plan.old));
+        let delivered = flow.run(bench, site, messages.div_ceil(steps)).await?;
         so_far += delivered.deliveries;
-        bench.say(&format!("    {so_far} old deliveries, {:.0}/s", delivered.per_second));
+        if step % TOLD == 0 || step == steps {
+            bench.say(&format!("{so_far} old deliveries, {:.0}/s", delivered.per_second));
+        }
     }
     Ok(so_far)
 }

@@ -17,11 +17,8 @@ const CALLERS: usize = 64;
 /// The messages that must be accepted in a second all the same.
 const LEAST_ACCEPTED: f64 = 5_000.0;
 
-/// Measures with a slow disk. What PostgreSQL does to its disk cannot be slowed down from here.
+/// Measures with a slow disk.
 pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    if bench.on_postgres() {
-        return Ok(Vec::new());
-    }
     let mut launch = bench.launch.clone();
     launch.settings.push(("REDIAL_SYNC_DELAY", format!("{DELAY_MILLIS}ms")));
     let mut site = Site::open_as(bench, "slow-sync", launch).await?;
@@ -30,16 +27,20 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let flow = site.flow(bench, 1, Ingest::Single).await?;
     let count = flow.size(bench, &site).await?;
     let (mut accepted, mut delivered) = (Vec::new(), Vec::new());
+    bench.rounds(1);
     for number in 1..=bench.plan.pairs {
+        bench.pair(number);
         let load = Closed {
             port: site.server.port(),
             connections: CALLERS,
             source: Arc::clone(&source),
             limit: Limit::Time(bench.plan.run),
         };
-        accepted.push(load.run(&bench.clock).await?.per_second());
-        delivered.push(flow.run(bench, &site, count).await?.per_second);
-        bench.say(&format!("    {number} of {}", bench.plan.pairs));
+        let taken = load.run(&bench.clock).await?.per_second();
+        let arrived = flow.run(bench, &site, count).await?.per_second;
+        bench.say(&format!("{number}: {taken:.0}/s accepted, {arrived:.0}/s delivered"));
+        accepted.push(taken);
+        delivered.push(arrived);
     }
     site.close(&bench.clock).await?;
     let name = |what: &str| format!("{what}, a sync takes {DELAY_MILLIS} ms longer");

@@ -6,6 +6,7 @@
 
 mod store;
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -17,6 +18,7 @@ use super::{Failure, Streams};
 use crate::bench::figure::Figure;
 use crate::bench::plan::Plan;
 use crate::bench::process::launch;
+use crate::bench::progress::Style;
 use crate::bench::report::Report;
 use crate::bench::scenario::Scenario;
 use crate::bench::{self, Order, picture};
@@ -42,7 +44,8 @@ struct Whole {
     /// Less of everything, in under a minute
     #[arg(long)]
     quick: bool,
-    /// Just enough to see whether something is badly wrong, in a few seconds
+    /// Just enough to see whether something is badly wrong, in some seconds; it fails (exit code 1)
+    /// if a ratio is not even half as good as it should be
     #[arg(long, conflicts_with = "quick")]
     smoke: bool,
     /// Only these, such as end-to-end,latency
@@ -53,7 +56,7 @@ struct Whole {
         value_parser = PossibleValuesParser::new(Scenario::ALL.map(Scenario::name))
     )]
     only: Vec<String>,
-    /// Interleaved pairs of runs; the median counts [default: 5, 1 with --quick, 3 with --smoke]
+    /// Interleaved pairs of runs; the median counts [default: 5, 1 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99))]
     pairs: Option<u32>,
     /// A PostgreSQL server to measure with, as a user who may create databases; without it the
@@ -86,9 +89,8 @@ impl Arguments {
 impl Whole {
     fn run(&self, streams: &mut Streams<'_>) -> Result<(), Failure> {
         let order = self.order().map_err(Failure::Other)?;
-        if order.scenarios.is_empty() {
-            let text = "a fleet shares a database; name one with --database".to_owned();
-            return Err(Failure::Usage(text));
+        if let ([], [(_, why), ..]) = (&order.scenarios[..], &order.left_out[..]) {
+            return Err(Failure::Usage((*why).to_owned()));
         }
         let report = bench::run(order, streams.err).map_err(Failure::Other)?;
         if let Some(directory) = &self.svg {
@@ -99,12 +101,21 @@ impl Whole {
         } else {
             show(&report, streams)?;
         }
-        match report.failures() {
-            [] => Ok(()),
-            [(scenario, error), ..] => {
-                let text = format!("`{}` could not be measured: {error}", scenario.name());
-                Err(Failure::Other(anyhow::anyhow!(text)))
-            }
+        for figure in report.missed() {
+            writeln!(streams.err, "missed: {}", figure.beside_its_bound())?;
+        }
+        self.judge(&report).map_err(Failure::Other)
+    }
+
+    /// Says whether the command has failed. What was measured and is not as good as it should be is a
+    /// result, unless all that was asked is whether something is badly wrong.
+    fn judge(&self, report: &Report) -> anyhow::Result<()> {
+        if let [(scenario, error), ..] = report.failures() {
+            anyhow::bail!("`{}` could not be measured: {error}", scenario.name());
+        }
+        match report.badly_wrong() {
+            Some(text) if self.smoke => Err(anyhow::anyhow!(text)),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -121,15 +132,19 @@ impl Whole {
         plan.pairs = self.pairs.unwrap_or(plan.pairs);
         let chosen = |scenario: &Scenario| {
             let named = self.only.iter().any(|name| name == scenario.name());
-            let possible = self.database.is_some() || scenario.works_without_database();
             let usual = !self.smoke || scenario.is_quick();
-            possible && (named || self.only.is_empty() && usual)
+            named || self.only.is_empty() && usual
         };
+        let obstacle = |scenario: Scenario| scenario.obstacle(self.database.is_some());
+        let chosen = || Scenario::ALL.into_iter().filter(chosen);
+        let left_out = |scenario: Scenario| Some((scenario, obstacle(scenario)?));
         Ok(Order {
             launch: launch(executable, self.database.clone()),
             directory: self.directory.clone().unwrap_or_else(bench::default_directory),
-            scenarios: Scenario::ALL.into_iter().filter(chosen).collect(),
+            scenarios: chosen().filter(|scenario| obstacle(*scenario).is_none()).collect(),
+            left_out: chosen().filter_map(left_out).collect(),
             plan,
+            style: if std::io::stderr().is_terminal() { Style::Bar } else { Style::Lines },
         })
     }
 }

@@ -88,6 +88,7 @@ impl Scraping {
 async fn show(State(scraping): State<Scraping>) -> Response {
     let look = Look {
         waiting: scraping.waiting().await,
+        syncs: scraping.queue.syncs(),
         damaged: scraping.ledger.damage().len(),
         clock_offset: clock_offset(&*scraping.clock),
     };

@@ -27,7 +27,7 @@ fn postgres_is_measured_by_the_same_command_in_databases_that_vanish() {
 
 /// Returns the server that `scripts/with-postgres` starts.
 #[expect(clippy::disallowed_methods, reason = "the script has no other way to say it")]
-fn postgres() -> String {
+pub(super) fn postgres() -> String {
     std::env::var("REDIAL_TEST_POSTGRES")
         .expect("run the tests with scripts/with-postgres, which starts a PostgreSQL server")
 }

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use super::store::postgres;
 use crate::binary::{redial, redial_json};
 
 #[test]
@@ -21,6 +22,38 @@ fn the_yardstick_needs_no_server() {
     assert_eq!(report["store"], "sqlite");
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "only the pictures are left: {left:?}");
+}
+
+/// It has the machine to itself: see `.config/nextest.toml`.
+#[test]
+fn the_smoke_form_finds_no_ratio_below_half_of_what_it_should_be() {
+    let directory = TempDir::new().unwrap();
+    let place = directory.path().to_str().unwrap();
+    let report = redial_json(&["bench", "--smoke", "--json", "--directory", place]);
+    let figures = report["figures"].as_array().unwrap();
+    let named = |part: &str| {
+        let found = figures.iter().find(|it| it["name"].as_str().unwrap().contains(part));
+        found.unwrap_or_else(|| panic!("no {part} in {report:#}"))
+    };
+    for ratio in ["one at a time ÷ (bare ÷ 2)", "batches of 100 ÷ bare", "answering about health"]
+    {
+        assert!(named(ratio)["at_least"].is_number(), "{report:#}");
+    }
+    for counted in ["fsyncs for each delivery", "fsyncs for each commit", "rows in a commit"] {
+        assert!(named(counted)["value"].as_f64().is_some_and(|it| it > 0.0), "{report:#}");
+    }
+    assert!(named("read back from the store")["value"].is_number());
+    assert!(named("÷ (bare, connections held by hand ÷ 2)")["at_least"].is_null());
+}
+
+#[test]
+fn two_nodes_are_measured_and_what_a_database_makes_impossible_is_named() {
+    let server = postgres();
+    let run = ["bench", "--quick", "--only", "fleet,slow-sync", "--json", "--database", &server];
+    let report = redial_json(&run);
+    assert_eq!(report["left_out"][0]["scenario"], "slow-sync", "{report:#}");
+    let name = "two nodes, all accepted on one ÷ one node";
+    assert_eq!(report["figures"][0]["name"], name, "{report:#}");
 }
 
 #[test]
