@@ -6,13 +6,14 @@ use domain::breaker::WhileOpen;
 use domain::delivery::Cause;
 use domain::time::Timestamp;
 use store::keys::{Lease, MessageKey};
-use store::queue::{Bury, Done, Loaded, PendingDelivery, Upkeep};
+use store::queue::{Bury, Done, Loaded, PendingDelivery, Running, Upkeep};
 
 use crate::announcement::Announcement;
 use crate::effect::Effect;
 use crate::endpoint::At;
 use crate::engine::{Act, Engine};
 use crate::event::Number;
+use crate::horizon::Horizon;
 use crate::looking::Standing;
 
 /// Held deliveries are looked at for expiry no sooner than this after the last time.
@@ -27,15 +28,18 @@ pub(crate) enum Step {
     Bury { lease: Lease, at: At, cause: Cause, messages: Vec<MessageKey> },
     /// Requests are removed.
     Consume { lease: Lease, requests: Vec<i64> },
-    /// A running state is written.
-    Run { lease: Lease },
+    /// A running state is written. Nothing is started meanwhile: what a settle brings could be written
+    /// before it, and be lost.
+    Run { lease: Lease, at: At, running: Running },
 }
 
 impl Engine {
     /// Hands a step of upkeep to the committer.
     pub(crate) fn keep_up(&mut self, step: Step, upkeep: Upkeep, act: &mut Act<'_>) {
         let lease = match &step {
-            Step::Bury { lease, .. } | Step::Consume { lease, .. } | Step::Run { lease } => *lease,
+            Step::Bury { lease, .. } | Step::Consume { lease, .. } | Step::Run { lease, .. } => {
+                *lease
+            }
         };
         self.occupy(lease);
         let number = self.number();
@@ -51,7 +55,7 @@ impl Engine {
                 match answer {
                     Done::Fenced => self.fenced(lease, act),
                     // They stay known: what the database does not let go is not sent either.
-                    Done::Refused(_) => self.buried(lease, at, &[], act),
+                    Done::Refused(_) => self.buried((lease, at), &[], false, act),
                     Done::Changed(count) => {
                         let (application, endpoint) = at;
                         if count > 0 {
@@ -59,7 +63,8 @@ impl Engine {
                                 Announcement::Buried { application, endpoint, cause, count };
                             act.announce(buried);
                         }
-                        self.buried(lease, at, &messages, act);
+                        let left_alone = usize::try_from(count) != Ok(messages.len());
+                        self.buried((lease, at), &messages, left_alone, act);
                     }
                 }
             }
@@ -72,16 +77,24 @@ impl Engine {
                     Done::Refused(_) => {}
                 }
             }
-            Step::Run { lease } => {
+            Step::Run { lease, at, running } => {
                 self.vacate(lease);
-                if answer == Done::Fenced {
-                    self.fenced(lease, act);
+                match answer {
+                    Done::Fenced => self.fenced(lease, act),
+                    Done::Changed(_) | Done::Refused(_) => self.ran(lease, at, running, act),
                 }
             }
         }
     }
 
-    fn buried(&mut self, lease: Lease, at: At, messages: &[MessageKey], act: &mut Act<'_>) {
+    /// Takes in the answer to a step. What was left alone is settled, or pending anew: replayed since.
+    fn buried(
+        &mut self,
+        (lease, at): (Lease, At),
+        messages: &[MessageKey],
+        left_alone: bool,
+        act: &mut Act<'_>,
+    ) {
         // The endpoint may have been lost and remembered since.
         if self.leases.lease(lease.partition) != Some(lease) {
             return;
@@ -89,6 +102,24 @@ impl Engine {
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         endpoint.burying = endpoint.burying.saturating_sub(1);
         messages.iter().for_each(|message| endpoint.window.settled(*message));
+        if left_alone {
+            endpoint.window.lower(Horizon::unknown(act.now.rows));
+        }
+        self.look(at, act);
+    }
+
+    /// Takes in that a running state is written, or cannot be: either way it goes on.
+    fn ran(&mut self, lease: Lease, at: At, written: Running, act: &mut Act<'_>) {
+        if self.leases.lease(lease.partition) != Some(lease) {
+            return;
+        }
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        endpoint.writing = false;
+        // An attempt that was in flight may have changed it meanwhile, and nobody knows whether its
+        // settle was written before this.
+        if endpoint.running != written {
+            self.write_running(at, act);
+        }
         self.look(at, act);
     }
 
@@ -141,10 +172,10 @@ impl Engine {
         }
         let Some(lease) = self.leases.lease(endpoint.partition) else { return };
         endpoint.burying += 1;
-        let (application, endpoint) = at;
-        let (step, now) = (messages.clone(), act.now.rows);
-        let bury = Bury { lease, application, endpoint, messages, cause, at: now };
-        let step = Step::Bury { lease, at, cause, messages: step };
+        let deliveries = endpoint.window.doomed(&messages);
+        let ((application, endpoint), now) = (at, act.now.rows);
+        let bury = Bury { lease, application, endpoint, deliveries, cause, at: now };
+        let step = Step::Bury { lease, at, cause, messages };
         self.keep_up(step, Upkeep::Bury(bury), act);
     }
 

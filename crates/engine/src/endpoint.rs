@@ -90,10 +90,13 @@ pub(crate) struct Endpoint {
     pub(crate) disabling: Disabling,
     /// Whether a probe is in flight.
     pub(crate) probing: bool,
-    /// Whether the breaker is to be closed as soon as its state is known.
+    /// Whether the breaker is to be closed as soon as its state is known, and all settles are answered.
     pub(crate) reset: bool,
+    /// Whether the running state is being written outside of a settle. Until that is answered nothing
+    /// starts.
+    pub(crate) writing: bool,
     /// Steps of upkeep that bury some of its deliveries.
-    pub(crate) burying: u32,
+    pub(crate) burying: u16,
     /// Whether breaker or pause held it when it was last looked at.
     pub(crate) held: bool,
     pub(crate) queued: Queued,
@@ -172,6 +175,7 @@ impl Endpoint {
             disabling: Disabling::No,
             probing: false,
             reset: false,
+            writing: false,
             burying: 0,
             held: false,
             queued: Queued::No,
@@ -213,12 +217,13 @@ impl Endpoint {
     /// Tells whether there is nothing to do and nothing on its way.
     pub(crate) fn is_idle(&self) -> bool {
         let quiet = self.in_flight == 0 && self.settling == 0 && self.burying == 0;
-        quiet && !self.doubt && self.window.is_idle()
+        quiet && !self.doubt && !self.writing && self.window.is_idle()
     }
 
     /// Tells whether something would be lost if it were forgotten now.
     pub(crate) fn is_busy(&self) -> bool {
-        self.in_flight > 0 || self.settling > 0 || self.burying > 0 || self.window.is_loading()
+        let under_way = self.in_flight > 0 || self.settling > 0 || self.burying > 0;
+        under_way || self.writing || self.window.is_loading()
     }
 
     /// Returns the moment until which breaker or pause hold it, if they do.
@@ -291,6 +296,9 @@ impl Endpoint {
     pub(crate) fn readiness(&self, allowance: Allowance, moment: Moment) -> Readiness {
         let now = moment.rows;
         let Some(head) = self.window.head() else { return Readiness::Empty };
+        if self.writing || self.reset {
+            return Readiness::Later;
+        }
         if head.pending.due > now {
             return Readiness::Until(head.pending.due.max(self.rest_until));
         }

@@ -42,6 +42,10 @@ impl Weight {
         Self { rows, bytes: self.bytes.saturating_sub(other.bytes) }
     }
 
+    const fn fills(self, room: Self) -> bool {
+        self.rows >= room.rows || self.bytes >= room.bytes
+    }
+
     const fn is_within(self, limit: Self) -> bool {
         self.rows <= limit.rows && self.bytes <= limit.bytes
     }
@@ -301,26 +305,31 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
     /// waited for.
     #[must_use]
     pub fn fills_a_batch(&self, lane: Option<Which>) -> bool {
-        let Weight { rows, bytes } = self.limits.batch;
-        let fills =
-            |held: Weight, part| held.rows >= rows / part || held.bytes >= bytes / u64::from(part);
+        let (whole, half) = (self.limits.batch, self.half_a_batch());
         match lane {
-            None => fills(self.accepts.held, 2) || fills(self.settles.held, 2),
-            Some(Which::Accepts) => fills(self.accepts.held, 1),
-            Some(Which::Settles) => fills(self.settles.held, 1),
+            None => self.accepts.held.fills(half) || self.settles.held.fills(half),
+            Some(Which::Accepts) => self.accepts.held.fills(whole),
+            Some(Which::Settles) => self.settles.held.fills(whole),
             Some(Which::Upkeep) => !self.upkeep.is_empty(),
         }
     }
 
+    /// Returns what accepts, and settles, get of a batch at the most.
+    const fn half_a_batch(&self) -> Weight {
+        let Weight { rows, bytes } = self.limits.batch;
+        Weight { rows: rows / 2, bytes: bytes / 2 }
+    }
+
     /// Cuts the next batch with so many settles at the most, or returns none if nothing waits.
     ///
-    /// Upkeep goes along when the other lanes leave their half of the batch unused, and in any
-    /// case once a second.
+    /// Upkeep goes along when the other lanes are not busy, and in any case once a second. Messages
+    /// that are left over are more than fit a batch. Attempts that are left over may just be the next
+    /// portion, so they count only if they fill their half of the next batch.
     pub fn cut(&mut self, now: Timestamp, settles: usize) -> Option<Cut<Accept, Settle, Upkeep>> {
         if self.is_empty() {
             return None;
         }
-        let half = Weight { rows: self.limits.batch.rows / 2, bytes: self.limits.batch.bytes / 2 };
+        let half = self.half_a_batch();
         let accepts = self.accepts.take(half, usize::MAX);
         for (weight, (application, _)) in &accepts {
             self.give_back(*application, *weight);
@@ -328,7 +337,7 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         let accepts: Vec<Accept> = accepts.into_iter().map(|(_, (_, item))| item).collect();
         let settles = self.settles.take(half, settles).into_iter().map(|(_, item)| item).collect();
         let overdue = now.since(self.last_upkeep) >= UPKEEP_AT_LEAST_EVERY;
-        let busy = !self.accepts.queue.is_empty() || !self.settles.queue.is_empty();
+        let busy = !self.accepts.queue.is_empty() || self.settles.held.fills(half);
         let upkeep = if busy && !overdue { Vec::new() } else { self.take_upkeep(now) };
         Some(Cut { accepts, settles, upkeep })
     }

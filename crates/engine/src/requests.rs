@@ -182,25 +182,44 @@ impl Engine {
         self.look(at, act);
     }
 
-    /// Closes a breaker by hand, now or as soon as the running state is known.
+    /// Closes a breaker by hand: now, or as soon as the running state is known and no settle is on its
+    /// way that may bring one from before.
     pub(crate) fn reset_breaker(&mut self, at: At, act: &mut Act<'_>) {
         let (application, endpoint) = at;
         let Some(record) = self.endpoints.get_mut(&at) else { return };
-        if !record.begun {
+        if !record.begun || record.settling > 0 {
             record.reset = true;
             return;
         }
-        let Some(lease) = self.leases.lease(record.partition) else { return };
         let before = record.running.breaker;
         record.running.breaker = before.reset();
         record.held_until = record.held_until.min(act.now.rows);
-        record.changed = false;
-        let running = record.running;
-        if running.breaker.word() != before.word() {
+        if record.running.breaker.word() != before.word() {
             record.concurrency = Concurrency::default();
             act.announce(Announcement::Closed { application, endpoint });
         }
+        self.write_running(at, act);
+    }
+
+    /// Resets a breaker that waited for the last settle, if it did.
+    pub(crate) fn reset_if_asked(&mut self, at: At, act: &mut Act<'_>) {
+        let Some(record) = self.endpoints.get_mut(&at) else { return };
+        if record.begun && record.settling == 0 && std::mem::take(&mut record.reset) {
+            self.reset_breaker(at, act);
+        }
+    }
+
+    /// Has the running state written outside of a settle. If that is on its way already, what has
+    /// changed is written after it.
+    pub(crate) fn write_running(&mut self, at: At, act: &mut Act<'_>) {
+        let (application, endpoint) = at;
+        let Some(record) = self.endpoints.get_mut(&at).filter(|record| !record.writing) else {
+            return;
+        };
+        let Some(lease) = self.leases.lease(record.partition) else { return };
+        (record.writing, record.changed) = (true, false);
+        let running = record.running;
         let upkeep = Upkeep::Run { lease, application, endpoint, running };
-        self.keep_up(Step::Run { lease }, upkeep, act);
+        self.keep_up(Step::Run { lease, at, running }, upkeep, act);
     }
 }

@@ -67,6 +67,7 @@ impl Engine {
                 self.bury_poison(key, act);
             }
         }
+        self.reset_if_asked(at, act);
         self.look(at, act);
     }
 }

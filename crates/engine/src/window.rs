@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 use store::keys::MessageKey;
-use store::queue::{Loaded, PendingDelivery};
+use store::queue::{Doomed, Loaded, PendingDelivery};
 
 use crate::event::Number;
 use crate::horizon::{Horizon, is_fifo};
@@ -38,6 +38,8 @@ struct Known {
     bytes: u32,
     /// The attempts recorded when memory got it.
     recorded: u32,
+    /// When it had ended before it was replayed.
+    ended_before: Option<Timestamp>,
     place: Place,
     /// Whether the store was seen to hold it anew while it was out.
     again: bool,
@@ -48,8 +50,8 @@ struct Known {
 impl Known {
     /// Describes a row that is in memory without any payload.
     fn of(row: &PendingDelivery, place: Place) -> Self {
-        let (turn, recorded) = (row.turn, row.recorded);
-        Self { turn, bytes: 0, recorded, place, again: false, share: None }
+        let (turn, recorded, ended_before) = (row.turn, row.recorded, row.ended_before);
+        Self { turn, bytes: 0, recorded, ended_before, place, again: false, share: None }
     }
 
     /// Tells whether a row of the store is what became of this one since memory got it.
@@ -277,8 +279,8 @@ impl Window {
             (Some(Place::Waiting), _) => self.settled(message),
             (None, Some(loading)) => {
                 let (turn, place) = (i64::MAX, Place::Gone);
-                let (again, share) = (false, None);
-                let gone = Known { turn, bytes: 0, recorded: 0, place, again, share };
+                let (again, share, ended_before) = (false, None, None);
+                let gone = Known { turn, bytes: 0, recorded: 0, ended_before, place, again, share };
                 self.known.insert(message, gone);
                 loading.gone.push(message);
             }
@@ -307,6 +309,15 @@ impl Window {
     /// Tells whether a delivery is in flight, settling or being buried.
     pub(crate) fn is_out(&self, message: MessageKey) -> bool {
         self.known.get(&message).is_some_and(|known| known.place == Place::Out)
+    }
+
+    /// Returns what memory got of deliveries that are known, for a step that buries them.
+    pub(crate) fn doomed(&self, messages: &[MessageKey]) -> Vec<Doomed> {
+        let doomed = |message: &MessageKey| {
+            let Known { recorded, ended_before, .. } = *self.known.get(message)?;
+            Some(Doomed { message: *message, recorded, ended_before })
+        };
+        messages.iter().filter_map(doomed).collect()
     }
 
     /// Says that the store holds a row from here on.

@@ -317,7 +317,7 @@ impl World {
 
 fn rows_of(upkeep: &Upkeep) -> u32 {
     let rows = match upkeep {
-        Upkeep::Bury(bury) => bury.messages.len(),
+        Upkeep::Bury(bury) => bury.deliveries.len(),
         Upkeep::Replay(replay) => replay.deliveries.len(),
         Upkeep::Consume { requests, .. } => requests.len(),
         Upkeep::RollUp { rollups, .. } => rollups.len(),

@@ -160,7 +160,7 @@ impl World {
             }
         };
         self.counters.count(path);
-        self.watch.buried(bury, self.now);
+        self.watch.buried(bury, self.now, &self.state);
     }
 
     /// Disables an endpoint, as an engine wished.

@@ -232,6 +232,26 @@ fn busy_lanes_put_upkeep_off_for_a_second_at_the_most() {
     assert_eq!(lanes.cut(NOW.after(Duration::from_secs(1)), usize::MAX).unwrap().upkeep, [7]);
 }
 
+#[test]
+fn what_is_left_for_the_next_portion_does_not_put_upkeep_off() {
+    let mut lanes = lanes();
+    for n in 0..5 {
+        lanes.offer_settle(rows(1), n).unwrap();
+    }
+    lanes.offer_upkeep(1, 7).unwrap();
+    let cut = lanes.cut(NOW, 1).unwrap();
+    assert_eq!((cut.settles.len(), cut.upkeep.len()), (1, 0), "half a batch is left");
+    let cut = lanes.cut(NOW, 1).unwrap();
+    assert_eq!((cut.settles, cut.upkeep), (vec![1], vec![7]));
+    // Messages are not cut into portions: what is left of them is too much for one batch.
+    lanes.offer_upkeep(1, 8).unwrap();
+    for n in 0..2 {
+        lanes.offer_accept(n, rows(3), n.into()).unwrap();
+    }
+    assert!(lanes.cut(NOW, 1).unwrap().upkeep.is_empty());
+    assert_eq!(lanes.cut(NOW, 1).unwrap().upkeep, [8]);
+}
+
 proptest! {
     #[test]
     fn everything_offered_comes_out_once_and_in_order(

@@ -69,10 +69,10 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
         let (callers, writes) = (callers_of(&cut, which), writes_of(&cut));
         counts.batches += 1;
         counts.items += u64::try_from(items).unwrap_or(u64::MAX);
-        if commit(shared, cut).await {
+        if let Some(upkeep) = commit(shared, cut).await {
             wait = FIRST_WAIT;
             let took = shared.settings.clock.now().since(now);
-            let batch = Carried { callers, writes, took };
+            let batch = Carried { callers, writes: writes.saturating_add(upkeep), took };
             pace.committed(batch);
             gather(shared, which, |waiting| crowd.committed(batch, waiting)).await;
         } else {
@@ -91,15 +91,24 @@ fn callers_of(cut: &Tickets, which: Option<Which>) -> usize {
     }
 }
 
-/// Returns about how many rows and pages a batch is.
+/// Returns about how many rows and pages a batch is, but for its upkeep.
 fn writes_of(cut: &Tickets) -> u32 {
     let accepts = cut.accepts.iter().map(|ticket| {
         let pages = ticket.item.message.payload.len() / PAGE_BYTES;
         1 + u32::try_from(ticket.item.deliveries.len() + pages).unwrap_or(u32::MAX / 2)
     });
-    let upkeep = cut.upkeep.iter().map(|ticket| rows_of_upkeep(&ticket.item));
     let settles = u32::try_from(cut.settles.len()).unwrap_or(u32::MAX);
-    accepts.chain(upkeep).fold(settles, u32::saturating_add)
+    accepts.fold(settles, u32::saturating_add)
+}
+
+/// Returns about how many rows upkeep has written. That is not what it might have been: a step that
+/// only looks for what is to be removed would make a slow sync pass for many writes.
+fn written(upkeep: &[Done]) -> u32 {
+    let rows = upkeep.iter().map(|done| match done {
+        Done::Changed(rows) => (*rows).max(1),
+        Done::Fenced | Done::Refused(_) => 1,
+    });
+    rows.fold(0, u32::saturating_add)
 }
 
 /// Waits behind a batch until enough of those who come back are there again, or it has been long.
@@ -136,8 +145,9 @@ struct Replies {
     upkeep: Vec<Reply<Done>>,
 }
 
-/// Commits a batch and answers everybody in it; tells whether that worked.
-async fn commit(shared: &Shared, cut: Tickets) -> bool {
+/// Commits a batch and answers everybody in it; returns about how many rows its upkeep has written, if
+/// that worked.
+async fn commit(shared: &Shared, cut: Tickets) -> Option<u32> {
     let (accepts, for_accepts) = parted(cut.accepts);
     let (settles, for_settles) = parted(cut.settles);
     let (upkeep, for_upkeep) = parted(cut.upkeep);
@@ -153,13 +163,14 @@ async fn commit(shared: &Shared, cut: Tickets) -> bool {
             if !committed.accepts.is_empty() {
                 listener.accepted(issued_at, batch.accepts, &committed.accepts);
             }
+            let upkeep = written(&committed.upkeep);
             replies.answer(committed, listener);
-            true
+            Some(upkeep)
         }
         Err(error) => {
             tracing::warn!(%error, "a batch was not committed");
             replies.restore(shared, batch, &Rejected::Store(Arc::new(error)));
-            false
+            None
         }
     }
 }
@@ -233,5 +244,18 @@ fn answer<Answer>(
 impl Counts {
     const fn plus(self, other: Self) -> Self {
         Self { batches: self.batches + other.batches, items: self.items + other.items }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upkeep_counts_as_what_it_changed_and_not_as_what_it_might_have() {
+        let done = [Done::Changed(0), Done::Changed(17), Done::Fenced, Done::Refused("no".into())];
+        assert_eq!(written(&done), 1 + 17 + 1 + 1);
+        assert_eq!(written(&[Done::Changed(u32::MAX), Done::Changed(7)]), u32::MAX);
+        assert_eq!(written(&[]), 0);
     }
 }

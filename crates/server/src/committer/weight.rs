@@ -17,7 +17,7 @@ pub(super) fn weight_of_settle(settle: &Settle) -> Weight {
 
 pub(super) fn rows_of_upkeep(upkeep: &Upkeep) -> u32 {
     let rows = match upkeep {
-        Upkeep::Bury(bury) => bury.messages.len(),
+        Upkeep::Bury(bury) => bury.deliveries.len(),
         Upkeep::Replay(replay) => {
             let missing = replay.missing.as_ref().map_or(0, |missing| missing.deliveries.len());
             replay.deliveries.len() + missing

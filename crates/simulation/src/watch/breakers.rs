@@ -190,7 +190,7 @@ impl Watch {
         let settings = member.defaults.breaker.as_ref();
         if settings.is_none_or(|it| it.while_open() == WhileOpen::Hold) {
             let text =
-                format!("{:?} of {endpoint:?} are buried by a breaker that holds", bury.messages);
+                format!("{:?} of {endpoint:?} are buried by a breaker that holds", bury.deliveries);
             self.complain(4, text);
         }
     }

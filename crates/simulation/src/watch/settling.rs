@@ -108,14 +108,19 @@ impl Watch {
         }
     }
 
-    /// Deliveries were buried without an attempt.
-    pub(crate) fn buried(&mut self, bury: &Bury, now: Duration) {
+    /// Deliveries were buried without an attempt, but for those that have begun anew.
+    pub(crate) fn buried(&mut self, bury: &Bury, now: Duration, state: &State) {
         self.now = now;
-        for message in &bury.messages {
+        for doomed in &bury.deliveries {
             let Bury { application, endpoint, .. } = *bury;
-            let key = DeliveryKey { application, endpoint, message: *message };
+            let key = DeliveryKey { application, endpoint, message: doomed.message };
             let Some(entry) = self.deliveries.get(&key) else { continue };
             let Delivery::Pending(pending) = entry.state else { continue };
+            let stored = state.deliveries_of(application, doomed.message);
+            let stored = stored.iter().find(|stored| stored.key == key);
+            if stored.is_some_and(|stored| matches!(stored.state, Delivery::Pending(_))) {
+                continue;
+            }
             let open = entry.open.is_some_and(|open| open.lease == Some(bury.lease));
             if let Some(problem) = self.burial_problem(key, &pending, bury) {
                 self.complain(4, format!("{key:?} is buried as {:?} {problem}", bury.cause));

@@ -152,6 +152,7 @@ pub async fn sums_go_after_ninety_days(harness: Harness) {
         rollup(young),
         Rollup { subject: own, ..rollup(old) },
         Rollup { subject: own, ..rollup(young) },
+        Rollup { subject: Subject::Application(endpoint.application), ..rollup(old) },
     ];
     scene
         .keep_up(Upkeep::RollUp {
@@ -167,8 +168,8 @@ pub async fn sums_go_after_ninety_days(harness: Harness) {
         assert!(rows <= 1, "{rows} rows");
         removed += rows;
     }
-    // The two sums and the step that brought them.
-    assert_eq!(removed, 3);
+    // The three sums and the step that brought them.
+    assert_eq!(removed, 4);
     for subject in [Subject::Whole, own] {
         let kept = scene.store().ledger.rollups(subject, Minute(0), Minute(i64::MAX)).await;
         let kept: Vec<_> = kept.unwrap().iter().map(|sum| sum.minute).collect();

@@ -87,12 +87,13 @@ pub async fn steps_of_an_old_owner_write_nothing(harness: Harness) {
     };
     scene.ask(ask).await;
     let asked = scene.store().queue.requests(vec![endpoint.partition]).await.unwrap();
+    let doomed = scene.doomed(key).await;
     take_over(&scene).await;
     let bury = Bury {
         lease,
         application,
         endpoint: endpoint.key,
-        messages: vec![key.message],
+        deliveries: vec![doomed],
         cause: Cause::EndpointDisabled,
         at: NOW,
     };

@@ -124,7 +124,7 @@ pub async fn what_keeps_a_dead_letter_keeps_no_other_delivery_of_its_message(har
         lease: scene.lease(&two),
         application: young.application,
         endpoint: two.key,
-        messages: vec![message],
+        deliveries: vec![scene.doomed(young).await],
         cause: Cause::Expired,
         at: now,
     };

@@ -22,8 +22,9 @@ use crate::catalog::{
 use crate::keys::{DeliveryKey, Lease, MessageKey, Node};
 use crate::ledger::DeliveryEntry;
 use crate::queue::{
-    Accept, Accepted, AttemptRecord, Batch, Committed, Done, FirstState, Load, Loaded, NewDelivery,
-    NewMessage, NextState, Once, Order, Phases, Request, Rollup, Settle, Settled, Trigger, Upkeep,
+    Accept, Accepted, AttemptRecord, Batch, Committed, Done, Doomed, FirstState, Load, Loaded,
+    NewDelivery, NewMessage, NextState, Once, Order, Phases, Request, Rollup, Settle, Settled,
+    Trigger, Upkeep,
 };
 
 /// The moment at which every case begins.
@@ -224,6 +225,17 @@ impl Scene {
         let lease = self.lease(endpoint);
         let budget = Budget { attempts: recorded + 1, ..fresh(NOW).budget };
         Settle { lease, key, recorded, ended_before, next, budget, attempt, running: None }
+    }
+
+    /// Names a delivery to be buried, as it would be loaded now.
+    pub async fn doomed(&self, key: DeliveryKey) -> Doomed {
+        let DeliveryKey { application, endpoint, message } = key;
+        let load = Load { application, endpoint, most: 1_000, most_bytes: 0 };
+        let loaded = self.store().queue.load(load).await.unwrap().deliveries;
+        let row = loaded.iter().find(|one| one.key == key);
+        let (recorded, ended_before) =
+            row.map(|one| (one.recorded, one.ended_before)).unwrap_or_default();
+        Doomed { message, recorded, ended_before }
     }
 
     /// Settles in one batch.

@@ -5,12 +5,14 @@ use domain::delivery::{Cause, Delivery, Pending};
 use domain::health::{Health, Level};
 use domain::partition::Partition;
 
+use super::replays::{chunk, start};
 use super::{Harness, MINUTE, NOW, Scene, fresh, later};
 use crate::catalog::Endpoint;
 use crate::keys::MessageKey;
 use crate::limits::REQUESTS;
 use crate::queue::{
-    Batch, Bury, Done, Minute, NextState, Request, RequestKind, Rollup, Running, Subject, Upkeep,
+    Batch, Bury, Done, Doomed, Minute, NextState, Request, RequestKind, Rollup, Running, Subject,
+    Upkeep,
 };
 
 pub async fn burying_takes_the_pending_ones_only(harness: Harness) {
@@ -19,14 +21,11 @@ pub async fn burying_takes_the_pending_ones_only(harness: Harness) {
     let pending = scene.pending(&endpoint).await;
     let delivered = scene.settled(&endpoint, NextState::Delivered).await;
     let not_meant = scene.pending(&endpoint).await;
-    let bury = Bury {
-        lease: scene.lease(&endpoint),
-        application: endpoint.application,
-        endpoint: endpoint.key,
-        messages: vec![pending.message, delivered.message, MessageKey(i64::MAX)],
-        cause: Cause::Expired,
-        at: later(70),
-    };
+    let mut doomed = vec![scene.doomed(pending).await];
+    for message in [delivered.message, MessageKey(i64::MAX)] {
+        doomed.push(Doomed { message, ..doomed[0] });
+    }
+    let bury = burial(&scene, &endpoint, doomed);
     assert_eq!(scene.keep_up(Upkeep::Bury(bury.clone())).await, Done::Changed(1));
     let buried = scene.look(pending).await;
     assert_eq!(buried.state, Delivery::Dead(Cause::Expired));
@@ -35,6 +34,44 @@ pub async fn burying_takes_the_pending_ones_only(harness: Harness) {
     assert_eq!((delivered.state, delivered.settled_at), (Delivery::Delivered, Some(later(1))));
     assert_eq!(scene.loaded(&endpoint).await, [not_meant.message]);
     assert_eq!(scene.keep_up(Upkeep::Bury(bury)).await, Done::Changed(0));
+}
+
+pub async fn a_burial_that_comes_after_a_replay_leaves_it_alone(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    for buried_before in [false, true] {
+        let key = scene.pending(&endpoint).await;
+        let bury = burial(&scene, &endpoint, vec![scene.doomed(key).await]);
+        if buried_before {
+            // It was done, and only its answer got lost.
+            assert_eq!(scene.keep_up(Upkeep::Bury(bury.clone())).await, Done::Changed(1));
+        } else {
+            scene.store().ledger.cancel(key, later(5)).await.unwrap();
+        }
+        let task = start(&scene).await;
+        let chunk = chunk(&scene, &task, &endpoint, &[key]);
+        assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Changed(1));
+        assert_eq!(scene.keep_up(Upkeep::Bury(bury)).await, Done::Changed(0));
+        let entry = scene.look(key).await;
+        assert_eq!(entry.state, Delivery::Pending(fresh(later(30))), "{buried_before}");
+        // Whoever loads it now may bury it.
+        let bury = burial(&scene, &endpoint, vec![scene.doomed(key).await]);
+        assert_eq!(scene.keep_up(Upkeep::Bury(bury)).await, Done::Changed(1));
+        assert_eq!(scene.look(key).await.state, Delivery::Dead(Cause::Expired));
+    }
+}
+
+pub async fn what_was_tried_since_it_was_loaded_is_not_buried(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.pending(&endpoint).await;
+    let bury = burial(&scene, &endpoint, vec![scene.doomed(key).await]);
+    let retry = NextState::Pending { due: later(60) };
+    scene.settle_one(scene.settling(key, 0, retry).await).await;
+    assert_eq!(scene.keep_up(Upkeep::Bury(bury)).await, Done::Changed(0));
+    assert_eq!(scene.loaded(&endpoint).await, [key.message]);
+    let bury = burial(&scene, &endpoint, vec![scene.doomed(key).await]);
+    assert_eq!(scene.keep_up(Upkeep::Bury(bury)).await, Done::Changed(1));
 }
 
 pub async fn an_endpoint_that_never_ran_has_the_running_state_of_a_new_one(harness: Harness) {
@@ -193,7 +230,8 @@ pub async fn sums_add_up(harness: Harness) {
     let two = rollup(endpoint, 10, &[0, 1, 5]);
     let rest = [rollup(endpoint, 11, &[]), rollup(application, 10, &[3])];
     scene.roll_up([vec![one], rest.to_vec()].concat()).await;
-    scene.roll_up(vec![two, rollup(Subject::Whole, 10, &[])]).await;
+    let rest = [rollup(application, 11, &[]), rollup(Subject::Whole, 10, &[])];
+    scene.roll_up([vec![two], rest.to_vec()].concat()).await;
     let both = Rollup {
         succeeded: 4,
         failed: 6,
@@ -203,7 +241,8 @@ pub async fn sums_add_up(harness: Harness) {
     };
     let read = sums(&scene, endpoint, 0, 100).await;
     assert_eq!(read, [both, rollup(endpoint, 11, &[])]);
-    assert_eq!(sums(&scene, application, 0, 100).await, [rollup(application, 10, &[3])]);
+    let read = sums(&scene, application, 0, 100).await;
+    assert_eq!(read, [rollup(application, 10, &[3]), rollup(application, 11, &[])]);
     let whole = rollup(Subject::Whole, 10, &[]);
     assert_eq!(sums(&scene, Subject::Whole, 0, 100).await, [whole]);
 }
@@ -224,6 +263,60 @@ pub async fn sums_are_told_from_a_minute_up_to_another(harness: Harness) {
     let read = sums(&scene, Subject::Whole, 10, 12).await;
     let read: Vec<_> = read.iter().map(|rollup| rollup.minute).collect();
     assert_eq!(read, [Minute(10), Minute(11)]);
+}
+
+pub async fn sums_of_those_who_are_gone_are_left_out_and_count_for_the_whole(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let (gone, stays) = (scene.endpoint().await, scene.endpoint().await);
+    let (application, catalog) = (scene.application.key, &scene.store().catalog);
+    let Minute(now) = Minute::of(NOW);
+    let subjects = [
+        Subject::Endpoint(gone.key),
+        Subject::Endpoint(stays.key),
+        Subject::Application(application),
+        Subject::Whole,
+    ];
+    let counted = async || {
+        let mut counted = Vec::new();
+        for subject in subjects {
+            counted.push(sums(&scene, subject, now, now + 3).await.len());
+        }
+        counted
+    };
+    let add = async |minute| {
+        let rollups = subjects.map(|subject| rollup(subject, minute, &[1])).to_vec();
+        let step = Upkeep::RollUp { lease: scene.some_lease(), once: scene.once(), rollups };
+        for _ in 0..2 {
+            assert_eq!(scene.keep_up(step.clone()).await, Done::Changed(4));
+        }
+    };
+    catalog.delete_endpoint(application, gone.key, NOW).await.unwrap();
+    prune(&scene).await;
+    add(now).await;
+    assert_eq!(counted().await, [0, 1, 1, 1]);
+    catalog.delete_application(application, NOW).await.unwrap();
+    add(now + 1).await;
+    assert_eq!(counted().await, [0, 1, 1, 2]);
+    prune(&scene).await;
+    add(now + 2).await;
+    assert_eq!(counted().await, [0, 0, 0, 3]);
+    let whole = sums(&scene, Subject::Whole, now + 2, now + 3).await;
+    assert_eq!(whole, [rollup(Subject::Whole, now + 2, &[1])], "once");
+}
+
+async fn prune(scene: &Scene) {
+    while scene.keep_up(Upkeep::Prune { now: NOW, most: 200 }).await != Done::Changed(0) {}
+}
+
+fn burial(scene: &Scene, endpoint: &Endpoint, deliveries: Vec<Doomed>) -> Bury {
+    Bury {
+        lease: scene.lease(endpoint),
+        application: endpoint.application,
+        endpoint: endpoint.key,
+        deliveries,
+        cause: Cause::Expired,
+        at: later(70),
+    }
 }
 
 fn request(endpoint: &Endpoint, kind: RequestKind) -> Request {

@@ -97,6 +97,14 @@ pub(super) struct DeliveryRow {
     pub(super) last_status: Option<u16>,
 }
 
+impl DeliveryRow {
+    /// Tells whether it is pending, and nothing was recorded and it has not ended since it was loaded.
+    pub(super) fn is_as_loaded(&self, recorded: u32, ended_before: Option<Timestamp>) -> bool {
+        let pending = matches!(self.state, Delivery::Pending(_));
+        pending && (self.recorded, self.settled_at) == (recorded, ended_before)
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct AttemptRow {
     pub(super) message: MessageKey,

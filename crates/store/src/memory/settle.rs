@@ -45,8 +45,7 @@ impl State {
     fn record(&mut self, settle: Settle) -> Settled {
         let Settle { key, recorded, ended_before, next, budget, attempt, .. } = settle;
         let changed = self.change(key, |row| {
-            let applies = matches!(row.state, Delivery::Pending(_))
-                && (row.recorded, row.settled_at) == (recorded, ended_before);
+            let applies = row.is_as_loaded(recorded, ended_before);
             let previous = row.last_attempt.replace(attempt.id);
             row.recorded += 1;
             row.last_attempt_at = Some(attempt.ended_at);

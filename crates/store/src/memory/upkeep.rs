@@ -1,15 +1,17 @@
 //! Upkeep, step by step.
 
+use std::collections::BTreeSet;
+
 use domain::delivery::Delivery;
 use domain::endpoint::State as EndpointState;
 use domain::time::Timestamp;
 
 use super::State;
-use crate::keys::DeliveryKey;
+use crate::keys::{ApplicationKey, DeliveryKey};
 use crate::ledger::TaskState;
 use crate::queue::{
     Bury, Done, FirstState, Missing, NewDelivery, Order, Replay, Request, RequestKind, Rollup,
-    Upkeep,
+    Subject, Upkeep,
 };
 
 impl State {
@@ -42,7 +44,7 @@ impl State {
                     return Done::Fenced;
                 }
                 if self.done_once.insert(once) {
-                    rollups.iter().for_each(|rollup| self.add(rollup));
+                    self.add_all(&rollups);
                 }
                 changed(rollups.len())
             }
@@ -55,16 +57,16 @@ impl State {
             return Done::Fenced;
         }
         let mut buried = 0;
-        for message in &bury.messages {
+        for doomed in &bury.deliveries {
             let Bury { application, endpoint, .. } = *bury;
-            let key = DeliveryKey { application, endpoint, message: *message };
+            let key = DeliveryKey { application, endpoint, message: doomed.message };
             let done = self.change(key, |row| match row.state.bury(bury.cause) {
-                Ok(dead) => {
+                Ok(dead) if row.is_as_loaded(doomed.recorded, doomed.ended_before) => {
                     row.state = dead;
                     row.settled_at = Some(bury.at);
                     true
                 }
-                Err(_) => false,
+                Ok(_) | Err(_) => false,
             });
             buried += usize::from(done == Some(true));
         }
@@ -181,6 +183,29 @@ impl State {
             RequestKind::ResetBreaker | RequestKind::Refresh | RequestKind::Cancel(_) => {}
         }
         self.requests.insert(number, Request { number, ..request });
+    }
+
+    /// Adds to the sums of those who are there.
+    fn add_all(&mut self, rollups: &[Rollup]) {
+        let of_application = |rollup: &Rollup| match rollup.subject {
+            Subject::Application(key) => self.applications.get(&key).map(|row| (key, row.deleted)),
+            Subject::Whole | Subject::Endpoint(_) => None,
+        };
+        let living = rollups.iter().filter_map(of_application).filter(|(_, deleted)| !deleted);
+        let living: BTreeSet<ApplicationKey> = living.map(|(key, _)| key).collect();
+        for rollup in rollups {
+            let is_there = match rollup.subject {
+                Subject::Whole => true,
+                Subject::Application(key) => living.contains(&key),
+                Subject::Endpoint(key) => {
+                    let row = self.endpoints.get(&key);
+                    row.is_some_and(|row| living.contains(&row.endpoint.application))
+                }
+            };
+            if is_there {
+                self.add(rollup);
+            }
+        }
     }
 
     fn add(&mut self, rollup: &Rollup) {

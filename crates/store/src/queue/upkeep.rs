@@ -50,7 +50,10 @@ pub enum Upkeep {
         lease: Lease,
         /// By what a repetition is recognised.
         once: Once,
-        /// What is added.
+        /// What is added. Sums of an application that is deleted, or of an endpoint that is gone, are
+        /// left out: nobody can ask for them, and nothing would remove them. An endpoint is looked for
+        /// in the applications that have sums here, so its own come along with those of its
+        /// application.
         rollups: Vec<Rollup>,
     },
     /// Removes what has outlived its time: at most so many rows.
@@ -81,12 +84,24 @@ pub struct Bury {
     pub application: ApplicationKey,
     /// The endpoint.
     pub endpoint: EndpointKey,
-    /// Which of its deliveries; those no longer pending are left alone.
-    pub messages: Vec<MessageKey>,
+    /// Which of its deliveries; those that are no longer as they were loaded are left alone.
+    pub deliveries: Vec<Doomed>,
     /// Why.
     pub cause: Cause,
     /// When.
     pub at: Timestamp,
+}
+
+/// A delivery to be buried, as it was loaded. A step may wait, or come again because its answer got
+/// lost: what was cancelled and replayed meanwhile has begun anew, and is nobody's to bury.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Doomed {
+    /// Its message.
+    pub message: MessageKey,
+    /// How many attempts were recorded.
+    pub recorded: u32,
+    /// When it had ended before it was replayed, if it ever was.
+    pub ended_before: Option<Timestamp>,
 }
 
 /// A chunk of a replay task.

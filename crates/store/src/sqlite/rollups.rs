@@ -1,10 +1,14 @@
 //! Sums per minute.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::codec::odd;
 use super::reader::Reading;
+use crate::keys::{ApplicationKey, EndpointKey};
 use crate::queue::{Minute, Rollup, Subject};
 use crate::{Error, limits};
 
@@ -13,8 +17,47 @@ const SUBJECTS_PER_STEP: usize = 64;
 /// A place before all subjects.
 const FIRST_SUBJECT: (i64, i64) = (-1, 0);
 
+/// Adds to the sums of those who are there.
+pub(super) fn add_all(connection: &Connection, rollups: &[Rollup]) -> Result<(), Error> {
+    let mut living: BTreeMap<i64, bool> = BTreeMap::new();
+    for rollup in rollups {
+        if let Subject::Application(key) = rollup.subject
+            && let Entry::Vacant(unknown) = living.entry(key.0)
+        {
+            unknown.insert(is_living(connection, key)?);
+        }
+    }
+    let is_living = |application: &i64| living.get(application).copied().unwrap_or(false);
+    for rollup in rollups {
+        let is_there = match rollup.subject {
+            Subject::Whole => true,
+            Subject::Application(key) => is_living(&key.0),
+            Subject::Endpoint(key) => {
+                application_of(connection, key)?.is_some_and(|its| is_living(&its))
+            }
+        };
+        if is_there {
+            add(connection, rollup)?;
+        }
+    }
+    Ok(())
+}
+
+/// Needs the primary key of `applications`.
+fn is_living(connection: &Connection, application: ApplicationKey) -> Result<bool, Error> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM applications WHERE key = ?1 AND deleted_at IS NULL)";
+    Ok(connection.prepare_cached(sql)?.query_row([application.0], |row| row.get(0))?)
+}
+
+/// Needs the primary key of `endpoints`.
+fn application_of(connection: &Connection, endpoint: EndpointKey) -> Result<Option<i64>, Error> {
+    let sql = "SELECT application FROM endpoints WHERE key = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row([endpoint.0], |row| row.get(0)).optional()?)
+}
+
 /// Adds to the sums of a minute.
-pub(super) fn add(connection: &Connection, rollup: &Rollup) -> Result<(), Error> {
+fn add(connection: &Connection, rollup: &Rollup) -> Result<(), Error> {
     let known = find(connection, rollup.subject, rollup.minute)?;
     let mut sums = known.unwrap_or_else(|| Rollup::empty(rollup.subject, rollup.minute));
     sums.add(rollup);

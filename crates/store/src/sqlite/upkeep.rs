@@ -9,7 +9,7 @@ use super::reader::Reading;
 use super::writer::Writing;
 use super::{once, prune, replay, rollups, running, walk};
 use crate::keys::{ApplicationKey, EndpointKey, Lease, MessageKey};
-use crate::queue::{Bury, Done, Request, RequestKind, Upkeep};
+use crate::queue::{Bury, Done, Doomed, Request, RequestKind, Upkeep};
 use crate::{Error, limits};
 
 /// Does one step. One that meets a row which cannot be read is taken back and refused, so that it
@@ -58,7 +58,7 @@ fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
         Upkeep::Consume { lease, requests } => consume(connection, *lease, requests)?,
         Upkeep::RollUp { once, rollups: sums, .. } => {
             if once::is_new(connection, once)? {
-                sums.iter().try_for_each(|sum| rollups::add(connection, sum))?;
+                rollups::add_all(connection, sums)?;
             }
             sums.len()
         }
@@ -69,22 +69,25 @@ fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
 
 fn bury_all(connection: &Connection, bury: &Bury) -> Result<usize, Error> {
     let mut buried = 0;
-    for message in &bury.messages {
-        buried += bury_one(connection, bury, *message)?;
+    for doomed in &bury.deliveries {
+        buried += bury_one(connection, bury, doomed)?;
     }
     Ok(buried)
 }
 
 /// Needs the primary key of `deliveries`; writes to it, `deliveries_pending`, `deliveries_dead`.
-fn bury_one(connection: &Connection, bury: &Bury, message: MessageKey) -> Result<usize, Error> {
+fn bury_one(connection: &Connection, bury: &Bury, doomed: &Doomed) -> Result<usize, Error> {
     let sql = "UPDATE deliveries SET state = 2, cause = ?1, settled_at = ?2
-        WHERE endpoint = ?3 AND message = ?4 AND application = ?5 AND state = 0";
+        WHERE endpoint = ?3 AND message = ?4 AND application = ?5
+            AND state = 0 AND recorded = ?6 AND settled_at IS ?7";
     Ok(connection.prepare_cached(sql)?.execute(params![
         codec::cause(bury.cause),
         bury.at.as_micros(),
         bury.endpoint.0,
-        message.0,
+        doomed.message.0,
         bury.application.0,
+        doomed.recorded,
+        codec::micros_if_any(doomed.ended_before),
     ])?)
 }
 

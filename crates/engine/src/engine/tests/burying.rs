@@ -5,9 +5,11 @@ use std::time::Duration;
 use domain::delivery::Cause;
 use domain::endpoint::State;
 use domain::outcome::Outcome;
-use store::catalog::EndpointSettings;
+use store::catalog::{Endpoint, EndpointSettings};
+use store::keys::DeliveryKey;
 use store::queue::{Order, RequestKind, Settled, Upkeep};
 
+use super::replays::replay;
 use super::scene::{Kind, SECOND, Scene};
 use crate::horizon::Horizon;
 use crate::{Announcement, Event};
@@ -71,6 +73,35 @@ fn what_expired_while_it_was_held_is_not_sent_when_the_hold_ends() {
     scene.pass(200 * SECOND);
     assert!(scene.flying.is_empty());
     assert_eq!(buried(&scene, Cause::Expired), 1);
+}
+
+#[test]
+fn what_was_replayed_while_its_burial_waited_is_sent() {
+    let mut scene = Scene::with(|settings| {
+        settings.walk_every = 60 * SECOND;
+        settings.requests_every = 60 * SECOND;
+        settings.renew_every = 5 * SECOND;
+    });
+    let endpoint = scene.endpoint();
+    scene.set_state(&endpoint, State::Paused);
+    let message = scene.send(&endpoint);
+    scene.pass(95 * HOUR);
+    scene.keep = vec![Kind::Upkeep];
+    scene.pass(3 * HOUR);
+    assert_eq!(scene.kept.len(), 1);
+    let Endpoint { application, key, .. } = endpoint;
+    let delivery = DeliveryKey { application, endpoint: key, message };
+    scene.store.cancel(delivery, scene.now.rows).unwrap();
+    replay(&mut scene, &endpoint, message);
+    scene.keep.clear();
+    scene.answer_kept();
+    assert_eq!((buried(&scene, Cause::Expired), scene.pending(&endpoint)), (0, 1));
+    scene.set_state(&endpoint, State::Active);
+    scene.ask(&endpoint, RequestKind::Refresh);
+    scene.pass(200 * SECOND);
+    assert_eq!(scene.flying.len(), 1);
+    scene.end(Outcome::answered(200));
+    assert_eq!(scene.pending(&endpoint), 0);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::Event;
 const OK: Outcome = Outcome::answered(200);
 
 /// Replays a delivery in the store, and wakes its owner.
-fn replay(scene: &mut Scene, endpoint: &Endpoint, message: MessageKey) {
+pub(super) fn replay(scene: &mut Scene, endpoint: &Endpoint, message: MessageKey) {
     let at = scene.now.rows;
     let Endpoint { application, key, partition, .. } = *endpoint;
     let id = TaskId::new(at, [5; 16]);

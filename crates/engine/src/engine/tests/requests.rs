@@ -1,9 +1,12 @@
 //! Requests of other nodes: acted on once, then consumed.
 
+use domain::breaker::Breaker;
 use domain::endpoint::State;
 use domain::outcome::Outcome;
+use domain::retry_after::RetryAfter;
+use store::catalog::Endpoint;
 use store::keys::MessageKey;
-use store::queue::{PendingDelivery, RequestKind, Trigger, Upkeep};
+use store::queue::{Done, PendingDelivery, RequestKind, Running, Trigger, Upkeep};
 
 use super::scene::{Kind, SECOND, Scene};
 use crate::{Effect, Event};
@@ -139,11 +142,7 @@ fn a_cancel_is_remembered_however_many_came_before_it() {
 fn a_breaker_that_a_person_resets_closes_at_once_and_stays_so_in_the_store() {
     let mut scene = Scene::new();
     let endpoint = scene.endpoint();
-    for _ in 0..5 {
-        scene.send(&endpoint);
-        scene.end(FAILED);
-        scene.pass(SECOND / 10);
-    }
+    trip(&mut scene, &endpoint);
     scene.send(&endpoint);
     scene.pass(SECOND);
     assert!(scene.flying.is_empty());
@@ -151,6 +150,78 @@ fn a_breaker_that_a_person_resets_closes_at_once_and_stays_so_in_the_store() {
     scene.pass(2 * SECOND);
     assert_eq!(scene.flying.len(), 1);
     assert!(scene.upkeep.iter().any(|step| matches!(step, Upkeep::Run { .. })));
+}
+
+/// Lets attempts fail until the breaker opens.
+fn trip(scene: &mut Scene, endpoint: &Endpoint) {
+    for _ in 0..5 {
+        scene.send(endpoint);
+        scene.end(FAILED);
+        scene.pass(SECOND / 10);
+    }
+}
+
+/// Returns what a restart would begin with.
+fn stored(scene: &Scene, endpoint: &Endpoint) -> Running {
+    let fan_out = scene.store.fan_out(endpoint.application, scene.now.rows).unwrap();
+    fan_out.endpoints[0].running
+}
+
+#[test]
+fn nothing_starts_before_a_reset_is_written_and_it_goes_on_if_that_is_refused() {
+    for refused in [false, true] {
+        let mut scene = Scene::new();
+        let endpoint = scene.endpoint();
+        trip(&mut scene, &endpoint);
+        scene.send(&endpoint);
+        scene.ask(&endpoint, RequestKind::ResetBreaker);
+        scene.keep = vec![Kind::Upkeep];
+        scene.pass(3 * SECOND);
+        assert!(scene.flying.is_empty(), "what it changes could be overwritten");
+        scene.keep.clear();
+        while let Some(effect) = scene.kept.pop_front() {
+            let answer = match effect {
+                Effect::Upkeep { step, upkeep: Upkeep::Run { .. } } if refused => {
+                    Event::Upkept { step, answer: Done::Refused("no".to_owned()) }
+                }
+                effect => scene.answer(effect),
+            };
+            scene.tell(answer);
+        }
+        scene.pass(SECOND / 10);
+        assert_eq!(scene.flying.len(), 1, "refused: {refused}");
+        let paused = Outcome::Answered { status: 429, retry_after: Some(RetryAfter::Seconds(60)) };
+        scene.end(paused);
+        assert!(stored(&scene, &endpoint).paused_until.is_some());
+    }
+}
+
+#[test]
+fn what_an_attempt_changes_while_a_reset_is_written_is_written_after_it() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.ask(&endpoint, RequestKind::ResetBreaker);
+    scene.keep = vec![Kind::Upkeep];
+    scene.pass(2 * SECOND);
+    scene.end(Outcome::Answered { status: 429, retry_after: Some(RetryAfter::Seconds(60)) });
+    scene.answer_kept();
+    assert!(stored(&scene, &endpoint).paused_until.is_some());
+    let runs = scene.upkeep.iter().filter(|step| matches!(step, Upkeep::Run { .. })).count();
+    assert_eq!(runs, 2);
+}
+
+#[test]
+fn a_reset_is_written_after_the_settles_that_were_on_their_way() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.keep = vec![Kind::Settle];
+    trip(&mut scene, &endpoint);
+    scene.ask(&endpoint, RequestKind::ResetBreaker);
+    scene.pass(2 * SECOND);
+    assert!(!scene.upkeep.iter().any(|step| matches!(step, Upkeep::Run { .. })));
+    scene.answer_kept();
+    assert_eq!(stored(&scene, &endpoint).breaker, Breaker::default());
 }
 
 #[test]

@@ -6,7 +6,12 @@
 /// that two nodes wait in one direction only; nothing else is touched. A row that had to be waited
 /// for is read as it is then, not as it was when the statement began.
 ///
-/// Indexes: the primary keys of partitions, deliveries, attempts, endpoints and endpoint_state.
+/// `standing` is what has a running state to be written and is not being removed: it holds the rows of
+/// endpoint and application, so that whoever removes them finds the state. It waits for nobody, because
+/// whoever removes them may wait for what this statement holds by then.
+///
+/// Indexes: the primary keys of partitions, deliveries, attempts, applications, endpoints and
+/// endpoint_state.
 pub(super) const STATEMENT: &str = "\
     with input as materialized ( \
         select * from unnest( \
@@ -77,15 +82,22 @@ pub(super) const STATEMENT: &str = "\
             retry_after_seconds, retry_after_at, dns, connect, tls, first_byte, error, \
             request_headers, response_headers, response_body \
         from decided where records), \
+    standing as materialized ( \
+        select x.* from decided x \
+        cross join lateral ( \
+            select 1 from applications where key = x.application \
+            for key share skip locked) owner \
+        cross join lateral ( \
+            select 1 from endpoints where application = x.application and key = x.endpoint \
+            for key share skip locked) own \
+        where x.current and x.applied_before is null and x.breaker is not null), \
     ran as ( \
         insert into endpoint_state (application, endpoint, breaker, failures, open_until, \
             cooldown, permanent_streak, failing_since, warned, paused_until) \
         select distinct on (x.application, x.endpoint) \
             x.application, x.endpoint, x.breaker, x.failures, x.open_until, x.cooldown, \
             x.permanent_streak, x.failing_since, x.warned, x.paused_until \
-        from decided x \
-        join endpoints e on e.application = x.application and e.key = x.endpoint \
-        where x.current and x.applied_before is null and x.breaker is not null \
+        from standing x \
         order by x.application, x.endpoint, x.position desc \
         on conflict (application, endpoint) do update set \
             breaker = excluded.breaker, failures = excluded.failures, \

@@ -1,36 +1,46 @@
 //! Burying what an attempt did not bury: expired, or held by an endpoint that is disabled.
 
+use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
 use super::super::codes;
+use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::{changed, is_current};
 use crate::queue::{Bury, Done};
 
-/// Buries pending deliveries of one endpoint.
+/// Buries deliveries of one endpoint that are still as they were loaded.
 ///
-/// Index: the primary key of deliveries. They are locked in the order in which a settle locks them.
+/// Index: the primary key of deliveries. They are locked in the order in which a settle locks them, and
+/// compared as they are then. Asked for pending ones only, the planner may walk the index of all of them.
 pub(super) async fn bury(transaction: &mut Transaction<'_>, bury: &Bury) -> Result<Done, Failure> {
     if !is_current(transaction, bury.lease).await? {
         return Ok(Done::Fenced);
     }
     let statement = "\
-        with held as ( \
-            select message from deliveries \
-            where application = $1 and endpoint = $2 and message = any($3) and state = 0 \
-            order by message for update) \
-        update deliveries d set state = 2, cause = $4, settled_at = $5 \
+        with held as materialized ( \
+            select d.message, d.state, d.recorded, d.settled_at, \
+                   i.recorded as loaded, i.ended_before \
+            from unnest($3::bigint[], $4::bigint[], $5::bigint[]) \
+                i (message, recorded, ended_before) \
+            join deliveries d on d.application = $1 and d.endpoint = $2 \
+                and d.message = i.message \
+            order by d.message for update of d) \
+        update deliveries d set state = 2, cause = $6, settled_at = $7 \
         from held \
-        where d.application = $1 and d.endpoint = $2 and d.message = held.message";
-    let messages: Vec<i64> = bury.messages.iter().map(|message| message.0).collect();
-    let (cause, at) = (codes::cause(bury.cause), bury.at.as_micros());
-    let parameters = [
-        (&bury.application.0 as _, Type::INT8),
-        (&bury.endpoint.0 as _, Type::INT8),
-        (&messages as _, Type::INT8_ARRAY),
-        (&cause as _, Type::INT2),
-        (&at as _, Type::INT8),
+        where held.state = 0 and held.recorded = held.loaded \
+          and held.settled_at is not distinct from held.ended_before \
+          and d.application = $1 and d.endpoint = $2 and d.message = held.message";
+    let doomed = &bury.deliveries;
+    let columns = [
+        single(bury.application.0, Type::INT8),
+        single(bury.endpoint.0, Type::INT8),
+        column(doomed, Type::INT8_ARRAY, |one| one.message.0),
+        column(doomed, Type::INT8_ARRAY, |one| i64::from(one.recorded)),
+        column(doomed, Type::INT8_ARRAY, |one| one.ended_before.map(Timestamp::as_micros)),
+        single(codes::cause(bury.cause), Type::INT2),
+        single(bury.at.as_micros(), Type::INT8),
     ];
-    transaction.execute(statement, &parameters).await.map(changed)
+    transaction.execute(statement, &parameters(&columns)).await.map(changed)
 }

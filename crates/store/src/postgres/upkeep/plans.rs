@@ -13,7 +13,7 @@ use super::super::link::{Access, Pool, Transaction};
 use super::super::migrate;
 use super::super::tls::Connector;
 use super::removal::BELONGINGS;
-use super::tombstones::{ATTEMPTS, NEXT, SUMS, TOMBSTONES};
+use super::tombstones::{ATTEMPTS, HELD, NEXT, SUMS, TOMBSTONES};
 use crate::Vault;
 
 /// Forty applications with twenty-five endpoints each, most of which were deleted; twenty sums of each
@@ -52,7 +52,7 @@ async fn tombstones_go_without_a_look_at_the_deliveries_of_others() {
     let numbers = [1_i64, 101, 200].map(|number| single(number, Type::INT8));
     let next = plan(&mut transaction, NEXT, &numbers).await;
     assert_eq!(reads_of_others(&next), [""; 0], "{next:#?}");
-    for statement in [ATTEMPTS, SUMS, TOMBSTONES] {
+    for statement in [HELD, ATTEMPTS, SUMS, TOMBSTONES] {
         let columns = [
             single(vec![1_i64; 200], Type::INT8_ARRAY),
             single((101..301).collect::<Vec<i64>>(), Type::INT8_ARRAY),

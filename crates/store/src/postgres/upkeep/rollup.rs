@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
 
-use super::super::columns::{column, parameters};
+use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::{changed, is_current, memories};
@@ -35,15 +35,31 @@ pub(super) async fn roll_up(
     Ok(changed(u64::try_from(rollups.len()).unwrap_or(u64::MAX)))
 }
 
-/// Index: the primary key of rollups. Rows are sorted by it, so that two nodes cannot deadlock.
+/// Adds to the sums of those who are there. Both rows are held until the sums are committed: whoever
+/// removes an application or an endpoint finds them, or has begun before, and then they are left out.
+/// Nobody is waited for; there is nothing to be had from one that is being removed.
+///
+/// Indexes: the primary keys of applications, endpoints and rollups. Sums are sorted by theirs, so that
+/// two nodes cannot deadlock.
 async fn add(transaction: &mut Transaction<'_>, rollups: &[Rollup]) -> Result<(), Failure> {
     let statement = "\
+        with living as materialized ( \
+            select key from applications \
+            where key = any($9) and deleted_at is null for key share skip locked), \
+        standing as materialized ( \
+            select e.key from living \
+            cross join lateral ( \
+                select key from endpoints \
+                where application = living.key and key = any($10) \
+                for key share skip locked) e) \
         insert into rollups as r \
             (kind, subject, minute, succeeded, failed, delivered, dead, latencies) \
         select kind, subject, minute, succeeded, failed, delivered, dead, latencies::bigint[] \
         from unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], \
                     $6::bigint[], $7::bigint[], $8::text[]) \
             i (kind, subject, minute, succeeded, failed, delivered, dead, latencies) \
+        where kind = 0 or (kind = 1 and subject in (select key from living)) \
+           or (kind = 2 and subject in (select key from standing)) \
         order by kind, subject, minute \
         on conflict (kind, subject, minute) do update set \
             succeeded = r.succeeded + excluded.succeeded, failed = r.failed + excluded.failed, \
@@ -64,9 +80,19 @@ async fn add(transaction: &mut Transaction<'_>, rollups: &[Rollup]) -> Result<()
         column(&sums, Type::INT8_ARRAY, |sum| count(sum.delivered)),
         column(&sums, Type::INT8_ARRAY, |sum| count(sum.dead)),
         column(&sums, Type::TEXT_ARRAY, |sum| array(&sum.latencies)),
+        single(keys(&sums, 1), Type::INT8_ARRAY),
+        single(keys(&sums, 2), Type::INT8_ARRAY),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
+}
+
+/// Returns the keys of one kind of subject.
+fn keys(sums: &[Rollup], kind: i16) -> Vec<i64> {
+    let subjects = sums.iter().map(|sum| subject(sum.subject)).filter(|one| one.0 == kind);
+    let mut keys: Vec<i64> = subjects.map(|(_, key)| key).collect();
+    keys.dedup();
+    keys
 }
 
 /// Adds up what is there more than once: one statement touches each row once.

@@ -11,19 +11,24 @@ use super::changed;
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::queue::{Done, Running};
 
-/// Writes it, if there is such an endpoint.
+/// Writes it, if there is such an endpoint. Its row is held until then, and that of its application,
+/// unless somebody is removing it: nothing would ever find a state that came after that.
 ///
-/// Indexes: the primary keys of endpoints and endpoint_state.
+/// Indexes: the primary keys of applications, endpoints and endpoint_state.
 pub(super) async fn run(
     transaction: &mut Transaction<'_>,
     (application, endpoint): (ApplicationKey, EndpointKey),
     running: &Running,
 ) -> Result<Done, Failure> {
     let statement = "\
+        with standing as materialized ( \
+            select e.application, e.key from endpoints e \
+            join applications a on a.key = e.application \
+            where e.application = $1 and e.key = $2 \
+            for key share of a, e skip locked) \
         insert into endpoint_state (application, endpoint, breaker, failures, open_until, \
             cooldown, permanent_streak, failing_since, warned, paused_until) \
-        select application, key, $3, $4, $5, $6, $7, $8, $9, $10 \
-        from endpoints where application = $1 and key = $2 \
+        select application, key, $3, $4, $5, $6, $7, $8, $9, $10 from standing \
         on conflict (application, endpoint) do update set \
             breaker = excluded.breaker, failures = excluded.failures, \
             open_until = excluded.open_until, cooldown = excluded.cooldown, \

@@ -23,6 +23,15 @@ const CURSOR: &str = "tombstones cursor";
 /// How many tombstones a step looks at.
 const LOOKED_AT: usize = 256;
 
+/// Holds some tombstones. Whoever still writes about them holds them, too: so that is there before the
+/// statements that follow, or does not come any more.
+pub(super) const HELD: &str = "\
+    select 1 from unnest($1::bigint[], $2::bigint[]) e (application, key) \
+    cross join lateral ( \
+        select 1 from endpoints \
+        where application = e.application and key = e.key and state = 3 for update) found \
+    limit $3";
+
 /// Removes attempts that are left of some tombstones: those behind a broken chain.
 pub(super) const ATTEMPTS: &str = "\
     delete from attempts where ctid = any(array( \
@@ -195,23 +204,23 @@ async fn remove(
     if unused.is_empty() || left == 0 {
         return Ok(0);
     }
-    for statement in [ATTEMPTS, SUMS] {
-        let columns = [
+    let columns = |left: u32| {
+        [
             column(&unused, Type::INT8_ARRAY, |one| one.place.0),
             column(&unused, Type::INT8_ARRAY, |one| one.place.1),
             single(i64::from(left), Type::INT8),
-        ];
+        ]
+    };
+    transaction.query(HELD, &parameters(&columns(left))).await?;
+    for statement in [ATTEMPTS, SUMS] {
+        let columns = columns(left);
         left -= transaction.execute(statement, &parameters(&columns)).await.map(rows)?.min(left);
         // Whether there was more of it is seen the next time.
         if left == 0 {
             return Ok(most);
         }
     }
-    let columns = [
-        column(&unused, Type::INT8_ARRAY, |one| one.place.0),
-        column(&unused, Type::INT8_ARRAY, |one| one.place.1),
-        single(i64::from(left), Type::INT8),
-    ];
+    let columns = columns(left);
     let row = transaction.one(TOMBSTONES, &parameters(&columns)).await?;
     let removed = row.map_or(Ok(0), |row| field(&row, "rows").map(codes::count))?;
     Ok(most - left + removed)

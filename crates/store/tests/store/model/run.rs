@@ -138,14 +138,22 @@ impl World {
                 let theirs: Vec<_> = self.notes.deliveries.iter().collect();
                 let chosen = deliveries.iter().filter_map(|number| choose(&theirs, *number));
                 let theirs = chosen.filter(|key| key.endpoint == endpoint.key);
-                let mut messages: Vec<_> = theirs.map(|key| key.message).collect();
-                messages.sort_unstable();
-                messages.dedup();
+                let mut keys: Vec<_> = theirs.copied().copied().collect();
+                keys.sort_unstable();
+                keys.dedup();
+                let mut deliveries = Vec::new();
+                for key in keys {
+                    deliveries.push(self.doomed(key).await);
+                }
+                // Some were tried since they were loaded.
+                if let [_, other] = &mut deliveries[..] {
+                    other.recorded += 1;
+                }
                 Upkeep::Bury(Bury {
                     lease: self.lease(endpoint.partition),
                     application: endpoint.application,
                     endpoint: endpoint.key,
-                    messages,
+                    deliveries,
                     cause: Cause::Expired,
                     at,
                 })

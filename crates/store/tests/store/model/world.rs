@@ -11,7 +11,7 @@ use store::catalog::{Application, Endpoint, Name};
 use store::conformance::{Handle, Harness, NOW};
 use store::keys::{DeliveryKey, EndpointKey, Lease, MessageKey, Node};
 use store::ledger::DeliveryEntry;
-use store::queue::{Batch, Done, Load, Once, Order, Upkeep};
+use store::queue::{Batch, Done, Doomed, Load, Once, Order, Upkeep};
 
 use super::operation::SetUp;
 
@@ -140,10 +140,18 @@ impl World {
 
     /// Returns when a pending delivery had ended before it was replayed.
     pub(super) async fn ended_before(&self, key: DeliveryKey) -> Option<Timestamp> {
-        let DeliveryKey { application, endpoint, .. } = key;
+        self.doomed(key).await.ended_before
+    }
+
+    /// Names a delivery to be buried, as it would be loaded now.
+    pub(super) async fn doomed(&self, key: DeliveryKey) -> Doomed {
+        let DeliveryKey { application, endpoint, message } = key;
         let load = Load { application, endpoint, most: 1_000, most_bytes: 0 };
         let loaded = self.store().queue.load(load).await.unwrap().deliveries;
-        loaded.iter().find(|one| one.key == key)?.ended_before
+        let row = loaded.iter().find(|one| one.key == key);
+        let (recorded, ended_before) =
+            row.map(|one| (one.recorded, one.ended_before)).unwrap_or_default();
+        Doomed { message, recorded, ended_before }
     }
 
     pub(super) fn endpoint(&self, key: EndpointKey) -> &Endpoint {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use store::conformance::{NOW, Scene};
-use store::keys::Lease;
-use store::queue::{Accepted, Batch, Bury, Done, NextState, Settle, Settled, Upkeep};
+use store::keys::{Lease, MessageKey};
+use store::queue::{Accepted, Batch, Bury, Done, Doomed, NextState, Settle, Settled, Upkeep};
 use tempfile::TempDir;
 
 use super::harness;
@@ -89,9 +89,9 @@ async fn a_page_that_cannot_be_read_harms_only_what_needs_it() {
     assert_eq!(scene.store().ledger.damage().len(), 1);
     // What follows for the refused one is up to the engine, and possible.
     let lease: Lease = scene.lease(&broken);
-    let (application, messages) = (poison.application, vec![poison.message]);
+    let (application, deliveries) = (poison.application, vec![untried(poison.message)]);
     let (cause, at) = (domain::delivery::Cause::Poison, NOW);
-    let bury = Bury { lease, application, endpoint: broken.key, messages, cause, at };
+    let bury = Bury { lease, application, endpoint: broken.key, deliveries, cause, at };
     assert_eq!(scene.keep_up(Upkeep::Bury(bury)).await, Done::Changed(1));
 }
 
@@ -100,9 +100,9 @@ async fn a_step_that_meets_a_page_that_cannot_be_read_is_refused_alone() {
     let directory = tempfile::tempdir().unwrap();
     let scene = Scene::new(harness(directory.path())).await;
     let endpoint = scene.endpoint().await;
-    let mut messages = Vec::new();
+    let mut deliveries = Vec::new();
     for _ in 0..200 {
-        messages.push(scene.pending(&endpoint).await.message);
+        deliveries.push(untried(scene.pending(&endpoint).await.message));
     }
     let accepts = vec![scene.message(&[]).await];
     drop(scene);
@@ -111,11 +111,16 @@ async fn a_step_that_meets_a_page_that_cannot_be_read_is_refused_alone() {
     let scene = Scene::new(harness(directory.path())).await;
     let (lease, application) = (scene.lease(&endpoint), scene.application.key);
     let (cause, at) = (domain::delivery::Cause::Expired, NOW);
-    let bury = Bury { lease, application, endpoint: endpoint.key, messages, cause, at };
+    let bury = Bury { lease, application, endpoint: endpoint.key, deliveries, cause, at };
     let upkeep = vec![Upkeep::Bury(bury)];
     let committed = scene.commit(Batch { accepts, upkeep, ..Batch::default() }).await;
     assert!(matches!(committed.accepts[..], [Accepted::New { .. }]), "{:?}", committed.accepts);
     assert!(matches!(committed.upkeep[..], [Done::Refused(_)]), "{:?}", committed.upkeep);
+}
+
+/// Names a delivery to be buried that nobody has tried to send.
+fn untried(message: MessageKey) -> Doomed {
+    Doomed { message, recorded: 0, ended_before: None }
 }
 
 /// Overwrites the last leaf of a table in a file that nobody has open.
