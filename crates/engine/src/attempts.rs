@@ -104,7 +104,7 @@ impl Attempt {
 }
 
 /// All attempts, by number and so by when they began.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Attempts {
     all: BTreeMap<Number, Attempt>,
     in_flight: Tally,
@@ -157,6 +157,18 @@ impl Tally {
 }
 
 impl Attempts {
+    /// Begins with none.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            all: BTreeMap::new(),
+            in_flight: Tally::default(),
+            held: BTreeMap::new(),
+            young: VecDeque::new(),
+            settling: VecDeque::new(),
+            silent: Trickle::new(settings),
+        }
+    }
+
     /// Adds one that begins.
     pub(crate) fn begin(&mut self, number: Number, attempt: Attempt) {
         *self.in_flight.of(attempt.counted) += 1;

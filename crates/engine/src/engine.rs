@@ -87,12 +87,12 @@ impl Engine {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
+            attempts: Attempts::new(&settings),
             settings,
             policies: None,
             leases: Leases::default(),
             trusted: false,
             endpoints: Endpoints::default(),
-            attempts: Attempts::default(),
             strays: BTreeMap::new(),
             turns: Turns::default(),
             loads: BTreeMap::new(),
@@ -145,6 +145,13 @@ impl Engine {
     #[must_use]
     pub fn is_at_the_hanging_limit(&self) -> bool {
         self.turns.has_parked() && self.attempts.hang_enough(&self.settings)
+    }
+
+    /// Tells whether endpoints are set aside because many attempts hang and others have just begun.
+    #[must_use]
+    pub fn is_holding_back(&self, now: Moment) -> bool {
+        let next = self.attempts.next_silent(now.elapsed, &self.settings);
+        self.turns.has_parked() && next.is_some()
     }
 
     fn take_in(&mut self, event: Event, act: &mut Act<'_>) {
@@ -240,7 +247,7 @@ impl Engine {
         let trust = self.leases.trusted_until(self.settings.lease_trusted);
         let waits = active && (self.turns.is_waiting() || !self.load_queue.is_empty());
         let slot = waits.then(|| self.attempts.next_to_hang(self.settings.hanging_after));
-        let silent = active && self.turns.has_parked();
+        let silent = active && self.turns.has_parked() && !planted::has(Bug::ForgetHeldBack);
         let silent =
             silent.then(|| self.attempts.next_silent(act.now.elapsed, &self.settings)).flatten();
         let release = self.stopping.as_ref().and_then(Stopping::next);

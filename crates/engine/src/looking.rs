@@ -112,7 +112,9 @@ impl Engine {
         match endpoint.disabling {
             Disabling::No => {}
             Disabling::Done if fresh => endpoint.disabling = Disabling::No,
-            Disabling::Asked | Disabling::Done => {
+            // A roster read now may be from before; and its answer would lead to the next question.
+            Disabling::Asked => return Standing::Unknown,
+            Disabling::Done => {
                 self.rosters.want(at.0);
                 return Standing::Unknown;
             }
@@ -151,6 +153,7 @@ impl Engine {
         match member.view.endpoint.state {
             State::Active => Standing::Active(member),
             // It may have been resumed or enabled since: nothing is buried on an old roster's word.
+            State::Disabled(_) if planted::has(Bug::BelieveOldDisable) => Standing::Disabled,
             State::Paused | State::Disabled(_) if old => Standing::Unknown,
             State::Paused => Standing::Paused,
             State::Disabled(_) => Standing::Disabled,

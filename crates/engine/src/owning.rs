@@ -173,6 +173,12 @@ impl Engine {
         if !self.leases.any_leaving() || !self.leases.releasing.is_empty() {
             return;
         }
+        if planted::has(Bug::AbortAtHandOver) {
+            let is_leaving = |it: &Partition| self.leases.get(*it).is_some_and(|one| one.leaving);
+            let leaving: Vec<Partition> = Partition::all().filter(is_leaving).collect();
+            let theirs = self.attempts.of_partitions(&leaving);
+            act.effects.extend(theirs.into_iter().map(Effect::Abort));
+        }
         let drained = self.leases.drained(act.now.elapsed);
         let leases: Vec<Lease> =
             drained.iter().filter_map(|partition| self.leases.give_back(*partition)).collect();

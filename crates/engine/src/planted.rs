@@ -43,11 +43,17 @@ pub enum Bug {
     LoseProbe,
     /// A breaker that was switched off stays as it was, be it half-open.
     KeepSwitchedOff,
+    /// Attempts are aborted when their partition is to be given back.
+    AbortAtHandOver,
+    /// Nobody is woken for silent endpoints that were held back for a moment.
+    ForgetHeldBack,
+    /// Deliveries are buried because an old roster says that their endpoint is disabled.
+    BelieveOldDisable,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::ForgetKnownDuringLoad,
         Self::SendFifoBeforeSettle,
         Self::KeepRateCredit,
@@ -66,6 +72,9 @@ impl Bug {
         Self::LoseInterrupted,
         Self::LoseProbe,
         Self::KeepSwitchedOff,
+        Self::AbortAtHandOver,
+        Self::ForgetHeldBack,
+        Self::BelieveOldDisable,
     ];
 }
 

@@ -6,41 +6,49 @@
 
 use std::time::Duration;
 
-/// The time between two of them beyond a burst.
-const STEP: Duration = Duration::from_micros(250);
-/// How far ahead they may be: so long a burst is hardly noticed by others.
-const BURST: Duration = Duration::from_millis(8);
+use crate::settings::Settings;
+
 /// The shortest wait for the next ones: a timer is no finer.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// How many have begun of late.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Trickle {
+    /// The time between two of them beyond a burst.
+    step: Duration,
+    /// How far ahead they may be.
+    burst: Duration,
     /// When those that have begun would all have done so, a step apart.
     until: Duration,
 }
 
 impl Trickle {
+    /// Begins with none.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let (step, burst) = (settings.silent_step, settings.silent_burst);
+        Self { step, burst, until: Duration::ZERO }
+    }
+
     /// Counts one that begins.
     pub(crate) fn begin(&mut self, now: Duration) {
         // While nobody is held back there is no end to them, and none of that counts later.
-        let most = now.saturating_add(BURST + STEP);
-        self.until = self.until.max(now).saturating_add(STEP).min(most);
+        let most = now.saturating_add(self.burst.saturating_add(self.step));
+        self.until = self.until.max(now).saturating_add(self.step).min(most);
     }
 
     /// Takes back one that was answered: it will not run into its deadline.
     pub(crate) fn answered(&mut self) {
-        self.until = self.until.saturating_sub(STEP);
+        self.until = self.until.saturating_sub(self.step);
     }
 
     /// Tells whether there were enough of them for now.
     pub(crate) fn is_ahead(&self, now: Duration) -> bool {
-        self.until >= now.saturating_add(BURST)
+        self.until >= now.saturating_add(self.burst)
     }
 
     /// Returns when there is room for some again.
     pub(crate) fn next(&self, now: Duration) -> Duration {
-        self.until.saturating_sub(BURST).max(now.saturating_add(SHORTEST))
+        self.until.saturating_sub(self.burst).max(now.saturating_add(SHORTEST))
     }
 }
 
@@ -49,6 +57,10 @@ mod tests {
     use super::*;
 
     const BEGAN: Duration = Duration::from_secs(100);
+
+    fn usual() -> Trickle {
+        Trickle::new(&Settings::of(store::keys::Node("a".into())))
+    }
 
     fn begun_at(trickle: &mut Trickle, now: Duration) -> u32 {
         let mut count = 0;
@@ -61,7 +73,7 @@ mod tests {
 
     #[test]
     fn beyond_a_burst_they_begin_little_by_little() {
-        let mut trickle = Trickle::default();
+        let mut trickle = usual();
         assert_eq!(begun_at(&mut trickle, BEGAN), 32);
         let mut now = BEGAN;
         for _ in 0..10 {
@@ -73,8 +85,17 @@ mod tests {
     }
 
     #[test]
+    fn step_and_burst_are_settings() {
+        let (silent_step, silent_burst) = (Duration::from_secs(2), Duration::from_secs(3));
+        let usual = Settings::of(store::keys::Node("a".into()));
+        let mut trickle = Trickle::new(&Settings { silent_step, silent_burst, ..usual });
+        assert_eq!(begun_at(&mut trickle, BEGAN), 2);
+        assert_eq!(trickle.next(BEGAN), BEGAN + Duration::from_secs(1));
+    }
+
+    #[test]
     fn one_that_is_answered_makes_room_for_another() {
-        let mut trickle = Trickle::default();
+        let mut trickle = usual();
         begun_at(&mut trickle, BEGAN);
         (0..5).for_each(|_| trickle.answered());
         assert_eq!(begun_at(&mut trickle, BEGAN), 5);
@@ -82,7 +103,7 @@ mod tests {
 
     #[test]
     fn however_many_have_begun_the_next_may_soon() {
-        let mut trickle = Trickle::default();
+        let mut trickle = usual();
         (0..100_000).for_each(|_| trickle.begin(BEGAN));
         assert!(trickle.is_ahead(BEGAN));
         assert!(!trickle.is_ahead(BEGAN + SHORTEST));

@@ -134,7 +134,7 @@ async fn send_ours(address: SocketAddr, span: Duration, score: &mut Score) -> an
             async move {
                 let mut sends = 0;
                 while clock.now() < ends_at {
-                    let record = transport.send(&sending, &clock).await;
+                    let record = transport.send(&sending, clock.now(), &clock).await;
                     anyhow::ensure!(record.outcome == Outcome::answered(200), "{record:?}");
                     sends += 1;
                 }

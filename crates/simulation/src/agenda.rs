@@ -59,6 +59,8 @@ pub(crate) enum Happening {
 pub(crate) enum Input {
     /// Its own alarm, if it is still the last one it asked for.
     Alarm(u64),
+    /// Nothing but time, a little before that alarm.
+    TooEarly(u64),
     /// Something for the engine.
     Event(Box<Event>),
     /// The answer to a store call.

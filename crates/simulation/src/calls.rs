@@ -249,7 +249,13 @@ impl World {
                     _ => Err(Unanswered),
                 };
                 let asked_at = self.counted_from(me, asked_at);
-                Event::Renewed { asked_at, answer }
+                let renewed = answer.is_ok();
+                self.feed(me, Event::Renewed { asked_at, answer });
+                // Until the engine has been told, it counts from the one before.
+                if let Some(process) = self.process_mut(me).filter(|_| renewed) {
+                    process.renewed = process.renewed.max(Some(issued));
+                }
+                return;
             }
             (Question::Take { .. }, reply) => Event::Taken(match reply {
                 Some(Reply::Leases(leases)) => Ok(self.remember_leases(me, leases)),

@@ -104,6 +104,10 @@ pub enum Path {
     BreakerSwitchedOff,
     /// An endpoint was set aside because as many attempts hang as may.
     HangingLimit,
+    /// An endpoint was set aside because many attempts hang and others have just begun.
+    HeldBack,
+    /// An engine was woken before it wished to be.
+    WokenEarly,
     /// A FIFO endpoint got an attempt.
     FifoSent,
     /// An attempt was made because a person asked.
@@ -112,7 +116,7 @@ pub enum Path {
 
 impl Path {
     /// All of them.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 54] = [
         Self::HandOverLost,
         Self::HandOverLate,
         Self::HandOverOfKnown,
@@ -163,6 +167,8 @@ impl Path {
         Self::BreakerReset,
         Self::BreakerSwitchedOff,
         Self::HangingLimit,
+        Self::HeldBack,
+        Self::WokenEarly,
         Self::FifoSent,
         Self::ManualSent,
     ];

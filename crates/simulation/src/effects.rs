@@ -1,12 +1,15 @@
 //! The shell of a simulated process: carries out what its engine says.
 
-use engine::{Announcement, Effect};
+use std::time::Duration;
+
+use engine::{Announcement, Effect, Number};
 
 use crate::bugs::Bug;
 use crate::calls::{Question, Reader};
 use crate::committer::{Asker, SettleTicket};
 use crate::counters::Path;
 use crate::node::NodeRef;
+use crate::watch::TRUSTED;
 use crate::world::World;
 
 impl World {
@@ -27,7 +30,10 @@ impl World {
                 self.call(me, Question::Roster { application, reader: Reader::Engine });
             }
             Effect::Send(sending) => self.send(me, *sending),
-            Effect::Abort(attempt) => self.abort(me, attempt),
+            Effect::Abort(attempt) => {
+                self.question_abort(me, attempt);
+                self.abort(me, attempt);
+            }
             Effect::Settle { attempt, settle } => {
                 self.watch.settles(me, attempt, &settle);
                 self.offer_settle(me, SettleTicket { attempt, settle: *settle });
@@ -48,6 +54,20 @@ impl World {
                 self.set_alarm(me, at);
             }
             Effect::Stopped => self.stopped(me),
+        }
+    }
+
+    /// An attempt is stopped only by who must: a process whose lease may have run out, or that has no
+    /// time left. Its receiver may have got what is sent again then.
+    fn question_abort(&mut self, me: NodeRef, attempt: Number) {
+        let Some(process) = self.process(me) else { return };
+        let since = |asked: Duration| self.now.saturating_sub(asked);
+        let trusts = process.renewed.is_some_and(|asked| since(asked) < TRUSTED);
+        if let Some(wire) = process.attempts.get(&attempt).copied()
+            && trusts
+            && !process.hurried
+        {
+            self.watch.aborts(me, wire, self.now);
         }
     }
 

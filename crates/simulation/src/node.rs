@@ -19,6 +19,9 @@ use crate::world::World;
 /// The moment at which every history begins, on the rows' timeline.
 pub(crate) const BEGINNING: Timestamp = Timestamp::from_seconds(1_790_000_000);
 
+/// How long before its wish an engine is woken early: timers are no finer than a millisecond.
+const EARLY: Duration = Duration::from_millis(1);
+
 /// A place in the fleet, and which of its processes in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NodeRef {
@@ -62,6 +65,12 @@ pub(crate) struct Process {
     pub(crate) arrivals: u64,
     pub(crate) attempts: BTreeMap<Number, WireId>,
     pub(crate) stopping: bool,
+    /// Whether it was told to stop at once.
+    pub(crate) hurried: bool,
+    /// When it had asked for the newest renewal that was answered.
+    pub(crate) renewed: Option<Duration>,
+    /// Its offset when its engine last took a step.
+    pub(crate) stepped: i64,
 }
 
 impl Process {
@@ -110,6 +119,9 @@ impl World {
             arrivals: 0,
             attempts: BTreeMap::new(),
             stopping: false,
+            hurried: false,
+            renewed: None,
+            stepped: offset,
         });
         self.trace.say(self.now, || format!("{me:?} starts"));
         self.feed(me, Event::Policies(plan::policies()));
@@ -155,6 +167,7 @@ impl World {
                     self.feed(me, Event::TimePassed);
                 }
             }
+            Input::TooEarly(wish) => self.wake_early(me, wish),
             Input::Event(event) => self.feed(me, *event),
             Input::Answer(call) => self.answered(me, call),
             Input::Request(request) => self.requested(me, request),
@@ -163,6 +176,7 @@ impl World {
             Input::Gathered(lane, time) => self.gathered(me, lane, time),
             Input::Stop => self.feed(me, Event::Stop),
             Input::StopNow => {
+                process.hurried = true;
                 self.counters.count(Path::StopForced);
                 self.feed(me, Event::StopNow);
             }
@@ -189,10 +203,15 @@ impl World {
         let mut effects = std::mem::take(&mut self.effects);
         let Some(process) = self.process_mut(me) else { return };
         process.engine.step(moment, event, &mut effects);
+        process.stepped = process.offset;
         let at_the_limit = process.engine.is_at_the_hanging_limit();
+        let holding_back = process.engine.is_holding_back(moment);
         self.steps += 1;
         if at_the_limit {
             self.counters.count(Path::HangingLimit);
+        }
+        if holding_back {
+            self.counters.count(Path::HeldBack);
         }
         for effect in effects.drain(..) {
             self.trace.effect(now, me, &effect);
@@ -213,5 +232,28 @@ impl World {
         let wish = process.wish.0;
         let late = self.chance.millis(0, 2);
         self.agenda.plan(at + late, Happening::At(me, Input::Alarm(wish)));
+        let early = at.saturating_sub(EARLY);
+        if self.plan.wakes_early() && wish.is_multiple_of(2) && early > now {
+            self.agenda.plan(early, Happening::At(me, Input::TooEarly(wish)));
+        }
+    }
+
+    /// Tells an engine that time has passed, before the moment that it wished for. Whatever time alone
+    /// allows it to send then, it should have asked to be woken for. If its guess of the time was
+    /// changed meanwhile, that is another matter: it could not know.
+    fn wake_early(&mut self, me: NodeRef, wish: u64) {
+        let Some(process) = self.process(me) else { return };
+        let (last, at) = process.wish;
+        // It may have been frozen until now, or have been woken by something else.
+        let early = last == wish && at != Duration::MAX && self.now + EARLY <= at;
+        if !early || process.offset != process.stepped {
+            return;
+        }
+        self.counters.count(Path::WokenEarly);
+        let sent = self.wires.count;
+        self.feed(me, Event::TimePassed);
+        if self.wires.count > sent {
+            self.watch.oversleeps(me, self.now);
+        }
     }
 }

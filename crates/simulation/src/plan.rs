@@ -93,6 +93,12 @@ impl Plan {
         }
     }
 
+    /// Tells whether engines are now and then woken before they wish to be. Not drawn, so that the
+    /// seeds of other worlds keep their histories.
+    pub(crate) fn wakes_early(&self) -> bool {
+        self.messages.is_multiple_of(3)
+    }
+
     /// Tells whether nothing fails in this world but receivers.
     pub(crate) fn is_calm(&self) -> bool {
         self.faults.weights() == 0 && self.faults.failing_calls == 0
@@ -145,6 +151,9 @@ fn settings(chance: &mut Chance, fleet: usize) -> Settings {
         in_flight,
         // Not drawn, so that seeds keep their histories: from two to eleven.
         hanging: if narrow { in_flight / 4 + 1 } else { usual.hanging },
+        // A tenth of a second's burst of one or two.
+        silent_step: if narrow { Duration::from_millis(60) } else { usual.silent_step },
+        silent_burst: if narrow { Duration::from_millis(100) } else { usual.silent_burst },
         settling: if narrow { chance.count(4, 60) } else { usual.settling },
         window: if narrow { chance.count(2, 24) } else { usual.window },
         payload_bytes: if narrow { chance.between(200, 20_000) } else { usual.payload_bytes },

@@ -158,7 +158,9 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
     if served.is_ok() {
         sending.end();
     } else {
-        // Nothing that still runs is worth waiting for: what counts is on disk.
+        // Nothing that still runs is worth waiting for: what counts is on disk. But what sends is
+        // told first: its settles are committed by the other one.
+        sending.let_go();
         answering.shutdown_background();
     }
     served

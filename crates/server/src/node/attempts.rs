@@ -14,6 +14,7 @@ use tokio::task::AbortHandle;
 
 use super::World;
 use super::inbox::Inbox;
+use super::suspects::Suspect;
 use crate::clock::Clock;
 use crate::dice::Throws;
 use crate::telemetry::InFlight;
@@ -21,10 +22,12 @@ use crate::transport::Transport;
 
 /// The way out. It never fails: however an attempt ends is an outcome.
 pub trait Carrier: Send + Sync {
-    /// Makes an attempt. Dropping the future interrupts it.
+    /// Makes an attempt, at a time of the rows' timeline: secrets expire on it. Dropping the future
+    /// interrupts it.
     fn carry<'a>(
         &'a self,
         sending: &'a Sending,
+        rows: Timestamp,
     ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>>;
 
     /// Interrupts what waits on our side and has not been written, because the node stops.
@@ -33,8 +36,15 @@ pub trait Carrier: Send + Sync {
 
 /// The attempts in flight.
 pub(super) struct Attempts {
-    running: HashMap<Number, AbortHandle>,
+    running: HashMap<Number, Running>,
     throws: Throws,
+}
+
+/// One of them.
+struct Running {
+    task: AbortHandle,
+    /// Whose it is, should its end make the engine panic.
+    suspect: Suspect,
 }
 
 impl Attempts {
@@ -46,27 +56,28 @@ impl Attempts {
     /// Begins one.
     pub(super) fn begin(&mut self, world: &Arc<World>, sending: Box<Sending>) {
         let number = sending.attempt;
+        let (delivery, partition) = (sending.delivery.key, sending.delivery.partition);
         let dice = self.throws.throw();
-        let task = tokio::spawn(make(Arc::clone(world), sending, dice));
-        self.running.insert(number, task.abort_handle());
+        let task = tokio::spawn(make(Arc::clone(world), sending, dice)).abort_handle();
+        self.running.insert(number, Running { task, suspect: Suspect { delivery, partition } });
     }
 
-    /// Interrupts one, if it has not ended.
+    /// Interrupts one, if it has not ended; it is known until it has.
     pub(super) fn abort(&mut self, number: Number) {
-        if let Some(attempt) = self.running.remove(&number) {
-            attempt.abort();
+        if let Some(attempt) = self.running.get(&number) {
+            attempt.task.abort();
         }
     }
 
-    /// Forgets one that has ended.
-    pub(super) fn ended(&mut self, number: Number) {
-        self.running.remove(&number);
+    /// Forgets one that has ended, and tells whose it was.
+    pub(super) fn ended(&mut self, number: Number) -> Option<Suspect> {
+        self.running.remove(&number).map(|attempt| attempt.suspect)
     }
 }
 
 impl Drop for Attempts {
     fn drop(&mut self) {
-        self.running.values().for_each(AbortHandle::abort);
+        self.running.values().for_each(|attempt| attempt.task.abort());
     }
 }
 
@@ -81,7 +92,7 @@ async fn make(world: Arc<World>, sending: Box<Sending>, dice: Dice) {
         dice,
         kept: false,
     };
-    let mut record = world.carrier.carry(&sending).await;
+    let mut record = world.carrier.carry(&sending, began_at).await;
     // The transport knows our own clock only; rows are on the store's.
     record.began_at = began_at;
     record.ended_at = world.timeline.rows();
@@ -148,10 +159,11 @@ impl Carrier for Outward {
     fn carry<'a>(
         &'a self,
         sending: &'a Sending,
+        rows: Timestamp,
     ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>> {
-        Box::pin(async {
+        Box::pin(async move {
             let _flying = self.in_flight.begin();
-            self.transport.send(sending, self.clock.as_ref()).await
+            self.transport.send(sending, rows, self.clock.as_ref()).await
         })
     }
 

@@ -3,6 +3,9 @@
 //! An engine that panics is dropped with everything it knows. Its attempts are interrupted, which
 //! costs nothing; what it had judged is written under its lease; then that is given back, and the
 //! next engine takes it under a new epoch, reads everything anew, and counts from other numbers.
+//!
+//! A delivery whose end makes engines panic again and again is buried: nobody would send anything
+//! any more.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,11 +14,12 @@ use std::time::Duration;
 
 use domain::partition::Partition;
 use engine::{Effect, Engine, Event};
-use store::keys::{Epoch, Lease, Node as Name};
+use store::keys::{DeliveryKey, Epoch, Lease, Node as Name};
 
 use super::World;
 use super::attempts::Attempts;
 use super::effects::{self, Written};
+use super::suspects::{self, Suspect, Suspects};
 use crate::dice;
 
 /// The wait before a core is started again after a panic.
@@ -27,36 +31,50 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 pub(super) async fn run(world: Arc<World>, settings: engine::Settings) {
     let mut settings = settings;
     let original = settings.node.0.clone();
+    let mut suspects = Suspects::default();
     for life in 1_u32.. {
         let mut core = Core::new(&world, settings.clone(), life);
         if core.live().await {
             return;
         }
         tracing::error!("the engine panicked; it starts again and reads everything anew");
+        let poison = core.poison(&mut suspects, settings.panics);
         let settling = core.settling;
         drop(core);
-        settled(&world, settling).await;
+        if let Some((delivery, lease)) = poison {
+            suspects::bury(&world, delivery, lease);
+        }
+        let buried = settled(&world, settling, poison.is_some()).await;
+        if let Some((delivery, _)) = poison.filter(|_| buried) {
+            suspects.forget(delivery);
+            suspects::announce_burial(&world, delivery);
+        }
         give_up(&world, &settings.node).await;
         settings.node = Name(format!("{original}-{life}"));
         tokio::time::sleep(AFTER_A_PANIC).await;
     }
 }
 
-/// Waits until the store has answered so many settles. Once the next core has taken the partitions,
-/// they would be refused, and what has arrived would be sent again. If it takes too long, they are:
-/// a panic is a crash, and nothing is lost by it.
-async fn settled(world: &World, mut settling: usize) {
+/// Waits until the store has answered so many settles, and a burial if there is one; tells whether it
+/// was done. Once the next core has taken the partitions, they would be refused, and what has arrived
+/// would be sent again. If it takes too long, they are: a panic is a crash, and nothing is lost by it.
+async fn settled(world: &World, mut settling: usize, mut burying: bool) -> bool {
+    let mut buried = false;
     let answered = async {
-        while settling > 0 {
+        while settling > 0 || burying {
             world.inbox.wait().await;
             let mut events = Vec::new();
             world.inbox.take(&mut events);
             settling = settling.saturating_sub(settles_in(&events));
+            if let Some(done) = suspects::burial_in(&events) {
+                (burying, buried) = (false, done);
+            }
         }
     };
     if tokio::time::timeout(SETTLED_WITHIN, answered).await.is_err() {
         tracing::warn!("what the engine had judged may be sent again: the store does not answer");
     }
+    buried
 }
 
 fn settles_in(events: &[Event]) -> usize {
@@ -90,6 +108,8 @@ struct Core {
     settling: usize,
     wake_at: Option<Duration>,
     effects: Vec<Effect>,
+    /// The delivery whose attempt has ended, while the engine is told of it.
+    at_work: Option<Suspect>,
 }
 
 /// Whether a core goes on.
@@ -114,7 +134,17 @@ impl Core {
             settling: 0,
             wake_at: None,
             effects: Vec::new(),
+            at_work: None,
         }
+    }
+
+    /// Counts what made the engine panic; returns what is to be buried for it, and under which lease.
+    fn poison(&self, suspects: &mut Suspects, most: u32) -> Option<(DeliveryKey, Lease)> {
+        let Suspect { delivery, partition } = self.at_work?;
+        let times = suspects.count(delivery);
+        suspects::announce_panic(&self.world, delivery, times);
+        let epoch = *self.owned.leases.get(&partition)?;
+        (times >= most).then_some((delivery, Lease { partition, epoch }))
     }
 
     /// Lives until the engine has stopped, or panicked; tells whether it stopped.
@@ -148,6 +178,7 @@ impl Core {
         let mut stopped = false;
         let mut events = events.drain(..);
         while let Some(event) = events.next() {
+            self.at_work = None;
             self.note(&event);
             let now = self.world.timeline.moment();
             let (engine, effects) = (&mut self.engine, &mut self.effects);
@@ -191,7 +222,7 @@ impl Core {
     fn note(&mut self, event: &Event) {
         match event {
             Event::Ended { attempt, end, .. } => {
-                self.attempts.ended(*attempt);
+                self.at_work = self.attempts.ended(*attempt);
                 if end.costs_nothing() {
                     self.world.sums.interrupted(*attempt);
                 }

@@ -165,7 +165,8 @@ fn answered<T>(verb: &'static str, answer: Result<T, store::Error>) -> Result<T,
     })
 }
 
-fn announce(world: &World, announcement: Announcement) {
+/// Logs it, and tells whoever listens.
+pub(super) fn announce(world: &World, announcement: Announcement) {
     match &announcement {
         Announcement::Disabled { endpoint, reason, .. } => {
             tracing::warn!(

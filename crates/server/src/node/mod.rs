@@ -10,7 +10,7 @@
 //! - `intake`: taking messages in; `rosters`, `changes`: the endpoints they fan out to
 //! - `replays`, `missing`, `housekeeping`: replay tasks, pruning
 //! - `sums`, `recount`: per-minute sums, and what a crash took of them
-//! - `supervision`: what happens if one of these panics
+//! - `supervision`: what happens if one of these panics; `suspects`: what made the engine panic
 //! - `timeline`: the time of the rows
 
 mod attempts;
@@ -26,6 +26,7 @@ mod replays;
 mod rosters;
 mod sums;
 mod supervision;
+mod suspects;
 mod timeline;
 
 use std::collections::BTreeMap;

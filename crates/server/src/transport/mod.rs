@@ -131,6 +131,17 @@ impl Deadline<'_> {
     }
 }
 
+/// The clocks of an attempt.
+#[derive(Clone, Copy)]
+struct Clocks<'a> {
+    /// The process's own: deadlines and gates count on it.
+    own: &'a dyn Clock,
+    /// The wall clock when the attempt began: signatures name it.
+    wall: Timestamp,
+    /// The time on the rows' timeline when the attempt began: secrets expire on it.
+    rows: Timestamp,
+}
+
 impl Transport {
     /// Makes a transport. It reads the system's certificates and this machine's addresses.
     #[must_use]
@@ -149,8 +160,14 @@ impl Transport {
         }
     }
 
-    /// Makes an attempt and tells how it ended.
-    pub async fn send(&self, sending: &Sending, clock: &dyn Clock) -> AttemptRecord {
+    /// Makes an attempt and tells how it ended. Which secrets sign it is judged by the time on the
+    /// rows' timeline; everything else, and what is recorded, is on the process's own clock.
+    pub async fn send(
+        &self,
+        sending: &Sending,
+        rows: Timestamp,
+        clock: &dyn Clock,
+    ) -> AttemptRecord {
         let (began_at, wall) = (clock.now(), clock.wall());
         let mut record = AttemptRecord {
             id: AttemptId::new(wall, dice::for_id()),
@@ -165,7 +182,8 @@ impl Transport {
             error: None,
         };
         let mut progress = Progress::default();
-        let ended = self.attempt(sending, (clock, wall), (&mut record, &mut progress)).await;
+        let clocks = Clocks { own: clock, wall, rows };
+        let ended = self.attempt(sending, clocks, (&mut record, &mut progress)).await;
         record.phases = progress.phases;
         match (progress.answer, ended) {
             // An answer whose body was cut off by the deadline is an answer.
@@ -219,14 +237,15 @@ impl Transport {
     async fn attempt(
         &self,
         sending: &Sending,
-        (clock, wall): (&dyn Clock, Timestamp),
+        clocks: Clocks<'_>,
         (record, progress): (&mut AttemptRecord, &mut Progress),
     ) -> Result<(), Failure> {
         let payload = sending.delivery.payload.clone();
         let payload = payload.ok_or_else(|| Failure::interrupted("the payload was not loaded"))?;
         let guard = self.guard();
-        let prepared = self.prepared(&sending.member, &guard, record.began_at)?;
-        let (mut request, recorded) = prepared.request(sending, payload, wall)?;
+        let prepared = self.prepared(&sending.member, &guard, (clocks.rows, record.began_at))?;
+        let (mut request, recorded) = prepared.request(sending, payload, clocks.wall)?;
+        let clock = clocks.own;
         record.request_headers = recorded;
         let timeouts = &sending.policy.timeouts;
         let kept = &sending.member.defaults.response_kept;
@@ -274,14 +293,14 @@ impl Transport {
         &self,
         member: &Arc<Member>,
         guard: &Arc<Guard>,
-        now: Timestamp,
+        (rows, now): (Timestamp, Timestamp),
     ) -> Result<Arc<Prepared>, Failure> {
         let found = self.prepared.find(member.key());
-        if let Some(found) = found.filter(|found| found.is_good(member, guard, now)) {
+        if let Some(found) = found.filter(|found| found.is_good(member, guard, rows)) {
             return Ok(found);
         }
         let (pool, gates, brand) = (&self.pool, &self.gates, &self.brand);
-        let with = Preparing { pool, gates, guard, brand, now };
+        let with = Preparing { pool, gates, guard, brand, rows, now };
         let prepared = Arc::new(Prepared::new(member, &with)?);
         self.prepared.put(member.key(), Arc::clone(&prepared));
         Ok(prepared)

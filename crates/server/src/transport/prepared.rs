@@ -72,7 +72,9 @@ pub(super) struct Preparing<'a> {
     pub(super) guard: &'a Arc<Guard>,
     /// The brand of the signatures that have one.
     pub(super) brand: &'a Brand,
-    /// The time on the rows' timeline.
+    /// The time on the rows' timeline: secrets expire on it.
+    pub(super) rows: Timestamp,
+    /// The time on the process's own clock: the gates count on it.
     pub(super) now: Timestamp,
 }
 
@@ -91,14 +93,14 @@ impl Prepared {
         let uri = Uri::try_from(url.expose_path_and_query()).map_err(unusable)?;
         let authority = HeaderValue::try_from(url.authority()).map_err(unusable_value)?;
         let profiles = profiles(member, with.brand)?;
-        let signer = signer(member, &profiles, with.now)?;
+        let signer = signer(member, &profiles, with.rows)?;
         let signed = signed_names(&signer)?;
         let mut head = Head::begin(authority);
         head.add_own(endpoint, &signed);
         head.add_credentials(endpoint);
         head.keep_places(&signed);
         let tls = matches!(url.scheme(), Scheme::Https);
-        let good_until = live(&member.view.secrets, with.now).filter_map(|it| it.expires_at).min();
+        let good_until = live(&member.view.secrets, with.rows).filter_map(|it| it.expires_at).min();
         Ok(Self {
             site: with.pool.site(with.guard.pool_key(&url, member.application)),
             gate: with.gates.of(member.key(), with.now),
@@ -119,11 +121,16 @@ impl Prepared {
         })
     }
 
-    /// Tells whether it is still what preparing anew would make.
-    pub(super) fn is_good(&self, member: &Arc<Member>, guard: &Arc<Guard>, now: Timestamp) -> bool {
+    /// Tells whether it is still what preparing anew would make, at a time of the rows' timeline.
+    pub(super) fn is_good(
+        &self,
+        member: &Arc<Member>,
+        guard: &Arc<Guard>,
+        rows: Timestamp,
+    ) -> bool {
         Arc::ptr_eq(&self.member, member)
             && Arc::ptr_eq(&self.guard, guard)
-            && now < self.good_until
+            && rows < self.good_until
     }
 
     /// Tells whom a connection has been heard from. To open one, and to take a request in, needs

@@ -169,6 +169,7 @@ impl Watch {
         }
         if let Upkeep::Bury(bury) = upkeep {
             self.check_turning_away(me, bury);
+            self.check_disabled(bury);
         }
         let Upkeep::Run { endpoint, running, lease, .. } = upkeep else { return };
         self.paths.push(Path::BreakerReset);
@@ -179,6 +180,23 @@ impl Watch {
                 place.concurrency = domain::concurrency::Concurrency::default();
             }
             place.set_running(*running, self.now);
+        }
+    }
+
+    /// What belongs to a disabled endpoint is buried while it is disabled, or was when the roster was
+    /// read: an old one is not believed.
+    fn check_disabled(&mut self, bury: &Bury) {
+        let Bury { endpoint, cause, .. } = *bury;
+        let place = self.endpoints.get(&endpoint).filter(|_| cause == Cause::EndpointDisabled);
+        let Some(place) = place else { return };
+        let since = place.disabled.map(|until| self.now.saturating_sub(until));
+        let is_disabled = matches!(place.state, State::Disabled(_));
+        if !is_disabled && since.is_none_or(|since| since > self.roster_age) {
+            let text = format!(
+                "{:?} of {endpoint:?} are buried because it was disabled, {since:?} ago",
+                bury.messages
+            );
+            self.complain(4, text);
         }
     }
 

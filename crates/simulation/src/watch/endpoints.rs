@@ -35,6 +35,7 @@ impl Watch {
             member: Arc::clone(member),
             state: endpoint.state,
             changed: now,
+            disabled: None,
             in_flight: BTreeSet::new(),
             starts: VecDeque::new(),
             running: Running::default(),
@@ -59,6 +60,9 @@ impl Watch {
         if place.state == EndpointState::Paused {
             // Its owner may go on believing in the pause until it reads the roster again.
             place.held = Some(now + ROSTER_AGE);
+        }
+        if matches!(place.state, EndpointState::Disabled(_)) {
+            place.disabled = Some(now);
         }
         if place.state != state {
             place.state = state;

@@ -59,6 +59,8 @@ pub(crate) struct Watch {
     /// Rare paths that were taken since they were last counted.
     pub(crate) paths: Vec<Path>,
     calm: bool,
+    /// How old a roster may be that an engine believes in.
+    roster_age: Duration,
     messages: BTreeMap<MessageKey, Message>,
     ids: BTreeMap<MessageId, MessageKey>,
     keys: BTreeMap<(ApplicationKey, [u8; 32]), MessageId>,
@@ -127,6 +129,8 @@ struct Place {
     state: domain::endpoint::State,
     /// When its state last changed.
     changed: Duration,
+    /// When it last ceased to be disabled.
+    disabled: Option<Duration>,
     /// The attempts in flight, of processes that run.
     in_flight: BTreeSet<WireId>,
     /// When attempts began within the last second, and under which limit.
@@ -179,6 +183,7 @@ impl Watch {
             violations: Vec::new(),
             paths: Vec::new(),
             calm: plan.is_calm(),
+            roster_age: plan.settings.roster_age,
             messages: BTreeMap::new(),
             ids: BTreeMap::new(),
             keys: BTreeMap::new(),

@@ -11,7 +11,7 @@ use store::keys::{DeliveryKey, Lease};
 use store::memory::State;
 use store::queue::{Load, Loaded, Order, PendingDelivery, Trigger};
 
-use super::{Flight, Open, TRUSTED, Watch};
+use super::{Flight, Open, Owner, TRUSTED, Watch};
 use crate::agenda::WireId;
 use crate::counters::Path;
 use crate::node::NodeRef;
@@ -48,6 +48,24 @@ impl Watch {
             entry.most_attempts = most.zip(entry.most_attempts).map(|(one, other)| one.max(other));
         }
         self.flights.insert(wire, Flight { me, key, lease, excused: false });
+    }
+
+    /// A process stops an attempt although its lease can be believed in.
+    pub(crate) fn aborts(&mut self, me: NodeRef, wire: WireId, now: Duration) {
+        self.now = now;
+        let Some(flight) = self.flights.get(&wire) else { return };
+        let owner = flight.lease.and_then(|lease| self.owners.get(&lease.partition));
+        let owns = |it: &Owner| it.me == me && Some(it.lease) == flight.lease && !it.released;
+        if owner.is_some_and(owns) {
+            let text = format!("{me:?} aborts {:?} without need: it may be sent twice", flight.key);
+            self.complain(3, text);
+        }
+    }
+
+    /// A process sends because time has passed, and did not wish to be woken for it.
+    pub(crate) fn oversleeps(&mut self, me: NodeRef, now: Duration) {
+        self.now = now;
+        self.complain(2, format!("{me:?} has something to send and would have slept on"));
     }
 
     /// Only the owner sends, and only while its lease may be believed in.

@@ -153,15 +153,10 @@ impl Watch {
                 let tried = since(entry.ended);
                 (!held && !tried).then(|| format!("without an attempt since {:?}", pending.due))
             }
-            Cause::EndpointDisabled => {
-                let disabled = matches!(place.state, EndpointState::Disabled(_));
-                let was = disabled || place.changed > Duration::ZERO;
-                (!was).then(|| "and its endpoint was never disabled".to_owned())
-            }
             Cause::EndpointDeleted => (place.state != EndpointState::Deleted)
                 .then(|| "and its endpoint is not deleted".to_owned()),
-            // That was looked at when it was asked for: the policy may be another one by now.
-            Cause::BreakerOpen => None,
+            // That was looked at when it was asked for: policy and state may be others by now.
+            Cause::BreakerOpen | Cause::EndpointDisabled => None,
             Cause::Poison => (entry.panics < 3).then(|| format!("after {} panics", entry.panics)),
             Cause::Permanent | Cause::Exhausted | Cause::Blocked => {
                 Some("without a verdict".to_owned())

@@ -7,7 +7,7 @@ use domain::retry_after::RetryAfter;
 use store::queue::NextState;
 
 use super::scene::{Kind, SECOND, Scene};
-use crate::Announcement;
+use crate::{Announcement, Effect};
 
 const OK: Outcome = Outcome::answered(200);
 const FAILED: Outcome = Outcome::answered(500);
@@ -200,6 +200,32 @@ fn an_endpoint_that_says_gone_is_disabled_and_its_deliveries_are_buried() {
         })
         .collect();
     assert_eq!(chunks, [2, 2, 1]);
+}
+
+#[test]
+fn while_a_disable_is_not_answered_no_roster_is_read_again_and_again() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Disable, Kind::Roster];
+    scene.end(Outcome::answered(410));
+    let is_roster = |effect: &Effect| matches!(effect, Effect::ReadRoster(_));
+    let mut reads = 0;
+    for _ in 0..10 {
+        scene.pass(SECOND / 10);
+        let Some(place) = scene.kept.iter().position(is_roster) else { continue };
+        let asked = scene.kept.remove(place).unwrap();
+        let answer = scene.answer(asked);
+        scene.tell(answer);
+        reads += 1;
+    }
+    assert!(reads <= 1, "{reads} reads");
+    assert_eq!((scene.flying.len(), scene.pending(&endpoint)), (0, 1), "and nothing is sent");
+    scene.keep.clear();
+    scene.answer_kept();
+    scene.pass(SECOND);
+    assert_eq!(scene.pending(&endpoint), 0, "it is buried when the disable is answered");
 }
 
 #[test]

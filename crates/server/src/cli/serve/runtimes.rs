@@ -53,6 +53,11 @@ impl Sending {
         // A panic of the thread would be one of tokio's own; nothing is left to be saved from it.
         let _ended = self.thread.join();
     }
+
+    /// Ends what still runs there, and does not wait for that.
+    pub(super) fn let_go(self) {
+        drop(self.stop);
+    }
 }
 
 /// Returns how many threads answer requests, and how many send.
@@ -92,6 +97,28 @@ mod tests {
             sending.end();
             // What was still running is gone.
             assert!(held.blocking_recv().is_err(), "{threads}");
+        }
+    }
+
+    #[test]
+    fn what_is_let_go_ends_and_nobody_waits_for_what_blocks_there() {
+        for threads in [1, 2] {
+            let sending = Sending::start_on(threads).unwrap();
+            let (hold, held) = oneshot::channel::<()>();
+            sending.handle().spawn(async move {
+                let _hold = hold;
+                std::future::pending::<()>().await;
+            });
+            let (release, released) = oneshot::channel::<()>();
+            let (say, blocks) = oneshot::channel();
+            sending.handle().spawn_blocking(move || {
+                say.send(()).unwrap();
+                released.blocking_recv().unwrap();
+            });
+            blocks.blocking_recv().unwrap();
+            sending.let_go();
+            assert!(held.blocking_recv().is_err(), "{threads}");
+            release.send(()).unwrap();
         }
     }
 }

@@ -60,6 +60,20 @@ async fn a_node_knows_the_stores_time_as_soon_as_it_has_started() {
     }
 }
 
+#[tokio::test]
+async fn the_way_out_is_told_the_rows_time_whatever_the_nodes_clock_says() {
+    for seconds in [HOUR, -HOUR] {
+        let right = Scene::begin(&[Step::Answer(200)]).await;
+        let wrong = right.beside(Wrong::by(seconds), true).await;
+        right.end().await;
+        let message = wrong.send().await;
+        wrong.settled(message).await;
+        let told = wrong.rows_at_attempts();
+        assert!(are_close(told[0], SystemClock::start().now()), "{seconds}: {told:?}");
+        wrong.end().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_does_not_send_follows_the_stores_clock() {
     let clock = Wrong::by(0);

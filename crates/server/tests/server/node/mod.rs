@@ -2,6 +2,7 @@
 
 mod clocks;
 mod damaged;
+mod grenade;
 mod replays;
 mod scene;
 mod trouble;

@@ -32,12 +32,16 @@ use store::queue::{
 };
 use store::{Catalog as _, Ledger, Queue};
 
+use super::grenade::grenade;
+
 /// What the way out does next.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
     Answer(u16),
     Slow(Duration, u16),
     Panic,
+    /// An interrupted attempt whose record makes the engine panic when it lets go of it.
+    Grenade,
 }
 
 /// Does what it is told, step by step; the last step repeats.
@@ -45,12 +49,15 @@ struct Script {
     steps: Mutex<VecDeque<Step>>,
     arrivals: AtomicUsize,
     numbers: Mutex<Vec<Number>>,
+    /// The rows' time at each attempt, as it was told.
+    rows: Mutex<Vec<Timestamp>>,
 }
 
 impl Carrier for Script {
     fn carry<'a>(
         &'a self,
         sending: &'a Sending,
+        rows: Timestamp,
     ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>> {
         let step = {
             let mut steps = self.steps.lock().unwrap();
@@ -58,10 +65,16 @@ impl Carrier for Script {
         };
         let number = self.arrivals.fetch_add(1, Ordering::SeqCst);
         self.numbers.lock().unwrap().push(sending.attempt);
+        self.rows.lock().unwrap().push(rows);
         Box::pin(async move {
             let status = match step {
                 Step::Answer(status) => status,
                 Step::Panic => panic!("as told"),
+                Step::Grenade => {
+                    let (outcome, response_body) = (Outcome::Interrupted, grenade());
+                    let usual = record(sending, number, 200);
+                    return AttemptRecord { outcome, response_body, ..usual };
+                }
                 Step::Slow(wait, status) => {
                     tokio::time::sleep(wait).await;
                     status
@@ -164,6 +177,7 @@ impl Scene {
             steps: Mutex::new(steps.iter().copied().collect()),
             arrivals: AtomicUsize::new(0),
             numbers: Mutex::default(),
+            rows: Mutex::default(),
         });
         let parts = Parts {
             queue: given.queue,
@@ -238,6 +252,11 @@ impl Scene {
     /// Returns the numbers of all attempts, as they were begun.
     pub(super) fn numbers(&self) -> Vec<Number> {
         self.script.numbers.lock().unwrap().clone()
+    }
+
+    /// Returns the rows' time at each attempt, as the way out was told.
+    pub(super) fn rows_at_attempts(&self) -> Vec<Timestamp> {
+        self.script.rows.lock().unwrap().clone()
     }
 
     /// Waits until so many attempts were begun.

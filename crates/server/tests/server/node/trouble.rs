@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use domain::delivery::Delivery;
+use domain::delivery::{Cause, Delivery};
 use domain::partition::Partition;
 use domain::time::Timestamp;
 use redial::node::Ending;
@@ -19,6 +18,7 @@ use store::queue::{
 };
 use tokio::sync::Notify;
 
+use super::grenade::grenade;
 use super::scene::{Scene, Step, Store, until};
 
 /// Panics so many times before it does what it is asked.
@@ -42,25 +42,10 @@ pub(super) struct Panics {
     wake: Notify,
 }
 
-/// A payload that panics when it is let go.
-struct Grenade;
-
-impl AsRef<[u8]> for Grenade {
-    fn as_ref(&self) -> &[u8] {
-        b"{}"
-    }
-}
-
-impl Drop for Grenade {
-    fn drop(&mut self) {
-        panic!("as told");
-    }
-}
-
 /// Adds a row that no store returns: one that is there already, so that it is let go at once.
 fn with_grenade(mut loaded: Loaded) -> Loaded {
     let mut again = loaded.deliveries[0].clone();
-    again.payload = Some(Bytes::from_owner(Grenade));
+    again.payload = Some(grenade());
     loaded.deliveries.insert(1, again);
     loaded
 }
@@ -238,6 +223,31 @@ async fn what_an_engine_had_judged_before_it_panicked_is_not_sent_again() {
     }
     assert_eq!(queue.grenades.load(Ordering::SeqCst), 0, "it did panic");
     assert_eq!(scene.arrivals(), 2);
+}
+
+#[tokio::test]
+async fn a_delivery_whose_end_makes_the_engine_panic_three_times_is_poison_and_others_go_on() {
+    let steps = [Step::Grenade, Step::Grenade, Step::Grenade, Step::Answer(200)];
+    let scene = Scene::begin(&steps).await;
+    // The second one waits behind the first one each time.
+    let (poison, behind) = (scene.send().await, scene.send().await);
+    let entry = scene.settled(poison).await;
+    assert_eq!((entry.state, entry.recorded), (Delivery::Dead(Cause::Poison), 0));
+    let entry = scene.settled(behind).await;
+    assert_eq!((entry.state, entry.recorded), (Delivery::Delivered, 1));
+    assert_eq!(scene.arrivals(), 4);
+    let next = scene.send().await;
+    assert_eq!(scene.settled(next).await.state, Delivery::Delivered);
+    assert_eq!(scene.stop().await, Ending::InTime);
+}
+
+#[tokio::test]
+async fn a_delivery_whose_end_makes_the_engine_panic_twice_is_sent_again() {
+    let scene = Scene::begin(&[Step::Grenade, Step::Grenade, Step::Answer(200)]).await;
+    let message = scene.send().await;
+    let entry = scene.settled(message).await;
+    assert_eq!((entry.state, entry.recorded), (Delivery::Delivered, 1));
+    assert_eq!(scene.arrivals(), 3);
 }
 
 /// Stops a node whose store does not take anything back so many times, a quarter of a second apart;

@@ -88,7 +88,7 @@ fn all_together(count: usize) -> Resolver {
 
 async fn send_at_once(scene: &Scene, count: usize) -> Vec<AttemptRecord> {
     let (clock, sending) = (SystemClock::start(), scene.sending(&scene.member()));
-    join_all((0..count).map(|_| scene.transport.send(&sending, &clock))).await
+    join_all((0..count).map(|_| scene.transport.send(&sending, clock.now(), &clock))).await
 }
 
 fn answered(records: &[AttemptRecord]) -> usize {

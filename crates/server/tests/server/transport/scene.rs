@@ -14,7 +14,7 @@ use domain::partition::Partition;
 use domain::policy::{self, EndpointDefaults, Policy, Timeouts};
 use domain::time::Timestamp;
 use engine::{Member, Number, Sending};
-use redial::clock::SystemClock;
+use redial::clock::{Clock as _, SystemClock};
 use redial::transport::{NoAddress, Resolver, Transport, TransportSettings};
 use store::catalog::{Confidential, Endpoint, EndpointSettings, EndpointView, Secret};
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
@@ -149,7 +149,12 @@ impl Scene {
 
     /// Makes an attempt for an endpoint.
     pub(super) async fn send_as(&self, member: &Arc<Member>) -> AttemptRecord {
-        self.transport.send(&self.sending(member), &SystemClock::start()).await
+        self.send_at(member, SystemClock::start().now()).await
+    }
+
+    /// Makes an attempt for an endpoint when this is the time of the rows.
+    pub(super) async fn send_at(&self, member: &Arc<Member>, rows: Timestamp) -> AttemptRecord {
+        self.transport.send(&self.sending(member), rows, &SystemClock::start()).await
     }
 }
 

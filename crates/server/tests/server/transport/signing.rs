@@ -83,6 +83,24 @@ async fn a_secret_that_expires_between_two_attempts_stops_signing() {
 }
 
 #[tokio::test]
+async fn secrets_expire_on_the_timeline_of_the_rows_and_not_on_our_own_clock() {
+    let receiver = Receiver::saying(OK).await;
+    let mut scene = Scene::new(&receiver.url());
+    let (hour, second) = (Duration::from_secs(3_600), Duration::from_secs(1));
+    let now = SystemClock::start().now();
+    // By our own clock it expired an hour ago, or will in an hour.
+    for expires_at in [now.before(hour), now.after(hour)] {
+        scene.secrets = vec![secret(SECRET, None), secret(OTHER, Some(expires_at))];
+        let member = scene.member();
+        for (rows, signs) in [(expires_at.before(second), true), (expires_at, false)] {
+            scene.send_at(&member, rows).await;
+            let seen = receiver.seen().pop().unwrap();
+            assert_eq!(verifies(&seen, OTHER, &Profile::Svix), signs);
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_endpoint_chooses_its_profiles_by_their_words() {
     let receiver = Receiver::saying(OK).await;
     let mut scene = Scene::new(&receiver.url());
@@ -124,7 +142,8 @@ async fn an_attempt_without_its_payload_is_interrupted_and_sends_nothing() {
     let scene = Scene::new(&receiver.url());
     let mut sending = scene.sending(&scene.member());
     sending.delivery.payload = None;
-    let record = scene.transport.send(&sending, &SystemClock::start()).await;
+    let clock = SystemClock::start();
+    let record = scene.transport.send(&sending, clock.now(), &clock).await;
     assert_eq!(record.outcome, Outcome::Interrupted);
     assert_eq!(receiver.connections(), 0);
 }
