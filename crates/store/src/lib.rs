@@ -8,7 +8,8 @@
 //! - [`catalog`]: what people set up. Applications, endpoints, secrets, event types, tokens
 //! - [`ledger`]: what people look at. Messages, deliveries, attempts, rollups, replay tasks
 //! - [`vault`]: what is kept encrypted
-//! - [`keys`], [`page`], [`error`], [`damage`], [`headers`], [`limits`]: what all of them share
+//! - [`keys`], [`page`], [`error`], [`damage`], [`headers`], [`limits`], `retention`: what all of
+//!   them share
 //! - [`postgres`]: everything in PostgreSQL, for any number of nodes
 //! - [`memory`]: the reference, for tests and the simulator
 //! - `conformance`: what every implementation must do, as tests
@@ -32,6 +33,7 @@ pub mod page;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod queue;
+mod retention;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod vault;

@@ -209,6 +209,16 @@ macro_rules! conformance {
                 a_chunk_of_an_old_owner_changes_nothing
                 a_chunk_of_an_unknown_task_changes_nothing
             ;
+            retention:
+                what_is_pending_or_dead_keeps_no_settled_delivery_of_its_message
+                what_is_delivered_late_is_kept_for_the_whole_time
+                what_is_cancelled_late_is_kept_for_the_whole_time
+                what_settled_late_keeps_its_message_and_no_other_delivery
+                the_time_of_a_delayed_message_begins_when_it_was_to_be_delivered
+                a_message_with_many_deliveries_goes_in_portions
+                a_message_that_stays_loses_its_settled_deliveries_in_portions
+                a_delivery_made_while_its_message_is_pruned_keeps_it
+            ;
             secrets:
                 the_first_secret_signs_from_the_start
                 an_old_secret_signs_until_its_grace_ends

@@ -210,7 +210,12 @@ pub async fn a_dead_letter_that_was_removed_is_not_made_again(harness: Harness) 
 }
 
 /// Describes a chunk which finishes its task, and which makes deliveries due 30 seconds later.
-async fn missing(scene: &Scene, task: &Task, endpoint: &Endpoint, keys: &[DeliveryKey]) -> Replay {
+pub(super) async fn missing(
+    scene: &Scene,
+    task: &Task,
+    endpoint: &Endpoint,
+    keys: &[DeliveryKey],
+) -> Replay {
     let Replay { deliveries, .. } = chunk(scene, task, endpoint, keys);
     let deliveries = deliveries.into_iter().map(|it| (it.0, it.1, endpoint.order, it.2)).collect();
     let (application, revision) = (scene.application.key, scene.revision().await);

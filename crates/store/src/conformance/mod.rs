@@ -14,7 +14,7 @@
 //! - [`Harness`]: what a case gets
 //! - [`Scene`]: what a case arranges with
 //! - `accepting`, `settling`, `fencing`, `loading`, `leases`, `upkeep`, `replays`,
-//!   `missing`, `pruning`, `catalog`, `disabling`, `secrets`, `listing`, `filters`, `records`,
+//!   `missing`, `pruning`, `retention`, `catalog`, `disabling`, `secrets`, `listing`, `filters`, `records`,
 //!   `counting`, `answers`, `tokens`: the cases, by theme
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
@@ -38,6 +38,7 @@ pub mod missing;
 pub mod pruning;
 pub mod records;
 pub mod replays;
+pub mod retention;
 pub mod secrets;
 pub mod settling;
 pub mod tokens;
@@ -47,7 +48,7 @@ pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 18] = [
+const THEMES: [(&str, &str); 19] = [
     ("accepting", include_str!("accepting.rs")),
     ("answers", include_str!("answers.rs")),
     ("catalog", include_str!("catalog.rs")),
@@ -62,6 +63,7 @@ const THEMES: [(&str, &str); 18] = [
     ("pruning", include_str!("pruning.rs")),
     ("records", include_str!("records.rs")),
     ("replays", include_str!("replays.rs")),
+    ("retention", include_str!("retention.rs")),
     ("secrets", include_str!("secrets.rs")),
     ("settling", include_str!("settling.rs")),
     ("tokens", include_str!("tokens.rs")),

@@ -69,7 +69,7 @@ impl State {
         let Listed { entries, reached, done } = self.dead_letters(application, filter, page);
         let entries: Vec<_> = entries.into_iter().map(|entry| entry.key).collect();
         for DeliveryKey { endpoint, message, .. } in &entries {
-            self.remove_dead_letter(*endpoint, *message);
+            self.remove_before_message(*endpoint, *message);
         }
         Listed { entries, reached, done }
     }

@@ -1,19 +1,19 @@
 //! Pruning: what has outlived its time goes, so many rows at a step.
 //!
-//! A message goes with its deliveries and attempts or not at all, but for dead letters, which have
-//! a time of their own. One that has more rows than a step may change has a step of its own.
+//! A delivery goes with its attempts, and a message when none of its deliveries is left. A delivery
+//! that has more rows than a step may change has a step of its own.
 
 use domain::delivery::{Cause, Delivery};
 use domain::endpoint::State as EndpointState;
 use domain::time::Timestamp;
 
 use super::State;
-use super::rows::MessageRow;
 use crate::catalog::Scope;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::TaskState;
 use crate::limits;
-use crate::queue::{Minute, Subject};
+use crate::queue::{Minute, NewMessage, Subject};
+use crate::retention::Term;
 
 /// How many rows a step may still change.
 struct Allowance {
@@ -166,17 +166,35 @@ impl State {
             }
             Delivery::Pending(_) | Delivery::Delivered | Delivery::Cancelled => false,
         });
-        let over: Vec<_> = dead.map(|(place, row)| (*place, row.recorded)).collect();
-        for ((endpoint, message), recorded) in over {
-            if !allowance.take(1 + usize::try_from(recorded).unwrap_or(usize::MAX)) {
+        let over: Vec<_> = dead.map(|(place, _)| *place).collect();
+        for (endpoint, message) in over {
+            if !self.remove_deliveries(message, &[endpoint], allowance) {
                 return;
             }
-            self.remove_dead_letter(endpoint, message);
         }
     }
 
-    /// Removes a dead letter; its message remembers that it was there.
-    pub(super) fn remove_dead_letter(&mut self, endpoint: EndpointKey, message: MessageKey) {
+    /// Removes deliveries of a message with their attempts; answers whether the allowance was enough
+    /// for them.
+    fn remove_deliveries(
+        &mut self,
+        message: MessageKey,
+        endpoints: &[EndpointKey],
+        allowance: &mut Allowance,
+    ) -> bool {
+        for endpoint in endpoints {
+            let row = self.deliveries.get(&(*endpoint, message));
+            let recorded = row.map_or(0, |row| usize::try_from(row.recorded).unwrap_or(usize::MAX));
+            if !allowance.take(1 + recorded) {
+                return false;
+            }
+            self.remove_before_message(*endpoint, message);
+        }
+        true
+    }
+
+    /// Removes a delivery; its message remembers that it was there.
+    pub(super) fn remove_before_message(&mut self, endpoint: EndpointKey, message: MessageKey) {
         self.remove_delivery(endpoint, message);
         if let Some(row) = self.messages.get_mut(&message) {
             row.fan_out.retain(|sent| *sent != endpoint);
@@ -195,8 +213,7 @@ impl State {
                 return;
             }
             self.prune_idempotency(key, now, allowance);
-            let over = self.messages.get(&key).is_some_and(|row| self.is_over(key, row, now));
-            if over && !self.remove_message(key, allowance) {
+            if !self.prune_message(key, now, allowance) {
                 self.pruned_up_to = key;
                 return;
             }
@@ -216,37 +233,49 @@ impl State {
         }
     }
 
-    /// Tells whether nothing about a message has to be kept any longer.
-    fn is_over(&self, key: MessageKey, row: &MessageRow, now: Timestamp) -> bool {
-        let kept = |endpoint: &EndpointKey| {
-            let Some(delivery) = self.deliveries.get(&(*endpoint, key)) else {
-                return false;
-            };
-            match delivery.state {
-                Delivery::Pending(_) => true,
-                Delivery::Dead(_) => delivery
-                    .settled_at
-                    .is_some_and(|settled| settled.after(self.dead_letters_kept) >= now),
-                Delivery::Delivered | Delivery::Cancelled => false,
-            }
+    /// Removes what need not be kept of a message whose time is over, and the message itself if
+    /// nothing stays; answers whether the allowance was enough.
+    fn prune_message(
+        &mut self,
+        key: MessageKey,
+        now: Timestamp,
+        allowance: &mut Allowance,
+    ) -> bool {
+        let Some(row) = self.messages.get(&key) else {
+            return true;
         };
-        row.message.retained_until < now && !row.fan_out.iter().any(kept)
+        let NewMessage { received_at, deliver_at, retained_until, .. } = row.message;
+        let term = Term { received_at, deliver_at, retained_until };
+        let Some(settled_before) = term.settled_before(now) else {
+            return true;
+        };
+        let dead_before = now.before(self.dead_letters_kept);
+        let goes = |endpoint: &&EndpointKey| {
+            let found = self.deliveries.get(&(**endpoint, key));
+            found.is_none_or(|delivery| {
+                let settled = |before| delivery.settled_at.is_none_or(|at| at < before);
+                match delivery.state {
+                    Delivery::Pending(_) => false,
+                    Delivery::Dead(_) => settled(dead_before),
+                    Delivery::Delivered | Delivery::Cancelled => settled(settled_before),
+                }
+            })
+        };
+        let over: Vec<_> = row.fan_out.iter().filter(goes).copied().collect();
+        if over.len() < row.fan_out.len() {
+            self.remove_deliveries(key, &over, allowance)
+        } else {
+            self.remove_message(key, allowance)
+        }
     }
 
+    /// Removes a message, its deliveries first; answers whether the allowance was enough for all of it.
     fn remove_message(&mut self, key: MessageKey, allowance: &mut Allowance) -> bool {
         let Some(row) = self.messages.get(&key).cloned() else {
             return true;
         };
-        let attempts = |endpoint: &EndpointKey| {
-            let delivery = self.deliveries.get(&(*endpoint, key));
-            delivery.map_or(0, |row| usize::try_from(row.recorded).unwrap_or(usize::MAX))
-        };
-        let attempts: usize = row.fan_out.iter().map(attempts).sum();
-        if !allowance.take(1 + row.fan_out.len() + attempts) {
+        if !self.remove_deliveries(key, &row.fan_out, allowance) || !allowance.take(1) {
             return false;
-        }
-        for endpoint in &row.fan_out {
-            self.remove_delivery(*endpoint, key);
         }
         self.message_ids.remove(&(row.application, row.message.id));
         if let Some(event_id) = row.message.event_id {

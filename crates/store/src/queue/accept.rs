@@ -47,7 +47,8 @@ pub struct NewMessage {
     pub only: Option<EndpointKey>,
     /// When it was received.
     pub received_at: Timestamp,
-    /// When its settled deliveries and attempts may be pruned.
+    /// When its settled deliveries and attempts may be pruned at the earliest. What settles late is
+    /// kept for as long as it was from receipt, or from `deliver_at`, to this moment.
     pub retained_until: Timestamp,
 }
 

@@ -10,8 +10,8 @@ use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::row::field;
-use super::cursor;
 use super::prune::Limits;
+use super::{cursor, removal};
 use crate::Error;
 
 /// The name of the place where the walk goes on.
@@ -110,41 +110,8 @@ pub(in super::super) async fn remove(
         return Ok(Vec::new());
     }
     let held = hold(transaction, doomed, before).await?;
-    remove_held(transaction, &held).await?;
+    removal::deliveries(transaction, &held).await?;
     Ok(held)
-}
-
-/// Removes dead letters that are locked.
-///
-/// Indexes: the primary keys of deliveries and attempts. Attempts are found by walking back from each
-/// delivery's last.
-async fn remove_held(transaction: &mut Transaction<'_>, held: &[Place]) -> Result<(), Failure> {
-    let statement = "\
-        with recursive lost as ( \
-            delete from deliveries d \
-            using unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
-                i (application, message, endpoint) \
-            where d.application = i.application and d.endpoint = i.endpoint \
-              and d.message = i.message \
-            returning d.application, d.endpoint, d.last_attempt), \
-        chain as ( \
-            select application, endpoint, last_attempt as id from lost \
-            where last_attempt is not null \
-            union all \
-            select a.application, a.endpoint, a.previous \
-            from chain join attempts a on a.application = chain.application \
-                and a.endpoint = chain.endpoint and a.id = chain.id \
-            where a.previous is not null) \
-        delete from attempts a using chain \
-        where a.application = chain.application and a.endpoint = chain.endpoint \
-          and a.id = chain.id";
-    let columns = [
-        column(held, Type::INT8_ARRAY, |place| place[0]),
-        column(held, Type::INT8_ARRAY, |place| place[1]),
-        column(held, Type::INT8_ARRAY, |place| place[2]),
-    ];
-    transaction.execute(statement, &parameters(&columns)).await?;
-    Ok(())
 }
 
 /// Locks dead letters, in the order in which a settle locks them, and returns those that still are

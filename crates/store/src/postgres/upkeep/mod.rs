@@ -7,7 +7,9 @@ mod bury;
 mod cursor;
 mod dead_letters;
 mod memories;
+mod messages;
 mod missing;
+mod outlived;
 #[cfg(test)]
 mod plans;
 mod prune;

@@ -12,6 +12,7 @@ use super::super::columns::{Column, parameters, single};
 use super::super::link::{Access, Pool, Transaction};
 use super::super::migrate;
 use super::super::tls::Connector;
+use super::outlived::LOOK;
 use super::removal::BELONGINGS;
 use super::tombstones::{ATTEMPTS, HELD, NEXT, SUMS, TOMBSTONES};
 use crate::Vault;
@@ -61,6 +62,23 @@ async fn tombstones_go_without_a_look_at_the_deliveries_of_others() {
         let plan = plan(&mut transaction, statement, &columns).await;
         assert_eq!(reads_of_others(&plan), [""; 0], "{statement}\n{plan:#?}");
     }
+}
+
+#[tokio::test]
+async fn the_deliveries_of_a_message_are_looked_up_by_their_keys() {
+    let pool = filled().await;
+    let mut transaction = pool.begin(Access::Write).await.unwrap();
+    let of = |numbers: Vec<i64>| single(numbers, Type::INT8_ARRAY);
+    let columns = [
+        of(vec![1; 200]),
+        of((101..301).collect()),
+        of(vec![0; 200]),
+        of(vec![9; 200]),
+        of(vec![0; 200]),
+        single(0_i64, Type::INT8),
+    ];
+    let plan = plan(&mut transaction, LOOK, &columns).await;
+    assert_eq!(reads_of_others(&plan), [""; 0], "{plan:#?}");
 }
 
 /// Returns the scans of a plan that are not limited to one application or one endpoint. Rows at known

@@ -3,7 +3,6 @@
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
 use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
@@ -123,27 +122,25 @@ async fn belongings(
     Ok(left)
 }
 
-/// Removes messages with their deliveries, attempts and idempotency keys.
+/// Removes deliveries that are locked, with their attempts. Each is named by its application, message
+/// and endpoint.
 ///
-/// Indexes: the primary keys of messages, deliveries, attempts and idempotency; attempts are found by walking
-/// back from each delivery's last one.
-pub(super) async fn messages(
+/// Indexes: the primary keys of deliveries and attempts. Attempts are found by walking back from each
+/// delivery's last.
+pub(super) async fn deliveries(
     transaction: &mut Transaction<'_>,
-    doomed: &[(i64, i64)],
-) -> Result<u32, Failure> {
-    if doomed.is_empty() {
-        return Ok(0);
+    held: &[[i64; 3]],
+) -> Result<(), Failure> {
+    if held.is_empty() {
+        return Ok(());
     }
     let statement = "\
-        with recursive doomed as materialized ( \
-            select m.application, m.key, m.id, m.idempotency, m.fan_out \
-            from unnest($1::bigint[], $2::bigint[]) i (application, message) \
-            join messages m on m.application = i.application and m.key = i.message), \
-        lost as ( \
+        with recursive lost as ( \
             delete from deliveries d \
-            using doomed, unnest(doomed.fan_out) sent (endpoint) \
-            where d.application = doomed.application and d.endpoint = sent.endpoint \
-              and d.message = doomed.key \
+            using unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
+                i (application, message, endpoint) \
+            where d.application = i.application and d.endpoint = i.endpoint \
+              and d.message = i.message \
             returning d.application, d.endpoint, d.last_attempt), \
         chain as ( \
             select application, endpoint, last_attempt as id from lost \
@@ -152,25 +149,50 @@ pub(super) async fn messages(
             select a.application, a.endpoint, a.previous \
             from chain join attempts a on a.application = chain.application \
                 and a.endpoint = chain.endpoint and a.id = chain.id \
-            where a.previous is not null), \
-        tried as ( \
-            delete from attempts a using chain \
-            where a.application = chain.application and a.endpoint = chain.endpoint \
-              and a.id = chain.id \
-            returning 1), \
+            where a.previous is not null) \
+        delete from attempts a using chain \
+        where a.application = chain.application and a.endpoint = chain.endpoint \
+          and a.id = chain.id";
+    let columns = [
+        column(held, Type::INT8_ARRAY, |place| place[0]),
+        column(held, Type::INT8_ARRAY, |place| place[1]),
+        column(held, Type::INT8_ARRAY, |place| place[2]),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
+}
+
+/// Removes messages that have no deliveries left, with their idempotency keys. Each is named by its
+/// application and key, and how many deliveries it ever had: one for which another was made meanwhile
+/// stays. They are locked first, as whoever makes a delivery locks them.
+///
+/// Indexes: the primary keys of messages and idempotency.
+pub(super) async fn messages(
+    transaction: &mut Transaction<'_>,
+    empty: &[(i64, i64, u32)],
+) -> Result<(), Failure> {
+    if empty.is_empty() {
+        return Ok(());
+    }
+    let statement = "\
+        with doomed as materialized ( \
+            select m.application, m.key, m.id, m.idempotency \
+            from unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
+                i (application, message, deliveries) \
+            join messages m on m.application = i.application and m.key = i.message \
+            where cardinality(m.fan_out) = i.deliveries \
+            order by m.application, m.key for update of m), \
         keys as ( \
             delete from idempotency k using doomed \
             where k.application = doomed.application and k.hash = doomed.idempotency \
-              and k.message = doomed.id), \
-        gone as ( \
-            delete from messages m using doomed \
-            where m.application = doomed.application and m.key = doomed.key returning 1) \
-        select (select count(*) from lost) + (select count(*) from tried) \
-             + (select count(*) from gone) as rows";
+              and k.message = doomed.id) \
+        delete from messages m using doomed \
+        where m.application = doomed.application and m.key = doomed.key";
     let columns = [
-        column(doomed, Type::INT8_ARRAY, |place| place.0),
-        column(doomed, Type::INT8_ARRAY, |place| place.1),
+        column(empty, Type::INT8_ARRAY, |message| message.0),
+        column(empty, Type::INT8_ARRAY, |message| message.1),
+        column(empty, Type::INT8_ARRAY, |message| i64::from(message.2)),
     ];
-    let row = transaction.one(statement, &parameters(&columns)).await?;
-    Ok(row.map_or(Ok(0), |row| field(&row, "rows").map(codes::count))?)
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
 }

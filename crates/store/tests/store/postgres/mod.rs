@@ -11,6 +11,7 @@ mod migrating;
 mod opening;
 mod pooler;
 mod proxy;
+mod pruning;
 mod removing;
 mod server;
 mod slow;

@@ -54,6 +54,37 @@ async fn a_walk_over_messages_ends_when_its_time_is_over_and_goes_on_there() {
 }
 
 #[tokio::test]
+async fn a_walk_over_the_deliveries_of_a_message_ends_when_its_time_is_over_and_goes_on_there() {
+    let (scene, _directory) = slow().await;
+    let mut endpoints = Vec::new();
+    for _ in 0..ROWS {
+        endpoints.push(scene.endpoint().await);
+    }
+    let mut template = scene.message(&endpoints.iter().collect::<Vec<_>>()).await;
+    template.message.retained_until = NOW;
+    scene.accept(vec![template.clone(), scene.again(&template)]).await;
+    let now = NOW.after(Duration::from_secs(3_600));
+    let steps = prune(&scene, now).await;
+    assert!(steps > ROWS / 10, "only {steps} steps");
+    let mut settles = Vec::new();
+    for endpoint in &endpoints {
+        let waiting = scene.loaded(endpoint).await;
+        assert_eq!(waiting.len(), 2);
+        for message in waiting {
+            let key = scene.key(endpoint, message);
+            settles.push(scene.settling(key, 0, NextState::Delivered).await);
+        }
+    }
+    scene.settle(settles).await;
+    let steps = prune(&scene, now).await;
+    assert!(steps > ROWS / 10, "only {steps} steps");
+    let page = Page { from: From::Start, limit: 250 };
+    let ledger = &scene.store().ledger;
+    let left = ledger.messages(scene.application.key, Default::default(), page).await.unwrap();
+    assert_eq!(left.entries, []);
+}
+
+#[tokio::test]
 async fn a_walk_over_dead_letters_ends_when_its_time_is_over_and_goes_on_there() {
     let (scene, _directory) = slow().await;
     let endpoint = scene.endpoint().await;
