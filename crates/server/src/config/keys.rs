@@ -63,7 +63,12 @@ pub(super) const KEYS: [Key; 42] = [
     key("limits.request_timeout", "span", "30s", "The longest an API request may take."),
     key("limits.header_timeout", "span", "10s", "The longest a client may take to send headers."),
     key("limits.connections", "number", "4096", "The most connections to the API at a time."),
-    key("limits.in_flight", "number", "1024", "The most attempts younger than a second; an eighth is for applications that hold few."),
+    key(
+        "limits.in_flight",
+        "number",
+        "1024",
+        "The most attempts younger than a second; an eighth is for applications that hold few.",
+    ),
     key("limits.hanging", "number", "4096", "The most beside these that run for over a second."),
     key("limits.lane_rows", "number", "16384", "The most rows that wait to be written, per lane."),
     key("limits.lane_bytes", "size", "64MiB", "The most bytes that wait to be written, per lane."),

@@ -9,7 +9,7 @@ use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use engine::{End, Event, Number, Sending};
-use store::queue::{AttemptRecord, Phases, Trigger};
+use store::queue::{AttemptRecord, Doomed, PendingDelivery, Phases, Trigger};
 use tokio::task::AbortHandle;
 
 use super::World;
@@ -56,10 +56,12 @@ impl Attempts {
     /// Begins one.
     pub(super) fn begin(&mut self, world: &Arc<World>, sending: Box<Sending>) {
         let number = sending.attempt;
-        let (delivery, partition) = (sending.delivery.key, sending.delivery.partition);
+        let PendingDelivery { key, partition, recorded, ended_before, .. } = sending.delivery;
+        let doomed = Doomed { message: key.message, recorded, ended_before };
+        let suspect = Suspect { delivery: key, partition, doomed };
         let dice = self.throws.throw();
         let task = tokio::spawn(make(Arc::clone(world), sending, dice)).abort_handle();
-        self.running.insert(number, Running { task, suspect: Suspect { delivery, partition } });
+        self.running.insert(number, Running { task, suspect });
     }
 
     /// Interrupts one, if it has not ended; it is known until it has.

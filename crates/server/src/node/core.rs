@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use domain::partition::Partition;
 use engine::{Effect, Engine, Event};
-use store::keys::{DeliveryKey, Epoch, Lease, Node as Name};
+use store::keys::{Epoch, Lease, Node as Name};
 
 use super::World;
 use super::attempts::Attempts;
@@ -41,13 +41,13 @@ pub(super) async fn run(world: Arc<World>, settings: engine::Settings) {
         let poison = core.poison(&mut suspects, settings.panics);
         let settling = core.settling;
         drop(core);
-        if let Some((delivery, lease)) = poison {
-            suspects::bury(&world, delivery, lease);
+        if let Some((suspect, lease)) = poison {
+            suspects::bury(&world, suspect, lease);
         }
         let buried = settled(&world, settling, poison.is_some()).await;
-        if let Some((delivery, _)) = poison.filter(|_| buried) {
-            suspects.forget(delivery);
-            suspects::announce_burial(&world, delivery);
+        if let Some((suspect, _)) = poison.filter(|_| buried) {
+            suspects.forget(suspect.delivery);
+            suspects::announce_burial(&world, suspect.delivery);
         }
         give_up(&world, &settings.node).await;
         settings.node = Name(format!("{original}-{life}"));
@@ -139,12 +139,13 @@ impl Core {
     }
 
     /// Counts what made the engine panic; returns what is to be buried for it, and under which lease.
-    fn poison(&self, suspects: &mut Suspects, most: u32) -> Option<(DeliveryKey, Lease)> {
-        let Suspect { delivery, partition } = self.at_work?;
-        let times = suspects.count(delivery);
-        suspects::announce_panic(&self.world, delivery, times);
+    fn poison(&self, suspects: &mut Suspects, most: u32) -> Option<(Suspect, Lease)> {
+        let suspect = self.at_work?;
+        let times = suspects.count(suspect.delivery);
+        suspects::announce_panic(&self.world, suspect.delivery, times);
+        let partition = suspect.partition;
         let epoch = *self.owned.leases.get(&partition)?;
-        (times >= most).then_some((delivery, Lease { partition, epoch }))
+        (times >= most).then_some((suspect, Lease { partition, epoch }))
     }
 
     /// Lives until the engine has stopped, or panicked; tells whether it stopped.

@@ -10,7 +10,7 @@ use domain::delivery::Cause;
 use domain::partition::Partition;
 use engine::{Announcement, Event, Number};
 use store::keys::{DeliveryKey, Lease};
-use store::queue::{Bury, Done, Upkeep};
+use store::queue::{Bury, Done, Doomed, Upkeep};
 
 use super::World;
 use super::effects::announce;
@@ -25,6 +25,8 @@ const BURIAL: Number = Number(u64::MAX);
 pub(super) struct Suspect {
     pub(super) delivery: DeliveryKey,
     pub(super) partition: Partition,
+    /// What it was like when the attempt began.
+    pub(super) doomed: Doomed,
 }
 
 /// How often each of them made an engine panic, those that did so last at the end.
@@ -50,10 +52,10 @@ impl Suspects {
 }
 
 /// Hands in that a delivery is buried as poison; its answer comes as an event.
-pub(super) fn bury(world: &World, delivery: DeliveryKey, lease: Lease) {
-    let DeliveryKey { application, endpoint, message } = delivery;
-    let (messages, at) = (vec![message], world.timeline.rows());
-    let bury = Bury { lease, application, endpoint, messages, cause: Cause::Poison, at };
+pub(super) fn bury(world: &World, suspect: Suspect, lease: Lease) {
+    let DeliveryKey { application, endpoint, .. } = suspect.delivery;
+    let (deliveries, at) = (vec![suspect.doomed], world.timeline.rows());
+    let bury = Bury { lease, application, endpoint, deliveries, cause: Cause::Poison, at };
     world.committer.take_in([], [(BURIAL, Upkeep::Bury(bury))]);
 }
 

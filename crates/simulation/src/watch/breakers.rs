@@ -194,7 +194,7 @@ impl Watch {
         if !is_disabled && since.is_none_or(|since| since > self.roster_age) {
             let text = format!(
                 "{:?} of {endpoint:?} are buried because it was disabled, {since:?} ago",
-                bury.messages
+                bury.deliveries
             );
             self.complain(4, text);
         }
