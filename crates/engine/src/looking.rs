@@ -153,8 +153,8 @@ impl Engine {
         match member.view.endpoint.state {
             State::Active => Standing::Active(member),
             // It may have been resumed or enabled since: nothing is buried on an old roster's word.
-            State::Disabled(_) if planted::has(Bug::BelieveOldDisable) => Standing::Disabled,
             State::Paused | State::Disabled(_) if old => Standing::Unknown,
+            State::Paused if planted::has(Bug::BuryPaused) => Standing::Disabled,
             State::Paused => Standing::Paused,
             State::Disabled(_) => Standing::Disabled,
             State::Deleted => Standing::Gone,

@@ -47,8 +47,8 @@ pub enum Bug {
     AbortAtHandOver,
     /// Nobody is woken for silent endpoints that were held back for a moment.
     ForgetHeldBack,
-    /// Deliveries are buried because an old roster says that their endpoint is disabled.
-    BelieveOldDisable,
+    /// Deliveries of a paused endpoint are buried as if it were disabled.
+    BuryPaused,
 }
 
 impl Bug {
@@ -74,7 +74,7 @@ impl Bug {
         Self::KeepSwitchedOff,
         Self::AbortAtHandOver,
         Self::ForgetHeldBack,
-        Self::BelieveOldDisable,
+        Self::BuryPaused,
     ];
 }
 

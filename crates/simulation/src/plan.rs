@@ -151,8 +151,8 @@ fn settings(chance: &mut Chance, fleet: usize) -> Settings {
         in_flight,
         // Not drawn, so that seeds keep their histories: from two to eleven.
         hanging: if narrow { in_flight / 4 + 1 } else { usual.hanging },
-        // A tenth of a second's burst of one or two.
-        silent_step: if narrow { Duration::from_millis(60) } else { usual.silent_step },
+        // One at a time, and far enough apart to be noticed.
+        silent_step: if narrow { Duration::from_millis(400) } else { usual.silent_step },
         silent_burst: if narrow { Duration::from_millis(100) } else { usual.silent_burst },
         settling: if narrow { chance.count(4, 60) } else { usual.settling },
         window: if narrow { chance.count(2, 24) } else { usual.window },
