@@ -63,10 +63,7 @@ pub(super) fn bury(world: &World, suspect: Suspect, lease: Lease) {
 pub(super) fn burial_in(events: &[Event]) -> Option<bool> {
     events.iter().find_map(|event| {
         let Event::Upkept { step, answer } = event else { return None };
-        (*step == BURIAL).then(|| match answer {
-            Done::Changed(_) => true,
-            Done::Fenced | Done::Refused(_) => false,
-        })
+        (*step == BURIAL).then_some(matches!(answer, Done::Changed(_)))
     })
 }
 

@@ -180,12 +180,12 @@ fn nothing_starts_before_a_reset_is_written_and_it_goes_on_if_that_is_refused() 
         assert!(scene.flying.is_empty(), "what it changes could be overwritten");
         scene.keep.clear();
         while let Some(effect) = scene.kept.pop_front() {
-            let answer = match effect {
-                Effect::Upkeep { step, upkeep: Upkeep::Run { .. } } if refused => {
+            let answer =
+                if refused && let Effect::Upkeep { step, upkeep: Upkeep::Run { .. } } = effect {
                     Event::Upkept { step, answer: Done::Refused("no".to_owned()) }
-                }
-                effect => scene.answer(effect),
-            };
+                } else {
+                    scene.answer(effect)
+                };
             scene.tell(answer);
         }
         scene.pass(SECOND / 10);

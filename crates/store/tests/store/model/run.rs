@@ -134,29 +134,7 @@ impl World {
         let at = self.now();
         let step = match step {
             Step::Bury { endpoint, deliveries } => {
-                let endpoint = choose(&self.notes.endpoints, *endpoint)?;
-                let theirs: Vec<_> = self.notes.deliveries.iter().collect();
-                let chosen = deliveries.iter().filter_map(|number| choose(&theirs, *number));
-                let theirs = chosen.filter(|key| key.endpoint == endpoint.key);
-                let mut keys: Vec<_> = theirs.copied().copied().collect();
-                keys.sort_unstable();
-                keys.dedup();
-                let mut deliveries = Vec::new();
-                for key in keys {
-                    deliveries.push(self.doomed(key).await);
-                }
-                // Some were tried since they were loaded.
-                if let [_, other] = &mut deliveries[..] {
-                    other.recorded += 1;
-                }
-                Upkeep::Bury(Bury {
-                    lease: self.lease(endpoint.partition),
-                    application: endpoint.application,
-                    endpoint: endpoint.key,
-                    deliveries,
-                    cause: Cause::Expired,
-                    at,
-                })
+                Upkeep::Bury(self.burial(*endpoint, deliveries).await?)
             }
             Step::RetryNow { delivery } => {
                 let living = self.living_deliveries().await;
@@ -204,6 +182,32 @@ impl World {
         }
         // How many rows a request or a sum costs is each store's own matter.
         Some(if asks { "done".to_owned() } else { format!("{done:?}") })
+    }
+
+    async fn burial(&self, endpoint: usize, deliveries: &[usize]) -> Option<Bury> {
+        let endpoint = choose(&self.notes.endpoints, endpoint)?;
+        let theirs: Vec<_> = self.notes.deliveries.iter().collect();
+        let chosen = deliveries.iter().filter_map(|number| choose(&theirs, *number));
+        let theirs = chosen.filter(|key| key.endpoint == endpoint.key);
+        let mut keys: Vec<_> = theirs.copied().copied().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut deliveries = Vec::new();
+        for key in keys {
+            deliveries.push(self.doomed(key).await);
+        }
+        // Some were tried since they were loaded.
+        if let [_, other] = &mut deliveries[..] {
+            other.recorded += 1;
+        }
+        Some(Bury {
+            lease: self.lease(endpoint.partition),
+            application: endpoint.application,
+            endpoint: endpoint.key,
+            deliveries,
+            cause: Cause::Expired,
+            at: self.now(),
+        })
     }
 
     async fn replay(
