@@ -43,33 +43,21 @@ pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written
         }
         Effect::Upkeep { step, upkeep } => written.upkeep.push((step, upkeep)),
         Effect::Announce(announcement) => announce(world, announcement),
-        // The core does these itself.
-        Effect::Send(_) | Effect::Abort(_) | Effect::WakeAt(_) | Effect::Stopped => {}
-        question @ (Effect::Renew
-        | Effect::Take { .. }
-        | Effect::Release(_)
-        | Effect::Walk(_)
-        | Effect::ReadRequests(_)
-        | Effect::Load { .. }
-        | Effect::ReadRoster(_)
-        | Effect::Disable { .. }) => ask_the_store(Arc::clone(world), node.clone(), question),
-    }
-}
-
-/// Asks what the engine wants to know.
-fn ask_the_store(world: Arc<World>, node: Name, effect: Effect) {
-    match effect {
         Effect::Renew => {
-            let asked_at = world.timeline.moment().elapsed;
+            let (asked_at, node) = (world.timeline.moment().elapsed, node.clone());
             let event = move |answer| Event::Renewed { asked_at, answer };
             ask(world, event(Err(Unanswered)), async move |world| {
                 event(answered("renew", world.queue.renew(node).await))
             });
         }
-        Effect::Take { most } => ask(world, Event::Taken(Err(Unanswered)), async move |world| {
-            Event::Taken(answered("take", world.queue.take(node, most).await))
-        }),
+        Effect::Take { most } => {
+            let node = node.clone();
+            ask(world, Event::Taken(Err(Unanswered)), async move |world| {
+                Event::Taken(answered("take", world.queue.take(node, most).await))
+            });
+        }
         Effect::Release(leases) => {
+            let node = node.clone();
             ask(world, Event::Released(Err(Unanswered)), async move |world| {
                 Event::Released(answered("release", world.queue.release(node, leases).await))
             });
@@ -101,14 +89,8 @@ fn ask_the_store(world: Arc<World>, node: Name, effect: Effect) {
                 disable(&world, application, endpoint, reason).await
             });
         }
-        // These are no questions.
-        Effect::Settle { .. }
-        | Effect::Upkeep { .. }
-        | Effect::Announce(_)
-        | Effect::Send(_)
-        | Effect::Abort(_)
-        | Effect::WakeAt(_)
-        | Effect::Stopped => {}
+        // The core does these itself.
+        Effect::Send(_) | Effect::Abort(_) | Effect::WakeAt(_) | Effect::Stopped => {}
     }
 }
 
@@ -148,13 +130,13 @@ pub(super) async fn roster(
 
 /// Asks in a task of its own. A question that makes us panic is answered otherwise: the engine would
 /// wait for it for ever, and ask nothing of the kind again.
-fn ask<Asking>(world: Arc<World>, otherwise: Event, asking: impl FnOnce(Arc<World>) -> Asking)
+fn ask<Asking>(world: &Arc<World>, otherwise: Event, asking: impl FnOnce(Arc<World>) -> Asking)
 where
     Asking: Future<Output = Event> + Send + 'static,
 {
     let inbox = Arc::clone(&world.inbox);
     let life = inbox.life();
-    let asking = AssertUnwindSafe(asking(world)).catch_unwind();
+    let asking = AssertUnwindSafe(asking(Arc::clone(world))).catch_unwind();
     tokio::spawn(async move { inbox.answer(life, asking.await.unwrap_or(otherwise)) });
 }
 
