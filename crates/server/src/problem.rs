@@ -4,6 +4,8 @@
 //! Every answer that is not a success is JSON and comes from here. Whatever only the operator may
 //! know is logged with the request's id, and the id is all that the caller sees of it.
 
+use std::sync::Arc;
+
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
@@ -126,7 +128,7 @@ impl Problem {
         (self.status().as_u16(), self.code(), self.detail())
     }
 
-    /// Returns what only the operator may read.
+    /// Returns what only operators may read.
     fn secret(&self) -> Option<&str> {
         match self {
             Self::App(Error::Unavailable(text) | Error::Internal(text)) => Some(text),
@@ -154,9 +156,6 @@ fn fault(fault: &Fault) -> Value {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.status();
-        if let Some(text) = self.secret() {
-            tracing::error!(http.status = status.as_u16(), "a request failed: {text}");
-        }
         // The request's id is added where it is known, by whoever gave it.
         let body = json!({ "code": self.code(), "detail": self.detail() });
         let mut response = (status, body.to_string()).into_response();
@@ -171,6 +170,31 @@ impl IntoResponse for Problem {
             }
             _ => {}
         }
+        if let Some(text) = self.secret() {
+            response.extensions_mut().insert(ForOperators(text.into()));
+        }
         response
+    }
+}
+
+/// Why a request failed, on its way to the log: whoever gave the request its id takes it out of the
+/// answer.
+#[derive(Debug, Clone)]
+pub(crate) struct ForOperators(pub(crate) Arc<str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_only_operators_may_read_goes_beside_the_answer_and_not_into_it() {
+        let secret = "no such column";
+        let response = Problem::App(Error::Internal(secret.to_owned())).into_response();
+        let beside = response.extensions().get::<ForOperators>().map(|it| it.0.to_string());
+        assert_eq!(beside.as_deref(), Some(secret));
+        let body = axum::body::to_bytes(response.into_body(), 1_000).await.unwrap();
+        assert!(!String::from_utf8_lossy(&body).contains(secret));
+        let response = Problem::NoSuchPath.into_response();
+        assert!(response.extensions().get::<ForOperators>().is_none());
     }
 }

@@ -20,7 +20,7 @@ use tracing::Instrument as _;
 use super::Shared;
 use crate::app::Error;
 use crate::dice;
-use crate::problem::Problem;
+use crate::problem::{ForOperators, Problem};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PUT, PATCH, DELETE, HEAD");
@@ -33,14 +33,17 @@ pub(super) async fn around(
     next: Next,
 ) -> Response {
     request.extensions_mut().insert(shared.clone());
-    surround(&shared, request, |request| next.run(request)).await
+    let answer = |request, id: &str| {
+        next.run(request).instrument(tracing::info_span!("request", request.id = id))
+    };
+    surround(&shared, request, answer).await
 }
 
-/// Surrounds whatever answers a request.
+/// Surrounds whatever answers a request; it gets the request's id for what it logs itself.
 pub(super) async fn surround<Answering: Future<Output = Response>>(
     shared: &Shared,
     request: Request,
-    answer: impl FnOnce(Request) -> Answering,
+    answer: impl FnOnce(Request, &str) -> Answering,
 ) -> Response {
     let id = request_id();
     let headers = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS).cloned();
@@ -51,18 +54,19 @@ pub(super) async fn surround<Answering: Future<Output = Response>>(
         .then(|| (request.method().clone(), request.uri().path().to_owned()));
     let limit = shared.limits.request_timeout;
     let began = shared.app.clock.now();
-    let span = tracing::info_span!("request", request.id = %id);
     let mut response = if asks {
         preflight(headers)
     } else {
-        let answer = tokio::time::timeout(limit, caught(answer(request)));
-        let answer = answer.instrument(span.clone());
+        let answer = tokio::time::timeout(limit, caught(answer(request, &id)));
         answer.await.unwrap_or_else(|_| Problem::TimedOut.into_response())
     };
+    let status = response.status().as_u16();
+    if let Some(ForOperators(text)) = response.extensions_mut().remove() {
+        tracing::error!(request.id = id, http.status = status, "a request failed: {text}");
+    }
     if let Some((method, path)) = logged {
-        let status = response.status().as_u16();
         let elapsed_ms = shared.app.clock.now().since(began).as_millis();
-        span.in_scope(|| tracing::debug!(%method, path, status, elapsed_ms, "answered a request"));
+        tracing::debug!(request.id = id, %method, path, status, elapsed_ms, "answered a request");
     }
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, ANY);

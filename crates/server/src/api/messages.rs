@@ -254,12 +254,12 @@ fn shown(payload: &Payload, with_content: bool) -> Box<RawValue> {
         Payload::Gone => r#"{"expired":true}"#.to_owned(),
         Payload::Kept(bytes) => {
             let text = String::from_utf8_lossy(bytes);
-            let object = text.trim_start().starts_with('{');
-            if object && serde_json::from_str::<&RawValue>(&text).is_ok() {
-                text.into_owned()
-            } else {
-                serde_json::json!({ "rawPayload": text }).to_string()
+            if text.trim_start().starts_with('{')
+                && let Ok(object) = RawValue::from_string(text.to_string())
+            {
+                return object;
             }
+            serde_json::json!({ "rawPayload": text }).to_string()
         }
     };
     RawValue::from_string(json).unwrap_or_default()
