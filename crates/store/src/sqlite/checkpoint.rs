@@ -29,12 +29,20 @@ const RESTART_PATIENCE: Duration = Duration::from_millis(250);
 const EMPTYING_PATIENCE: Duration = Duration::from_millis(100);
 const EMPTYING_EVERY: Duration = Duration::from_secs(1);
 
+/// How many commits a checkpoint is for, about, as long as they are neither few nor many pages.
+const COMMITS: i32 = 8;
+/// Over how many commits it is reckoned how large they are.
+const OF_LATE: i32 = 16;
+
 /// How many pages of a log are many.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     /// A checkpoint begins when so many have been added since the last one: 1 MiB. Its pages are
     /// synced with the disk that the writer syncs with; a few at a time do not hold it up for long.
     enough: i32,
+    /// Where commits are small, these are enough, 256 KiB: whoever waits for such a commit would
+    /// notice a millisecond, and there is time for more checkpoints.
+    enough_of_small: i32,
     /// The writer begins a log anew that has these. If somebody reads it then, it tries again when
     /// it has grown by enough.
     large: i32,
@@ -46,7 +54,19 @@ struct Sizes {
 
 impl Sizes {
     const fn of(large: i32) -> Self {
-        Self { enough: large / 64, large, few: large / 32, far_too_large: large.saturating_mul(4) }
+        Self {
+            enough: large / 64,
+            enough_of_small: large / 256,
+            large,
+            few: large / 32,
+            far_too_large: large.saturating_mul(4),
+        }
+    }
+
+    /// Returns how many pages are enough for a checkpoint, if so many were added by the last
+    /// [`OF_LATE`] commits.
+    fn enough_after(self, added: i32) -> i32 {
+        (added / OF_LATE).saturating_mul(COMMITS).clamp(self.enough_of_small, self.enough)
     }
 }
 
@@ -75,6 +95,8 @@ pub(super) struct Wal {
     sizes: Sizes,
     /// How many pages it has.
     pages: AtomicI32,
+    /// How many were added by the last commits, about.
+    added: AtomicI32,
     /// How many it had when a checkpoint was last asked for.
     asked_at: AtomicI32,
     /// How many it must have for the writer to see to it that it begins anew.
@@ -142,6 +164,7 @@ impl Wal {
         Self {
             sizes: Sizes::of(large),
             pages: AtomicI32::new(0),
+            added: AtomicI32::new(0),
             asked_at: AtomicI32::new(0),
             restart_at: AtomicI32::new(large),
             copied: AtomicI32::new(0),
@@ -182,7 +205,12 @@ impl Wal {
             self.has_begun_anew();
         }
         self.pages.store(pages, Ordering::Relaxed);
-        if pages - self.asked_at.load(Ordering::Relaxed) >= self.sizes.enough {
+        let added = self.added.load(Ordering::Relaxed);
+        let grown = if has_new_header { pages } else { pages - before };
+        let added = (added - added / OF_LATE).saturating_add(grown);
+        self.added.store(added, Ordering::Relaxed);
+        let enough = self.sizes.enough_after(added);
+        if pages - self.asked_at.load(Ordering::Relaxed) >= enough {
             self.asked_at.store(pages, Ordering::Relaxed);
             // If it is still at work on the last one, the next will come soon enough.
             let _woken = self.wake.try_send(());
@@ -360,19 +388,33 @@ mod tests {
         (Wal::new(wake, Arc::default(), LARGE), woken)
     }
 
-    #[test]
-    fn a_checkpoint_is_asked_for_each_time_the_log_has_grown_enough() {
-        let (wal, woken) = wal();
-        let asked = |pages| {
+    /// Returns how much was added to the log before each checkpoint that was asked for.
+    fn asked_for(wal: &Wal, woken: &Receiver<()>, commits: i32, each: i32) -> Vec<i32> {
+        let (mut asked, mut last) = (Vec::new(), wal.pages.load(Ordering::Relaxed));
+        for _ in 0..commits {
+            let pages = wal.pages.load(Ordering::Relaxed) + each;
             wal.has(pages);
-            woken.try_recv().is_ok()
-        };
-        assert!(!asked(SIZES.enough - 1));
-        assert!(asked(SIZES.enough));
-        assert!(!asked(SIZES.enough * 2 - 1));
-        assert!(asked(SIZES.enough * 2));
-        assert!(!asked(3));
-        assert!(asked(SIZES.enough));
+            if woken.try_recv().is_ok() {
+                asked.push(pages - last);
+                last = pages;
+            }
+        }
+        asked
+    }
+
+    #[test]
+    fn a_checkpoint_is_asked_for_each_time_the_log_has_grown_enough_for_its_commits() {
+        let (wal, woken) = wal();
+        let small = asked_for(&wal, &woken, 32, 4);
+        assert_eq!(small, [SIZES.enough_of_small; 2]);
+        asked_for(&wal, &woken, 64, 16);
+        let middling = asked_for(&wal, &woken, 16, 16);
+        assert!(middling.iter().all(|pages| (96..=128).contains(pages)), "{middling:?}");
+        asked_for(&wal, &woken, 64, 64);
+        let large = asked_for(&wal, &woken, 64, 64);
+        assert!(large.len() > 8 && large.iter().all(|it| *it == SIZES.enough), "{large:?}");
+        wal.has(3);
+        assert!(woken.try_recv().is_err(), "it began anew");
     }
 
     /// A log with a page or two, a file of its own, and a connection that writes to it.

@@ -48,7 +48,7 @@ async fn each_step_has_the_sums_of_one_lease_and_their_part_of_the_whole() {
     assert!(cuts.len() >= 6, "{}", cuts.len());
     let mut delivered = 0;
     for (lease, rollups) in cuts {
-        assert!(rollups.len() <= CHUNK + 2, "{}", rollups.len());
+        assert!(rollups.len() <= SMALL_STEP + 2, "{}", rollups.len());
         let of = |wanted: &dyn Fn(Subject) -> bool| -> u64 {
             let theirs = rollups.iter().filter(|sum| wanted(sum.subject));
             theirs.map(|sum| sum.delivered).sum()
