@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use domain::address::{DeliverableUrl, Guard, Host, Proxy, Route, Scheme, VettedAddress};
 use domain::ids::ApplicationId;
+use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -204,6 +205,8 @@ impl Dialling<'_> {
         for (index, address) in addresses.iter().take(count).enumerate() {
             match self.one(address.socket_addr(), count - index).await {
                 Ok(tcp) => return checked(tcp, *address),
+                // What we lack for one address is not made up for by another's failure.
+                Err(_) if last.outcome == Outcome::Interrupted => {}
                 Err(failure) => last = failure,
             }
         }
@@ -217,10 +220,10 @@ impl Dialling<'_> {
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(tcp)) => {
                 // Requests are written whole, so that waiting for more to send only costs time.
-                tcp.set_nodelay(true).map_err(|error| Failure::dialling(&error))?;
+                tcp.set_nodelay(true).map_err(|error| Failure::dialling(&error, address))?;
                 Ok(tcp)
             }
-            Ok(Err(error)) => Err(Failure::dialling(&error)),
+            Ok(Err(error)) => Err(Failure::dialling(&error, address)),
             Err(_) => Err(Failure::timed_out(Stage::Connect)),
         }
     }
@@ -228,7 +231,8 @@ impl Dialling<'_> {
 
 /// Makes sure that a connection leads where it was dialled.
 fn checked(tcp: TcpStream, dialled: VettedAddress) -> Result<TcpStream, Failure> {
-    let peer = tcp.peer_addr().map_err(|error| Failure::dialling(&error))?;
+    let address = dialled.socket_addr();
+    let peer = tcp.peer_addr().map_err(|error| Failure::dialling(&error, address))?;
     Guard::check_peer(dialled, peer).map_err(|refusal| Failure::blocked(&refusal))?;
     Ok(tcp)
 }
