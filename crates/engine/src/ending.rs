@@ -165,7 +165,7 @@ impl Engine {
     /// new owner begins with one spacing, as if all had arrived when they were sent. Only the first
     /// request on a connection without TLS can wait at the receiver for its program.
     fn stay_if_late(&mut self, lease: Lease, phases: Phases, act: &Act<'_>) {
-        let may_wait = phases.connect.is_some() && phases.tls.is_none();
+        let may_wait = phases.reused == Some(false) && phases.tls.is_none();
         let late = phases.first_byte.is_none_or(|after| after > ON_THE_WAY);
         if may_wait
             && late

@@ -80,8 +80,7 @@ impl Dialler {
         let ends_at = leave.clock.now().after(leave.limit);
         let route = self.route(target, leave, progress).await?;
         let dialling = Dialling { clock: leave.clock, ends_at };
-        progress.stage = Stage::Connect;
-        let began = leave.clock.now();
+        progress.begin(Stage::Connect, leave.clock);
         let tcp = match route {
             Route::Direct(addresses) => dialling.any(&addresses).await?,
             Route::Tunnel { proxy, to } => self.tunnel(&proxy, &to, dialling).await?,
@@ -93,7 +92,7 @@ impl Dialler {
                 tcp
             }
         };
-        progress.phases.connect = Some(leave.clock.now().since(began));
+        progress.end(leave.clock);
         let stream = self.secure(Socket::new(tcp), target, leave.clock, progress).await?;
         Wire::new(stream, leave.clock.now()).await
     }
@@ -107,10 +106,9 @@ impl Dialler {
     ) -> Result<Route, Failure> {
         let addresses = match target.url.host() {
             Host::Name(name) if leave.guard.proxying().resolves_here() => {
-                progress.stage = Stage::LookUp;
-                let began = leave.clock.now();
+                progress.begin(Stage::LookUp, leave.clock);
                 let addresses = self.resolver.addresses(name).await;
-                progress.phases.dns = Some(leave.clock.now().since(began));
+                progress.end(leave.clock);
                 addresses?
             }
             Host::Name(_) | Host::Address(_) => Vec::new(),
@@ -133,10 +131,9 @@ impl Dialler {
         match (target.url.scheme(), &target.server_name) {
             (Scheme::Http, _) => Ok(Stream::plain(socket)),
             (Scheme::Https, Some(name)) => {
-                progress.stage = Stage::Handshake;
-                let began = clock.now();
+                progress.begin(Stage::Handshake, clock);
                 let stream = self.tls.handshake(socket, name.clone()).await;
-                progress.phases.tls = Some(clock.now().since(began));
+                progress.end(clock);
                 stream
             }
             (Scheme::Https, None) => Err(Failure::no_name_for_tls()),
