@@ -7,6 +7,7 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 use domain::verdict::Notice;
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey};
+use store::queue::Settled;
 
 /// Something that people may want to hear about.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,22 @@ pub enum Announcement {
         /// The endpoint.
         endpoint: EndpointKey,
         /// When the probe may go.
+        until: Timestamp,
+    },
+    /// A breaker lets a probe through: it is half-open.
+    Probing {
+        /// Its application.
+        application: ApplicationKey,
+        /// The endpoint.
+        endpoint: EndpointKey,
+    },
+    /// A breaker is open again: its probe did not succeed.
+    Reopened {
+        /// Its application.
+        application: ApplicationKey,
+        /// The endpoint.
+        endpoint: EndpointKey,
+        /// When the next probe may go.
         until: Timestamp,
     },
     /// A breaker closed.
@@ -78,4 +95,19 @@ pub enum Announcement {
     Took(Vec<Partition>),
     /// Partitions were lost or given back.
     Lost(Vec<Partition>),
+}
+
+impl Announcement {
+    /// Tells whether what an attempt led to is so, now that its settle is answered. What was fenced is
+    /// for the next owner to decide and to tell. A delivery that was left alone has gone another way,
+    /// but what the attempt said about its endpoint counts all the same.
+    pub(crate) const fn holds(&self, answer: Settled) -> bool {
+        match answer {
+            Settled::Applied { .. } => true,
+            Settled::LeftAlone | Settled::Missing | Settled::Refused => {
+                !matches!(self, Self::Noticed { .. })
+            }
+            Settled::Fenced => false,
+        }
+    }
 }

@@ -26,6 +26,7 @@ use domain::policy::Policy;
 use store::keys::{ApplicationKey, Lease};
 use store::queue::{NextState, PendingDelivery};
 
+use crate::announcement::Announcement;
 use crate::event::Number;
 use crate::settings::Settings;
 use crate::trickle::Trickle;
@@ -82,6 +83,8 @@ pub(crate) struct Attempt {
     pub(crate) began: Duration,
     pub(crate) stage: Stage,
     pub(crate) counted: Counted,
+    /// What is announced once its settle has been answered.
+    pub(crate) news: Vec<Announcement>,
     /// Whether its partition was lost since: what it says changes nothing here any more.
     pub(crate) stray: bool,
 }

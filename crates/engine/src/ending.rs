@@ -130,13 +130,11 @@ impl Engine {
             Decision::Retry { due } => NextState::Pending { due },
             Decision::Bury { cause } => NextState::Dead(cause),
         };
-        if let Some(notice) = verdict.notice {
-            act.announce(Announcement::Noticed { delivery: key, notice });
-        }
         let took = act.now.elapsed.saturating_sub(attempt.began);
         let answered = was_answered(record.outcome);
         let lively = answered || took < self.settings.hanging_after;
-        self.weigh(key, role, verdict.endpoint, act);
+        let mut news = self.weigh(key, role, verdict.endpoint, act);
+        news.extend(verdict.notice.map(|notice| Announcement::Noticed { delivery: key, notice }));
         self.stay_if_late(lease, record.phases, act);
         let mut running = None;
         if let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) {
@@ -153,6 +151,7 @@ impl Engine {
             attempt.delivery.recorded = recorded.saturating_add(1);
             attempt.delivery.last_attempt_at = Some(record.ended_at);
             attempt.delivery.pending.budget = verdict.budget;
+            attempt.news = news;
         }
         self.attempts.settle(number, Ended { next, answered, now: act.now.elapsed });
         let budget = verdict.budget;
@@ -166,7 +165,7 @@ impl Engine {
     /// new owner begins with one spacing, as if all had arrived when they were sent. Only the first
     /// request on a connection without TLS can wait at the receiver for its program.
     fn stay_if_late(&mut self, lease: Lease, phases: Phases, act: &Act<'_>) {
-        let may_wait = phases.connect.is_some() && phases.tls.is_none();
+        let may_wait = phases.reused == Some(false) && phases.tls.is_none();
         let late = phases.first_byte.is_none_or(|after| after > ON_THE_WAY);
         if may_wait
             && late
@@ -187,12 +186,19 @@ impl Engine {
         }
     }
 
-    /// Takes in what an attempt said about its endpoint.
-    fn weigh(&mut self, key: DeliveryKey, role: Role, effect: EndpointEffect, act: &mut Act<'_>) {
-        let now = act.now.rows;
-        let Some(member) = self.member(key) else { return };
+    /// Takes in what an attempt said about its endpoint. Returns what is to be announced of it once
+    /// that is written.
+    fn weigh(
+        &mut self,
+        key: DeliveryKey,
+        role: Role,
+        effect: EndpointEffect,
+        act: &mut Act<'_>,
+    ) -> Vec<Announcement> {
+        let (now, mut news) = (act.now.rows, Vec::new());
+        let Some(member) = self.member(key) else { return news };
         let at = (key.application, key.endpoint);
-        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return news };
         let before = endpoint.running;
         endpoint.heed(member.defaults.breaker.as_ref(), role, effect.signal, now);
         let running = &mut endpoint.running;
@@ -202,27 +208,16 @@ impl Engine {
         running.paused_until = running.paused_until.max(effect.pause_until);
         endpoint.concurrency = endpoint.concurrency.after(effect.pressure, member.in_flight());
         endpoint.changed |= *running != before;
-        let (application, endpoint_key) = at;
-        match (before.breaker, running.breaker) {
-            (Breaker::Closed { .. }, Breaker::Open { until, .. }) => {
-                let endpoint = endpoint_key;
-                act.announce(Announcement::Tripped { application, endpoint, until });
-            }
-            (Breaker::Open { .. } | Breaker::HalfOpen { .. }, Breaker::Closed { .. }) => {
-                endpoint.concurrency = Concurrency::default();
-                act.announce(Announcement::Closed { application, endpoint: endpoint_key });
-            }
-            (Breaker::Closed { .. }, Breaker::Closed { .. } | Breaker::HalfOpen { .. })
-            | (
-                Breaker::Open { .. } | Breaker::HalfOpen { .. },
-                Breaker::Open { .. } | Breaker::HalfOpen { .. },
-            ) => {}
+        let change = change_of(at, before.breaker, running.breaker);
+        if matches!(change, Some(Announcement::Closed { .. })) {
+            endpoint.concurrency = Concurrency::default();
         }
+        news.extend(change);
+        let (application, endpoint) = at;
         let found = match finding {
             Finding::Unremarkable => None,
             Finding::Warn(level, reason) => {
-                let endpoint = endpoint_key;
-                act.announce(Announcement::Warned { application, endpoint, level, reason });
+                news.push(Announcement::Warned { application, endpoint, level, reason });
                 None
             }
             Finding::Disable(reason) => Some(reason),
@@ -230,6 +225,7 @@ impl Engine {
         if let Some(reason) = effect.disable.or(found) {
             self.disable(at, reason, act);
         }
+        news
     }
 
     fn disable(&mut self, at: At, reason: Reason, act: &mut Act<'_>) {
@@ -269,6 +265,26 @@ impl Engine {
         if endpoint.window.withdraw(key.message) {
             self.bury(at, Cause::Poison, vec![key.message], act);
         }
+    }
+}
+
+/// Returns what is to be announced of a breaker after an attempt.
+fn change_of(at: At, before: Breaker, after: Breaker) -> Option<Announcement> {
+    let (application, endpoint) = at;
+    match (before, after) {
+        (Breaker::Closed { .. }, Breaker::Open { until, .. }) => {
+            Some(Announcement::Tripped { application, endpoint, until })
+        }
+        (Breaker::HalfOpen { .. }, Breaker::Open { until, .. }) => {
+            Some(Announcement::Reopened { application, endpoint, until })
+        }
+        (Breaker::Open { .. } | Breaker::HalfOpen { .. }, Breaker::Closed { .. }) => {
+            Some(Announcement::Closed { application, endpoint })
+        }
+        (Breaker::Closed { .. }, Breaker::Closed { .. })
+        | (Breaker::Open { .. }, Breaker::Open { .. })
+        // Only the beginning of a probe makes it half-open.
+        | (_, Breaker::HalfOpen { .. }) => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Group commit: what waits to be written, and how much of it goes into the next batch.
 //!
 //! Three bounded lanes. Accepting and settling each get up to half of a batch, so that neither can
-//! starve the other; upkeep gets a small step beside them. An idle committer cuts a batch as soon
+//! starve the other; upkeep gets a small step beside them, what is urgent first. An idle committer cuts a batch as soon
 //! as something is offered, a busy one finds more when it comes back, and so batches grow with the
 //! load by themselves. A busy one that comes back too early waits a moment: see [`Crowd`]. Beside few
 //! callers not everything is settled at once: see [`Pace`].
@@ -11,6 +11,7 @@
 //! settle lane is the engine's signal to start no further attempt.
 
 mod pace;
+mod steps;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -18,6 +19,8 @@ use std::time::Duration;
 use domain::time::Timestamp;
 
 pub use self::pace::Pace;
+use self::steps::Steps;
+pub use self::steps::Urgency;
 
 /// How long upkeep may be passed over while the other lanes are busy.
 const UPKEEP_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
@@ -60,7 +63,7 @@ pub struct Limits {
     pub lane: Weight,
     /// The most upkeep rows in one batch.
     pub upkeep_rows: u32,
-    /// The most upkeep steps that wait.
+    /// The most upkeep steps that wait, of those that are urgent and of the others.
     pub upkeep_steps: usize,
 }
 
@@ -171,7 +174,7 @@ pub struct Lanes<Key, Accept, Settle, Upkeep> {
     limits: Limits,
     accepts: Lane<(Key, Accept)>,
     settles: Lane<Settle>,
-    upkeep: VecDeque<(u32, Upkeep)>,
+    upkeep: Steps<Upkeep>,
     shares: BTreeMap<Key, Weight>,
     last_upkeep: Timestamp,
 }
@@ -194,7 +197,7 @@ pub struct Cut<Accept, Settle, Upkeep> {
     pub accepts: Vec<Accept>,
     /// Oldest first.
     pub settles: Vec<Settle>,
-    /// Oldest first.
+    /// Urgent ones first, and otherwise the oldest.
     pub upkeep: Vec<Upkeep>,
 }
 
@@ -206,7 +209,7 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
             limits,
             accepts: Lane::default(),
             settles: Lane::default(),
-            upkeep: VecDeque::new(),
+            upkeep: Steps::default(),
             shares: BTreeMap::new(),
             last_upkeep: now,
         }
@@ -253,12 +256,18 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
     /// Takes in a step of upkeep.
     ///
     /// # Errors
-    /// Gives it back if too many wait.
-    pub fn offer_upkeep(&mut self, rows: u32, item: Upkeep) -> Result<(), Full<Upkeep>> {
-        if self.upkeep.len() >= self.limits.upkeep_steps {
+    /// Gives it back if too many of its kind wait.
+    pub fn offer_upkeep(
+        &mut self,
+        urgency: Urgency,
+        rows: u32,
+        item: Upkeep,
+    ) -> Result<(), Full<Upkeep>> {
+        let steps = self.upkeep.of(urgency);
+        if steps.len() >= self.limits.upkeep_steps {
             return Err(Full { item, what: Crowded::Lane });
         }
-        self.upkeep.push_back((rows, item));
+        steps.push_back((rows, item));
         Ok(())
     }
 
@@ -310,7 +319,7 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
             None => self.accepts.held.fills(half) || self.settles.held.fills(half),
             Some(Which::Accepts) => self.accepts.held.fills(whole),
             Some(Which::Settles) => self.settles.held.fills(whole),
-            Some(Which::Upkeep) => !self.upkeep.is_empty(),
+            Some(Which::Upkeep) => self.upkeep.len() > 0,
         }
     }
 
@@ -369,8 +378,8 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
     }
 
     /// Takes in a step of upkeep whatever waits: for a caller that keeps within limits of its own.
-    pub fn append_upkeep(&mut self, rows: u32, item: Upkeep) {
-        self.upkeep.push_back((rows, item));
+    pub fn append_upkeep(&mut self, urgency: Urgency, rows: u32, item: Upkeep) {
+        self.upkeep.of(urgency).push_back((rows, item));
     }
 
     /// Takes a settle back whose batch failed, ahead of all others: it was here before. There is
@@ -380,19 +389,12 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
     }
 
     /// Takes a step of upkeep back whose batch failed.
-    pub fn restore_upkeep(&mut self, rows: u32, item: Upkeep) {
-        self.upkeep.push_front((rows, item));
+    pub fn restore_upkeep(&mut self, urgency: Urgency, rows: u32, item: Upkeep) {
+        self.upkeep.of(urgency).push_front((rows, item));
     }
 
     fn take_upkeep(&mut self, now: Timestamp) -> Vec<Upkeep> {
-        let (mut steps, mut rows) = (Vec::new(), 0_u32);
-        while let Some((weight, _)) = self.upkeep.front() {
-            rows = rows.saturating_add(*weight);
-            if !steps.is_empty() && rows > self.limits.upkeep_rows {
-                break;
-            }
-            steps.extend(self.upkeep.pop_front().map(|(_, step)| step));
-        }
+        let steps = self.upkeep.take(self.limits.upkeep_rows);
         if !steps.is_empty() {
             self.last_upkeep = now;
         }

@@ -22,6 +22,8 @@ impl Engine {
         if answer == Settled::Fenced {
             return self.fenced(lease, act);
         }
+        let news = attempt.news.into_iter().filter(|one| one.holds(answer));
+        news.for_each(|one| act.announce(one));
         let mut delivery = attempt.delivery;
         let key = delivery.key;
         let at = (key.application, key.endpoint);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::breaker::{Admission, Role};
 use store::queue::{PendingDelivery, Trigger};
 
+use crate::announcement::Announcement;
 use crate::attempts::{Attempt, Counted, Stage};
 use crate::effect::{Effect, Sending};
 use crate::endpoint::{At, Queued, Readiness};
@@ -142,6 +143,7 @@ impl Engine {
             endpoint.running.breaker = endpoint.running.breaker.probe(now);
             endpoint.probing = true;
             role = Role::Probe;
+            act.announce(Announcement::Probing { application: at.0, endpoint: at.1 });
         }
         // Only a replay begins a new budget after attempts were made.
         let replayed = delivery.recorded > 0 && delivery.pending.budget.attempts == 0;
@@ -160,8 +162,8 @@ impl Engine {
         };
         act.effects.push(Effect::Send(Box::new(sending)));
         let (began, stage) = (act.now.elapsed, Stage::InFlight);
-        let attempt =
-            Attempt { delivery, lease, policy, role, began, stage, counted, stray: false };
+        let (news, stray) = (Vec::new(), false);
+        let attempt = Attempt { delivery, lease, policy, role, began, stage, counted, news, stray };
         self.attempts.begin(number, attempt);
     }
 }

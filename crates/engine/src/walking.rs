@@ -117,11 +117,14 @@ impl Engine {
             let has_left = |turn| walk.left.contains(&(waiting.endpoint, turn));
             if !endpoint.window.explains(waiting.due) && !has_left(turn) && !has_left(i64::MIN) {
                 endpoint.window.lower(Horizon::unknown(waiting.due));
-            } else if waiting.due <= act.now.rows && walk.woken.contains(&waiting.partition) {
-                // Only the first row is explained; another may be due behind it.
-                endpoint.doubt = true;
-            } else {
+            } else if !walk.woken.contains(&waiting.partition) {
                 return;
+            } else if waiting.due > act.now.rows {
+                // Only the first row is explained; another may be due soon after it.
+                endpoint.window.look_behind(waiting.due);
+            } else {
+                // Another may be due by now. What is known to be due goes first.
+                endpoint.doubt = true;
             }
         } else {
             self.remember(at, waiting.partition, Some(Horizon::unknown(waiting.due)), act);

@@ -329,6 +329,13 @@ impl Window {
         }
     }
 
+    /// Says that the store may hold more behind its first row, which is known and due then.
+    pub(crate) fn look_behind(&mut self, due: Timestamp) {
+        let by_due = self.rows.first_key_value().is_some_and(|(_, row)| !is_fifo(row));
+        let unknown = Horizon::unknown(due);
+        self.lower(if by_due { Horizon { turn: due.as_micros(), ..unknown } } else { unknown });
+    }
+
     /// Tells whether what is known explains that the first row in the store is due then. What is out
     /// and would come before it is settled there, so it explains nothing but itself.
     pub(crate) fn explains(&self, due: Timestamp) -> bool {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::time::Timestamp;
 use engine::Number;
-use engine::lanes::{Crowded, Lanes, Limits, Which};
+use engine::lanes::{Crowded, Lanes, Limits, Urgency, Which};
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Accepted, Done, Queue, Settle, Settled, Upkeep};
 use tokio::sync::{Notify, oneshot};
@@ -167,9 +167,9 @@ impl Committer {
     /// # Errors
     /// If too much waits, the store failed, or the server is stopping.
     pub async fn upkeep(&self, upkeep: Upkeep) -> Result<Done, Rejected> {
-        let rows = rows_of_upkeep(&upkeep);
+        let (urgency, rows) = (Urgency::of(&upkeep), rows_of_upkeep(&upkeep));
         let offer = |lanes: &mut Waiting, ticket| {
-            lanes.offer_upkeep(rows, ticket).map_err(|full| full.what)
+            lanes.offer_upkeep(urgency, rows, ticket).map_err(|full| full.what)
         };
         self.hand_in(Which::Upkeep, upkeep, offer).await
     }
@@ -188,8 +188,9 @@ impl Committer {
             state.lanes.append_settle(weight, ticket);
         }
         for (number, item) in upkeep {
-            let rows = rows_of_upkeep(&item);
-            state.lanes.append_upkeep(rows, Ticket { item, reply: Reply::Core(number) });
+            let (urgency, rows) = (Urgency::of(&item), rows_of_upkeep(&item));
+            let ticket = Ticket { item, reply: Reply::Core(number) };
+            state.lanes.append_upkeep(urgency, rows, ticket);
         }
         let wakes = self.shared.enough(&state, Which::Settles);
         let upkeep = self.shared.enough(&state, Which::Upkeep);

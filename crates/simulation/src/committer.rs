@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::time::Timestamp;
-use engine::lanes::{Carried, Crowd, Cut, Lanes, Limits, Pace, Weight, Which};
+use engine::lanes::{Carried, Crowd, Cut, Lanes, Limits, Pace, Urgency, Weight, Which};
 use engine::{Event, Number};
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Batch, Committed, Settle, Upkeep};
@@ -112,7 +112,8 @@ impl Committer {
     }
 
     fn offer_upkeep(&mut self, ticket: UpkeepTicket) {
-        if let Err(full) = self.lanes.offer_upkeep(rows_of(&ticket.upkeep), ticket) {
+        let (urgency, rows) = (Urgency::of(&ticket.upkeep), rows_of(&ticket.upkeep));
+        if let Err(full) = self.lanes.offer_upkeep(urgency, rows, ticket) {
             self.upkeep_overflow.push_back(full.item);
         }
     }

@@ -68,6 +68,8 @@ pub enum Path {
     Panicked,
     /// A breaker tripped.
     BreakerTripped,
+    /// A breaker opened again after its probe.
+    BreakerReopened,
     /// A breaker closed.
     BreakerClosed,
     /// A probe was sent.
@@ -116,7 +118,7 @@ pub enum Path {
 
 impl Path {
     /// All of them.
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 55] = [
         Self::HandOverLost,
         Self::HandOverLate,
         Self::HandOverOfKnown,
@@ -149,6 +151,7 @@ impl Path {
         Self::Duplicate,
         Self::Panicked,
         Self::BreakerTripped,
+        Self::BreakerReopened,
         Self::BreakerClosed,
         Self::Probe,
         Self::RetryAfter,

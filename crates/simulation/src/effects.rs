@@ -76,6 +76,9 @@ impl World {
             Announcement::Warned { .. } => Path::Warned,
             Announcement::Disabled { .. } => Path::DisabledByHealth,
             Announcement::Tripped { .. } => Path::BreakerTripped,
+            // The watch counts probes by itself.
+            Announcement::Probing { .. } => return,
+            Announcement::Reopened { .. } => Path::BreakerReopened,
             Announcement::Closed { .. } => Path::BreakerClosed,
             Announcement::Noticed { .. } => Path::Noticed,
             Announcement::Buried { .. } => Path::BuriedUnsent,

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::Urgency::{Patient, Urgent};
 use super::*;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);
@@ -88,7 +89,7 @@ fn a_lane_that_fills_its_share_waits_for_nobody() {
     assert!(lanes.fills_a_batch(Some(Which::Settles)), "by bytes");
     assert!(!lanes.fills_a_batch(Some(Which::Accepts)));
     assert!(!lanes.fills_a_batch(Some(Which::Upkeep)));
-    lanes.offer_upkeep(1, 4).unwrap();
+    lanes.offer_upkeep(Patient, 1, 4).unwrap();
     assert!(lanes.fills_a_batch(Some(Which::Upkeep)));
 }
 
@@ -211,11 +212,31 @@ fn a_quarter_is_one_of_bytes_as_well() {
 fn upkeep_goes_along_in_small_steps_when_there_is_room() {
     let mut lanes = lanes();
     for n in 0..3 {
-        lanes.offer_upkeep(2, n).unwrap();
+        lanes.offer_upkeep(Patient, 2, n).unwrap();
     }
-    assert_eq!(lanes.offer_upkeep(2, 3).unwrap_err().what, Crowded::Lane);
+    assert_eq!(lanes.offer_upkeep(Patient, 2, 3).unwrap_err().what, Crowded::Lane);
     assert_eq!(lanes.cut(NOW, usize::MAX).unwrap().upkeep, [0, 1]);
     assert_eq!(lanes.cut(NOW, usize::MAX).unwrap().upkeep, [2]);
+}
+
+#[test]
+fn what_somebody_waits_for_does_not_queue_behind_a_mass_of_tidying() {
+    let mut lanes = lanes();
+    for n in 0..1_000 {
+        lanes.append_upkeep(Patient, 4, n);
+    }
+    // Nor is it turned away because that lane is full.
+    lanes.offer_upkeep(Urgent, 1, 7_001).unwrap();
+    lanes.offer_upkeep(Urgent, 1, 7_002).unwrap();
+    assert_eq!(lanes.cut(NOW, usize::MAX).unwrap().upkeep, [7_001, 7_002, 0]);
+    lanes.append_upkeep(Urgent, 4, 7_004);
+    lanes.append_upkeep(Urgent, 4, 7_005);
+    lanes.restore_upkeep(Urgent, 4, 7_003);
+    // Neither kind keeps the other out for ever.
+    for n in 1..4 {
+        assert_eq!(lanes.cut_lane(Which::Upkeep, NOW).unwrap().upkeep, [7_002 + n, n]);
+    }
+    assert_eq!(lanes.cut_lane(Which::Upkeep, NOW).unwrap().upkeep, [4]);
 }
 
 #[test]
@@ -225,7 +246,7 @@ fn busy_lanes_put_upkeep_off_for_a_second_at_the_most() {
         while lanes.offer_settle(rows(1), 0).is_ok() {}
     };
     fill(&mut lanes);
-    lanes.offer_upkeep(100, 7).unwrap();
+    lanes.offer_upkeep(Patient, 100, 7).unwrap();
     let soon = NOW.after(Duration::from_millis(999));
     assert!(lanes.cut(soon, usize::MAX).unwrap().upkeep.is_empty());
     fill(&mut lanes);
@@ -238,13 +259,13 @@ fn what_is_left_for_the_next_portion_does_not_put_upkeep_off() {
     for n in 0..5 {
         lanes.offer_settle(rows(1), n).unwrap();
     }
-    lanes.offer_upkeep(1, 7).unwrap();
+    lanes.offer_upkeep(Patient, 1, 7).unwrap();
     let cut = lanes.cut(NOW, 1).unwrap();
     assert_eq!((cut.settles.len(), cut.upkeep.len()), (1, 0), "half a batch is left");
     let cut = lanes.cut(NOW, 1).unwrap();
     assert_eq!((cut.settles, cut.upkeep), (vec![1], vec![7]));
     // Messages are not cut into portions: what is left of them is too much for one batch.
-    lanes.offer_upkeep(1, 8).unwrap();
+    lanes.offer_upkeep(Patient, 1, 8).unwrap();
     for n in 0..2 {
         lanes.offer_accept(n, rows(3), n.into()).unwrap();
     }
@@ -282,7 +303,7 @@ fn a_lane_can_be_cut_alone() {
     let mut lanes = lanes();
     lanes.offer_accept(1, rows(1), 10).unwrap();
     lanes.offer_settle(rows(1), 20).unwrap();
-    lanes.offer_upkeep(1, 30).unwrap();
+    lanes.offer_upkeep(Patient, 1, 30).unwrap();
     let cut = lanes.cut_lane(Which::Settles, NOW).unwrap();
     assert_eq!((cut.accepts.len(), cut.settles, cut.upkeep.len()), (0, vec![20], 0));
     assert!(lanes.cut_lane(Which::Settles, NOW).is_none());
@@ -295,9 +316,9 @@ fn a_lane_can_be_cut_alone() {
 fn what_comes_back_from_a_failed_batch_goes_first() {
     let mut lanes = lanes();
     lanes.offer_settle(rows(1), 2).unwrap();
-    lanes.offer_upkeep(1, 4).unwrap();
+    lanes.offer_upkeep(Patient, 1, 4).unwrap();
     lanes.restore_settle(rows(1), 1);
-    lanes.restore_upkeep(1, 3);
+    lanes.restore_upkeep(Patient, 1, 3);
     let cut = lanes.cut(NOW, usize::MAX).unwrap();
     assert_eq!((cut.settles, cut.upkeep), (vec![1, 2], vec![3, 4]));
 }

@@ -174,7 +174,7 @@ struct TimelineOut {
     response: String,
 }
 
-/// How long the parts of an attempt took, in milliseconds.
+/// How long the parts of an attempt took, in milliseconds, also the one that failed.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct PhasesOut {
@@ -186,6 +186,8 @@ struct PhasesOut {
     tls_ms: Option<f64>,
     /// From the request to the first byte of the answer.
     first_byte_ms: Option<f64>,
+    /// Whether the connection had been used before; null if there was none, or it is not known.
+    reused: Option<bool>,
 }
 
 impl From<Shown> for DeliveryOut {
@@ -246,6 +248,7 @@ impl From<Phases> for PhasesOut {
             connect_ms: phases.connect.map(millis),
             tls_ms: phases.tls.map(millis),
             first_byte_ms: phases.first_byte.map(millis),
+            reused: phases.reused,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::lanes::{Carried, Crowd, Cut, Pace, Quorum, Which};
+use engine::lanes::{Carried, Crowd, Cut, Pace, Quorum, Urgency, Which};
 use store::queue::{Accepted, Batch, Committed, Done, Settled};
 
 use super::weight::{rows_of_upkeep, weight_of_settle};
@@ -196,8 +196,8 @@ impl Replies {
         }
         for (item, reply) in batch.upkeep.into_iter().zip(self.upkeep).rev() {
             if let Some(reply) = reply.refuse(rejected) {
-                let rows = rows_of_upkeep(&item);
-                state.lanes.restore_upkeep(rows, Ticket { item, reply });
+                let (urgency, rows) = (Urgency::of(&item), rows_of_upkeep(&item));
+                state.lanes.restore_upkeep(urgency, rows, Ticket { item, reply });
             }
         }
         drop(state);

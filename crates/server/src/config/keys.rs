@@ -82,7 +82,12 @@ pub(super) const KEYS: [Key; 42] = [
     key("limits.cached_applications", "number", "10000", "The most applications remembered."),
     key("limits.token_age", "span", "5s", "How long a token is trusted without asking the store."),
     key("limits.notice", "span", "1s", "How long a stopping server is not ready but answers."),
-    key("limits.shutdown", "span", "30s", "How long stopping may take, notice included."),
+    key(
+        "limits.shutdown",
+        "span",
+        "30s",
+        "How long stopping may take, notice included; `5s` more than the longest timeout.",
+    ),
     key(
         "retention.messages",
         "span",

@@ -177,6 +177,12 @@ pub(super) fn announce(world: &World, announcement: Announcement) {
                 "an endpoint fails"
             );
         }
+        Announcement::Probing { endpoint, .. } => {
+            tracing::info!(endpoint.row = endpoint.0, "a breaker lets a probe through");
+        }
+        Announcement::Reopened { endpoint, .. } => {
+            tracing::info!(endpoint.row = endpoint.0, "a breaker is open again after its probe");
+        }
         Announcement::Closed { endpoint, .. } => {
             tracing::info!(endpoint.row = endpoint.0, "a breaker closed");
         }

@@ -223,14 +223,18 @@ impl Metrics {
                 Ok(Announcement::Disabled { .. }) => count(&self.disabled),
                 Ok(
                     Announcement::Warned { .. }
+                    | Announcement::Probing { .. }
+                    | Announcement::Reopened { .. }
                     | Announcement::Closed { .. }
                     | Announcement::Noticed { .. }
                     | Announcement::Buried { .. }
                     | Announcement::Panicked { .. }
                     | Announcement::Took(_)
                     | Announcement::Lost(_),
-                )
-                | Err(RecvError::Lagged(_)) => {}
+                ) => {}
+                Err(RecvError::Lagged(missed)) => {
+                    tracing::warn!(missed, "more was announced than could be counted");
+                }
                 Err(RecvError::Closed) => return,
             }
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use domain::address::{DeliverableUrl, Guard, Host, Proxy, Route, Scheme, VettedAddress};
 use domain::ids::ApplicationId;
+use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -79,8 +80,7 @@ impl Dialler {
         let ends_at = leave.clock.now().after(leave.limit);
         let route = self.route(target, leave, progress).await?;
         let dialling = Dialling { clock: leave.clock, ends_at };
-        progress.stage = Stage::Connect;
-        let began = leave.clock.now();
+        progress.begin(Stage::Connect, leave.clock);
         let tcp = match route {
             Route::Direct(addresses) => dialling.any(&addresses).await?,
             Route::Tunnel { proxy, to } => self.tunnel(&proxy, &to, dialling).await?,
@@ -92,7 +92,7 @@ impl Dialler {
                 tcp
             }
         };
-        progress.phases.connect = Some(leave.clock.now().since(began));
+        progress.end(leave.clock);
         let stream = self.secure(Socket::new(tcp), target, leave.clock, progress).await?;
         Wire::new(stream, leave.clock.now()).await
     }
@@ -106,10 +106,9 @@ impl Dialler {
     ) -> Result<Route, Failure> {
         let addresses = match target.url.host() {
             Host::Name(name) if leave.guard.proxying().resolves_here() => {
-                progress.stage = Stage::LookUp;
-                let began = leave.clock.now();
+                progress.begin(Stage::LookUp, leave.clock);
                 let addresses = self.resolver.addresses(name).await;
-                progress.phases.dns = Some(leave.clock.now().since(began));
+                progress.end(leave.clock);
                 addresses?
             }
             Host::Name(_) | Host::Address(_) => Vec::new(),
@@ -132,10 +131,9 @@ impl Dialler {
         match (target.url.scheme(), &target.server_name) {
             (Scheme::Http, _) => Ok(Stream::plain(socket)),
             (Scheme::Https, Some(name)) => {
-                progress.stage = Stage::Handshake;
-                let began = clock.now();
+                progress.begin(Stage::Handshake, clock);
                 let stream = self.tls.handshake(socket, name.clone()).await;
-                progress.phases.tls = Some(clock.now().since(began));
+                progress.end(clock);
                 stream
             }
             (Scheme::Https, None) => Err(Failure::no_name_for_tls()),
@@ -204,6 +202,8 @@ impl Dialling<'_> {
         for (index, address) in addresses.iter().take(count).enumerate() {
             match self.one(address.socket_addr(), count - index).await {
                 Ok(tcp) => return checked(tcp, *address),
+                // What we lack for one address is not made up for by another's failure.
+                Err(_) if last.outcome == Outcome::Interrupted => {}
                 Err(failure) => last = failure,
             }
         }
@@ -217,10 +217,10 @@ impl Dialling<'_> {
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(tcp)) => {
                 // Requests are written whole, so that waiting for more to send only costs time.
-                tcp.set_nodelay(true).map_err(|error| Failure::dialling(&error))?;
+                tcp.set_nodelay(true).map_err(|error| Failure::dialling(&error, address))?;
                 Ok(tcp)
             }
-            Ok(Err(error)) => Err(Failure::dialling(&error)),
+            Ok(Err(error)) => Err(Failure::dialling(&error, address)),
             Err(_) => Err(Failure::timed_out(Stage::Connect)),
         }
     }
@@ -228,7 +228,8 @@ impl Dialling<'_> {
 
 /// Makes sure that a connection leads where it was dialled.
 fn checked(tcp: TcpStream, dialled: VettedAddress) -> Result<TcpStream, Failure> {
-    let peer = tcp.peer_addr().map_err(|error| Failure::dialling(&error))?;
+    let address = dialled.socket_addr();
+    let peer = tcp.peer_addr().map_err(|error| Failure::dialling(&error, address))?;
     Guard::check_peer(dialled, peer).map_err(|refusal| Failure::blocked(&refusal))?;
     Ok(tcp)
 }

@@ -47,10 +47,32 @@ pub(super) struct Wire {
 pub(super) struct Progress {
     /// What the attempt is about.
     pub(super) stage: Stage,
+    /// When that began, until it has ended.
+    since: Option<Timestamp>,
     /// Where the time went.
     pub(super) phases: Phases,
     /// The answer, once its head has come.
     pub(super) answer: Option<Answer>,
+}
+
+impl Progress {
+    /// Goes on to the next stage.
+    pub(super) fn begin(&mut self, stage: Stage, clock: &dyn Clock) {
+        (self.stage, self.since) = (stage, Some(clock.now()));
+    }
+
+    /// Takes the time of the stage that has ended, be it that it failed or was cut off.
+    pub(super) fn end(&mut self, clock: &dyn Clock) {
+        let Some(since) = self.since.take() else { return };
+        let took = Some(clock.now().since(since));
+        match self.stage {
+            Stage::LookUp => self.phases.dns = took,
+            Stage::Connect => self.phases.connect = took,
+            Stage::Handshake => self.phases.tls = took,
+            // How long it took beyond the first byte is in the attempt's own times.
+            Stage::Exchange => {}
+        }
+    }
 }
 
 /// The terms of an exchange.

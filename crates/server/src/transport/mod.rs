@@ -262,6 +262,7 @@ impl Transport {
                     // Boxed, because most attempts find a connection and need no room for this.
                     let dialling = Box::pin(self.dialler.open(&prepared.target, leave, progress));
                     let opened = tokio::time::timeout(deadline.left(), dialling).await;
+                    progress.end(clock);
                     opened.map_err(|_| Failure::timed_out(progress.stage))??
                 }
             };
@@ -271,6 +272,7 @@ impl Transport {
             let passage = passed.map_err(|_| Failure::turn_did_not_come())?;
             let passage = passage.map_err(|Closed| Failure::stopped_waiting())?;
             let waited = deadline.pause(came_at);
+            progress.phases.reused = Some(used_before);
             let exchanging = exchange(wire, request, terms, progress);
             let exchanged = tokio::time::timeout(deadline.left(), exchanging).await;
             drop(passage);

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::error::Error as _;
 use std::io;
+use std::net::SocketAddr;
 
 use domain::address::Refusal;
 use domain::outcome::{Outcome, Unreachable};
@@ -48,7 +49,7 @@ impl Failure {
 
     /// Makes a connection, or a question for one, that this machine had nothing left for.
     pub(super) fn our_lack() -> Self {
-        Self::interrupted("the server ran out of files or memory for connections")
+        Self::interrupted("the server ran out of files, ports or memory for connections")
     }
 
     /// Makes what the address guard's refusal is.
@@ -116,8 +117,8 @@ impl Failure {
 
     /// Reads why a connection could not be made.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the system may name more kinds")]
-    pub(super) fn dialling(error: &io::Error) -> Self {
-        if is_our_lack(error) {
+    pub(super) fn dialling(error: &io::Error, address: SocketAddr) -> Self {
+        if is_our_lack(error) || has_no_port(error, address) {
             return Self::our_lack();
         }
         match error.kind() {
@@ -176,9 +177,14 @@ impl Failure {
     }
 }
 
-/// Tells whether this machine lacks what a connection needs: that says nothing about the receiver.
-/// `EADDRNOTAVAIL` is not among them: where IPv6 is off it is what each dial of an IPv6 address
-/// ends with, and such a receiver would be dialled for ever.
+/// Tells whether this machine has no port left from which an address could be dialled. Of an IPv6
+/// address nobody can tell: where IPv6 is off each dial of one ends the same way, and such a receiver
+/// would be dialled for ever.
+fn has_no_port(error: &io::Error, address: SocketAddr) -> bool {
+    address.is_ipv4() && Errno::from_io_error(error) == Some(Errno::ADDRNOTAVAIL)
+}
+
+/// Tells whether this machine lacks what any connection needs: that says nothing about the receiver.
 pub(super) fn is_our_lack(error: &io::Error) -> bool {
     let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     let code = Errno::from_io_error(error);
@@ -231,7 +237,13 @@ fn certificate_text(fault: &CertificateError) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use super::*;
+
+    fn v4() -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 443))
+    }
 
     #[test]
     fn what_the_socket_says_becomes_an_outcome() {
@@ -239,11 +251,10 @@ mod tests {
             (io::ErrorKind::ConnectionRefused, Outcome::Unreachable(Unreachable::Refused)),
             (io::ErrorKind::ConnectionReset, Outcome::Unreachable(Unreachable::Reset)),
             (io::ErrorKind::NetworkUnreachable, Outcome::Unreachable(Unreachable::Other)),
-            (io::ErrorKind::AddrNotAvailable, Outcome::Unreachable(Unreachable::Other)),
             (io::ErrorKind::TimedOut, Outcome::TimedOut),
         ];
         for (kind, outcome) in table {
-            assert_eq!(Failure::dialling(&kind.into()).outcome, outcome, "{kind:?}");
+            assert_eq!(Failure::dialling(&kind.into(), v4()).outcome, outcome, "{kind:?}");
         }
     }
 
@@ -251,10 +262,19 @@ mod tests {
     fn what_this_machine_lacks_is_no_verdict_on_the_receiver() {
         let lacks = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
         for lack in lacks {
-            assert_eq!(Failure::dialling(&lack.into()).outcome, Outcome::Interrupted, "{lack:?}");
+            let outcome = Failure::dialling(&lack.into(), v4()).outcome;
+            assert_eq!(outcome, Outcome::Interrupted, "{lack:?}");
         }
-        let refused = Failure::dialling(&Errno::CONNREFUSED.into());
+        let refused = Failure::dialling(&Errno::CONNREFUSED.into(), v4());
         assert_eq!(refused.outcome, Outcome::Unreachable(Unreachable::Refused));
+    }
+
+    #[test]
+    fn used_up_ports_are_our_lack_and_an_ipv6_address_without_a_way_there_is_not() {
+        let dialled = |address| Failure::dialling(&Errno::ADDRNOTAVAIL.into(), address).outcome;
+        assert_eq!(dialled(v4()), Outcome::Interrupted);
+        let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, 443));
+        assert_eq!(dialled(v6), Outcome::Unreachable(Unreachable::Other));
     }
 
     #[test]

@@ -20,10 +20,28 @@ use crate::queue::{AttemptRecord, FirstState, NextState, Phases, RequestKind, Se
 pub async fn an_attempt_is_read_as_it_was_written(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
-    let key = scene.pending(&endpoint).await;
-    let mut settle = scene.settling(key, 0, NextState::Pending { due: later(60) }).await;
-    settle.attempt = AttemptRecord {
-        id: settle.attempt.id,
+    for reused in [None, Some(false), Some(true)] {
+        let key = scene.pending(&endpoint).await;
+        let mut settle = scene.settling(key, 0, NextState::Pending { due: later(60) }).await;
+        settle.attempt = full(&settle.attempt, reused);
+        scene.settle_one(settle.clone()).await;
+        let expected = AttemptEntry {
+            key,
+            message: scene.look(key).await.message,
+            event_type: "invoice.paid".to_owned(),
+            number: 1,
+            next_due: Some(later(60)),
+            record: settle.attempt,
+        };
+        let attempts = scene.store().ledger.attempts_of(key).await.unwrap();
+        assert_eq!(attempts, [expected]);
+    }
+}
+
+/// An attempt about which there is everything to say.
+fn full(attempt: &AttemptRecord, reused: Option<bool>) -> AttemptRecord {
+    AttemptRecord {
+        id: attempt.id,
         began_at: later(7),
         ended_at: later(9),
         trigger: Trigger::Manual,
@@ -33,23 +51,13 @@ pub async fn an_attempt_is_read_as_it_was_written(harness: Harness) {
             connect: None,
             tls: Some(Duration::from_micros(1)),
             first_byte: Some(Duration::from_micros(987_654)),
+            reused,
         },
         request_headers: [("b", "1"), ("a", "\"quoted\" ü"), ("b", "2")].into_iter().collect(),
         response_headers: [("set-cookie", "x"), ("set-cookie", "y")].into_iter().collect(),
         response_body: Bytes::from_static(b"\x00\xffnot text"),
         error: Some("it said no".to_owned()),
-    };
-    scene.settle_one(settle.clone()).await;
-    let expected = AttemptEntry {
-        key,
-        message: scene.look(key).await.message,
-        event_type: "invoice.paid".to_owned(),
-        number: 1,
-        next_due: Some(later(60)),
-        record: settle.attempt,
-    };
-    let attempts = scene.store().ledger.attempts_of(key).await.unwrap();
-    assert_eq!(attempts, [expected]);
+    }
 }
 
 pub async fn an_expunged_attempt_keeps_its_outcome_and_loses_what_was_said(harness: Harness) {

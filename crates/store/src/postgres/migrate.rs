@@ -32,7 +32,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 4] = [
+const MIGRATIONS: [Migration; 5] = [
     Migration {
         version: 1,
         name: "first",
@@ -52,6 +52,11 @@ const MIGRATIONS: [Migration; 4] = [
         version: 4,
         name: "terms",
         statements: include_str!("../../migrations/postgres/0004_terms.sql"),
+    },
+    Migration {
+        version: 5,
+        name: "reused",
+        statements: include_str!("../../migrations/postgres/0005_reused.sql"),
     },
 ];
 
@@ -297,9 +302,9 @@ mod tests {
     #[test]
     fn the_next_schema_version_is_accepted_and_the_one_after_refused_by_name() {
         assert!(refuse_strangers(&[]).is_ok());
-        assert!(refuse_strangers(&applied(5)).is_ok());
-        let refusal = refuse_strangers(&applied(6)).unwrap_err().to_string();
-        assert!(refusal.contains("schema version 6 (`later`)"), "{refusal}");
+        assert!(refuse_strangers(&applied(6)).is_ok());
+        let refusal = refuse_strangers(&applied(7)).unwrap_err().to_string();
+        assert!(refusal.contains("schema version 7 (`later`)"), "{refusal}");
     }
 
     #[test]

@@ -84,8 +84,8 @@ pub enum Trigger {
     Manual,
 }
 
-/// How long the parts of an attempt took. What did not happen is missing: a connection that was
-/// used again has neither name look-up nor handshake.
+/// How long the parts of an attempt took, also the one that failed. What did not happen is missing: a
+/// connection that was used again has neither name look-up nor handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Phases {
     /// Name look-up.
@@ -96,6 +96,8 @@ pub struct Phases {
     pub tls: Option<Duration>,
     /// From the request to the first byte of the answer.
     pub first_byte: Option<Duration>,
+    /// Whether the connection had been used before. None if there was no connection, or nobody knows.
+    pub reused: Option<bool>,
 }
 
 /// What an endpoint's owner keeps about it while it runs.

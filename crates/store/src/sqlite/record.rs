@@ -17,9 +17,9 @@ use crate::queue::{AttemptRecord, NextState, Phases, Settle, Trigger};
 pub(super) const INSERT: &str = "INSERT OR FAIL INTO attempts (
         endpoint, id, message, number, previous, applied, began_at, ended_at, trigger,
         outcome, status, retry_after, retry_after_at, next_due, dns, connect, tls, first_byte,
-        error, request_headers, response_headers, response_body
+        error, request_headers, response_headers, response_body, reused
     ) SELECT endpoint, ?1, message, recorded + 1, last_attempt, ?2, ?3, ?4, ?5,
-        ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18
+        ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?24
     FROM deliveries
     WHERE endpoint = ?19 AND message = ?20 AND application = ?21
         AND (NOT ?2 OR (state = 0 AND recorded = ?22 AND settled_at IS ?23))
@@ -65,6 +65,7 @@ pub(super) fn insert(
         settle.key.application.0,
         settle.recorded,
         codec::micros_if_any(settle.ended_before),
+        attempt.phases.reused,
     ])
 }
 
@@ -84,6 +85,7 @@ pub(super) fn of(row: &Row<'_>) -> Result<AttemptRecord> {
             connect: span("connect")?,
             tls: span("tls")?,
             first_byte: span("first_byte")?,
+            reused: row.get("reused")?,
         },
         request_headers: codec::headers(row, "request_headers")?,
         response_headers: codec::headers(row, "response_headers")?,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
 
-const STEPS: [Step; 4] = [
+const STEPS: [Step; 5] = [
     Step { version: 1, name: "first", sql: include_str!("../../migrations/sqlite/0001_first.sql") },
     Step {
         version: 2,
@@ -18,6 +18,11 @@ const STEPS: [Step; 4] = [
         sql: include_str!("../../migrations/sqlite/0003_skipped.sql"),
     },
     Step { version: 4, name: "terms", sql: include_str!("../../migrations/sqlite/0004_terms.sql") },
+    Step {
+        version: 5,
+        name: "reused",
+        sql: include_str!("../../migrations/sqlite/0005_reused.sql"),
+    },
 ];
 
 /// Names all steps, for who compares them with another backend's.
@@ -98,7 +103,7 @@ mod tests {
         migrate(&mut connection).unwrap();
         connection.execute("INSERT INTO meta VALUES ('canary', x'01')", []).unwrap();
         migrate(&mut connection).unwrap();
-        assert_eq!(versions(&connection), [1, 2, 3, 4]);
+        assert_eq!(versions(&connection), [1, 2, 3, 4, 5]);
         let canary: Vec<u8> =
             connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
         assert_eq!(canary, [1]);
@@ -143,9 +148,9 @@ mod tests {
     fn a_store_two_versions_ahead_is_refused_by_name() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();
-        let later = "INSERT INTO schema_versions VALUES (5, 'fifth', x''), (6, 'sixth', x'')";
+        let later = "INSERT INTO schema_versions VALUES (6, 'sixth', x''), (7, 'seventh', x'')";
         connection.execute(later, []).unwrap();
         let text = migrate(&mut connection).unwrap_err().to_string();
-        assert!(text.contains("version 6 (`sixth`)"), "{text}");
+        assert!(text.contains("version 7 (`seventh`)"), "{text}");
     }
 }

@@ -4,10 +4,11 @@ use domain::breaker::Breaker;
 use domain::delivery::Cause;
 use domain::outcome::Outcome;
 use domain::retry_after::RetryAfter;
-use store::queue::NextState;
+use store::catalog::EndpointSettings;
+use store::queue::{NextState, Order, Settled};
 
 use super::scene::{Kind, SECOND, Scene};
-use crate::{Announcement, Effect};
+use crate::{Announcement, Effect, Event};
 
 const OK: Outcome = Outcome::answered(200);
 const FAILED: Outcome = Outcome::answered(500);
@@ -127,6 +128,75 @@ fn a_breaker_trips_lets_one_probe_through_and_closes() {
         scene.pass(SECOND / 10);
     }
     assert_eq!(scene.pending(&endpoint), 0);
+}
+
+#[test]
+fn each_change_of_a_breaker_is_announced() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    for _ in 0..5 {
+        scene.send(&endpoint);
+        scene.end(FAILED);
+        scene.pass(SECOND / 10);
+    }
+    for outcome in [FAILED, OK] {
+        scene.pass(3_600 * SECOND);
+        scene.end(outcome);
+    }
+    let words = scene.announced.iter().filter_map(|one| match one {
+        Announcement::Tripped { .. } => Some("tripped"),
+        Announcement::Probing { .. } => Some("probing"),
+        Announcement::Reopened { .. } => Some("reopened"),
+        Announcement::Closed { .. } => Some("closed"),
+        Announcement::Warned { .. }
+        | Announcement::Disabled { .. }
+        | Announcement::Noticed { .. }
+        | Announcement::Buried { .. }
+        | Announcement::Panicked { .. }
+        | Announcement::Took(_)
+        | Announcement::Lost(_) => None,
+    });
+    assert_eq!(words.collect::<Vec<_>>(), ["tripped", "probing", "reopened", "probing", "closed"]);
+}
+
+#[test]
+fn what_an_attempt_led_to_is_announced_when_it_is_written_and_only_then() {
+    let about = |scene: &Scene| {
+        let noticed = |one: &&Announcement| matches!(one, Announcement::Noticed { .. });
+        let tripped = |one: &&Announcement| matches!(one, Announcement::Tripped { .. });
+        let count = |what: &dyn Fn(&&Announcement) -> bool| {
+            scene.announced.iter().filter(|one| what(one)).count()
+        };
+        (count(&noticed), count(&tripped))
+    };
+    let answers = [
+        (Settled::Applied { turn: None }, (1, 1)),
+        // Somebody cancelled it meanwhile. The endpoint's running state is written all the same.
+        (Settled::LeftAlone, (0, 1)),
+        // Whoever owns it now will find the same, and tell.
+        (Settled::Fenced, (0, 0)),
+    ];
+    for (answer, told) in answers {
+        let mut scene = Scene::new();
+        let once = serde_json::json!({
+            "extends": "redial",
+            "policy": { "max_attempts": 1 },
+            "endpoint": { "breaker": {
+                "threshold": 1, "cooldown": "5m", "growth": 2, "longest_cooldown": "1h",
+                "while_open": "hold",
+            } },
+        });
+        let settings = EndpointSettings { policy: Some(once), ..EndpointSettings::default() };
+        let endpoint = scene.endpoint_with(Order::Due, settings);
+        scene.send(&endpoint);
+        scene.keep = vec![Kind::Settle];
+        scene.end(FAILED);
+        assert_eq!(about(&scene), (0, 0), "nothing is written yet");
+        let Some(Effect::Settle { attempt, settle }) = scene.kept.pop_front() else { panic!() };
+        assert!(matches!(settle.next, NextState::Dead(_)), "{settle:?}");
+        scene.tell(Event::Settled { attempt, answer });
+        assert_eq!(about(&scene), told, "{answer:?}");
+    }
 }
 
 #[test]

@@ -241,15 +241,18 @@ fn stopping_lets_attempts_end_settles_them_and_gives_everything_back() {
 #[test]
 fn a_partition_is_kept_for_a_second_after_what_may_have_arrived_late() {
     let (soon, late) = (Some(SECOND / 200), Some(SECOND / 2));
-    let fresh = Phases { connect: soon, first_byte: late, ..Phases::default() };
+    let reused = Some(false);
+    let fresh = Phases { connect: soon, first_byte: late, reused, ..Phases::default() };
     let table = [
         (fresh, true),
         (Phases { first_byte: None, ..fresh }, true),
         (Phases { first_byte: soon, ..fresh }, false),
         (Phases { tls: soon, ..fresh }, false),
-        (Phases { connect: None, ..fresh }, false),
+        (Phases { connect: None, reused: Some(true), ..fresh }, false),
+        // Nothing was sent to where nobody could connect to.
+        (Phases { first_byte: None, reused: None, ..fresh }, false),
     ];
-    for ((phases, late), others) in table.into_iter().zip([1; 5]).chain([((fresh, true), 0)]) {
+    for ((phases, late), others) in table.into_iter().zip([1; 6]).chain([((fresh, true), 0)]) {
         // Where nobody else is, nobody could send too early.
         let stays = late && others > 0;
         let mut scene = Scene::before_start(|_| {});

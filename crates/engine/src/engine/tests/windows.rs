@@ -120,6 +120,41 @@ fn a_woken_partition_is_walked_at_once() {
 }
 
 #[test]
+fn what_others_accept_behind_a_later_delivery_is_sent_at_its_time() {
+    // Be it that a load runs when the walk tells.
+    for (order, loading) in [(Order::Due, false), (Order::Due, true), (Order::Fifo, false)] {
+        let mut scene = Scene::with(|settings| settings.walk_every = 3_600 * SECOND);
+        let endpoint = scene.endpoint_with(order, EndpointSettings::default());
+        let begin = scene.now.rows;
+        let first = scene.accept_due(&endpoint, begin.after(9 * SECOND));
+        scene.hand_over(first);
+        scene.pass(SECOND);
+        let at = (endpoint.application, endpoint.key);
+        if loading {
+            scene.keep = vec![Kind::Load];
+            let here = scene.engine.endpoints.get_mut(&at).unwrap();
+            here.window.lower(Horizon::unknown(scene.now.rows));
+            scene.engine.timers.set(at, here, scene.now.rows);
+            scene.tell(Event::TimePassed);
+        }
+        let answer = scene.kept.pop_front().map(|load| scene.answer(load));
+        assert_eq!(answer.is_some(), loading);
+        scene.accept_due(&endpoint, begin.after(9 * SECOND + SECOND / 2));
+        scene.tell(Event::Woken(vec![endpoint.partition]));
+        scene.keep.clear();
+        answer.into_iter().for_each(|answer| scene.tell(answer));
+        let loads = scene.count("loads");
+        scene.pass(8 * SECOND - SECOND / 10);
+        assert_eq!(scene.count("loads"), loads, "nothing is loaded before it is needed");
+        scene.pass(SECOND / 10);
+        scene.end(OK);
+        scene.pass(SECOND / 2);
+        assert_eq!(scene.flying.len(), 1, "{order:?} {loading}");
+        assert_eq!(scene.now.rows, begin.after(9 * SECOND + SECOND / 2));
+    }
+}
+
+#[test]
 fn a_backlog_is_loaded_window_by_window_and_all_of_it_is_sent_once() {
     let mut scene = Scene::with(|settings| settings.window = 4);
     let endpoint = scene.endpoint();

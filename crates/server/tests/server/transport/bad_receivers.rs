@@ -42,7 +42,7 @@ async fn a_receiver_that_never_answers_times_out() {
     .await;
     assert_eq!(record.outcome, Outcome::TimedOut);
     assert_eq!(record.error.as_deref(), Some("there was no answer in time"));
-    assert_eq!(record.phases.first_byte, None);
+    assert_eq!((record.phases.first_byte, record.phases.reused), (None, Some(false)));
     assert!(!record.request_headers.is_empty());
     assert_in_time(&record);
 }
@@ -104,6 +104,9 @@ async fn a_closed_port_refuses() {
     let record = Scene::new(&format!("http://{address}/")).send().await;
     assert_eq!(record.outcome, Outcome::Unreachable(Unreachable::Refused));
     assert_eq!(record.error.as_deref(), Some("the connection was refused"));
+    let phases = record.phases;
+    assert!(phases.connect.is_some(), "what failed has a time as well");
+    assert_eq!(phases.reused, None, "there was no connection");
 }
 
 #[tokio::test]

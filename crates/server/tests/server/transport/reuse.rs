@@ -22,6 +22,7 @@ async fn a_connection_is_used_again_and_the_record_shows_it() {
     assert!(first.phases.connect.is_some());
     assert!(second.phases.connect.is_none());
     assert!(second.phases.first_byte.is_some());
+    assert_eq!((first.phases.reused, second.phases.reused), (Some(false), Some(true)));
     assert_eq!(receiver.connections(), 1);
 }
 
@@ -66,6 +67,7 @@ async fn a_connection_that_its_peer_closed_meanwhile_costs_no_attempt() {
         let record = scene.send().await;
         assert_eq!(record.outcome, Outcome::answered(200), "{attempt}: {:?}", record.error);
         assert!(record.phases.connect.is_some());
+        assert_eq!(record.phases.reused, Some(false), "{attempt}");
         assert_eq!(scene.transport.idle_connections(), 1);
         // The thread is blocked on purpose: the runtime cannot look at its sockets meanwhile.
         close.send(()).unwrap();

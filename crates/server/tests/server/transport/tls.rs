@@ -147,5 +147,6 @@ async fn a_handshake_that_stalls_times_out() {
     let record = scene(&receiver, Vec::new()).within(connect, whole).send().await;
     assert_eq!(record.outcome, Outcome::TimedOut);
     assert_eq!(record.error.as_deref(), Some("the TLS handshake took too long"));
+    assert!(record.phases.connect.is_some() && record.phases.tls.is_some());
     assert!(took(&record) >= connect && took(&record) < whole / 6, "{:?}", took(&record));
 }

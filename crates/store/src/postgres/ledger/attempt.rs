@@ -175,6 +175,7 @@ fn record(row: &Row) -> Result<AttemptRecord, Error> {
         connect: span("connect")?,
         tls: span("tls")?,
         first_byte: span("first_byte")?,
+        reused: field(row, "reused")?,
     };
     Ok(AttemptRecord {
         id: id(row, "id")?,

@@ -85,6 +85,11 @@ pub(super) fn ended_before(settles: &[Settle]) -> Column<'_> {
     column(settles, Type::INT8_ARRAY, |settle| settle.ended_before.map(Timestamp::as_micros))
 }
 
+/// Whether their connections had been used before.
+pub(super) fn reused(settles: &[Settle]) -> Column<'_> {
+    column(settles, Type::BOOL_ARRAY, |settle| settle.attempt.phases.reused)
+}
+
 /// The running states; without one, all of them are missing.
 pub(super) fn running(settles: &[Settle]) -> Vec<Column<'_>> {
     let breaker = |settle: &Settle| settle.running.map(|running| codes::breaker(running.breaker));

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use self::columns::{attempts, ended_before, running, verdicts};
+use self::columns::{attempts, ended_before, reused, running, verdicts};
 use self::statement::STATEMENT;
 use super::codes;
 use super::columns::{column, parameters};
@@ -134,6 +134,7 @@ async fn settle(
     columns.extend(attempts(settles));
     columns.extend(running(settles));
     columns.push(ended_before(settles));
+    columns.push(reused(settles));
     let rows = transaction.query(STATEMENT, &parameters(&columns)).await?;
     Ok(rows.iter().map(settled).collect::<Result<_, _>>()?)
 }

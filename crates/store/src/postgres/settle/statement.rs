@@ -22,14 +22,14 @@ pub(super) const STATEMENT: &str = "\
             $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::text[], $27::text[], \
             $28::text[], $29::bytea[], $30::smallint[], $31::bigint[], $32::bigint[], \
             $33::bigint[], $34::bigint[], $35::bigint[], $36::smallint[], $37::bigint[], \
-            $38::bigint[]) \
+            $38::bigint[], $39::boolean[]) \
         with ordinality as i ( \
             partition, epoch, application, endpoint, message, loaded, \
             next_state, cause, due, attempts, ambiguous, last_wait, expires_at, \
             id, began_at, ended_at, trigger, outcome, status, retry_after_seconds, retry_after_at, \
             dns, connect, tls, first_byte, error, request_headers, response_headers, response_body, \
             breaker, failures, open_until, cooldown, permanent_streak, failing_since, warned, \
-            paused_until, ended_before, position)), \
+            paused_until, ended_before, reused, position)), \
     fence as materialized ( \
         select p.number, p.epoch from partitions p \
         where (p.number, p.epoch) in (select * from unnest($1::smallint[], $2::bigint[])) \
@@ -76,11 +76,11 @@ pub(super) const STATEMENT: &str = "\
         insert into attempts (application, endpoint, id, message, number, previous, applied, \
             next_due, began_at, ended_at, trigger, outcome, status, retry_after_seconds, \
             retry_after_at, dns, connect, tls, first_byte, error, request_headers, \
-            response_headers, response_body) \
+            response_headers, response_body, reused) \
         select application, endpoint, id, message, recorded + 1, last_attempt, applies, \
             case when applies then due end, began_at, ended_at, trigger, outcome, status, \
             retry_after_seconds, retry_after_at, dns, connect, tls, first_byte, error, \
-            request_headers, response_headers, response_body \
+            request_headers, response_headers, response_body, reused \
         from decided where records), \
     standing as materialized ( \
         select x.* from decided x \
