@@ -51,6 +51,11 @@ use scenario::Scenario;
 use scratch::Directory;
 use usage::Processes;
 
+/// Why there is no figure for CPU time.
+const CPU_UNSEEN: &str = "CPU time for each delivery is left out: PostgreSQL's processes cannot be \
+                          seen from here; name it by a port of this machine, and run as its user or \
+                          as root";
+
 /// What to measure, on what.
 #[derive(Debug)]
 pub(crate) struct Order {
@@ -104,6 +109,10 @@ pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Repo
     // Whoever stops a benchmark wants its servers and files gone too.
     let mut stops = runtime.block_on(async { Stops::listen() })?;
     let mut report = Report::new(machine, order.plan, bench.launch.database.is_some());
+    if order.scenarios.contains(&Scenario::EndToEnd) && !bench.sees_database() {
+        bench.progress.complain(CPU_UNSEEN);
+        report.remark(CPU_UNSEEN);
+    }
     for (scenario, why) in order.left_out {
         bench.progress.complain(&format!("`{}` is left out: {why}", scenario.name()));
         report.left_out(scenario, why);
@@ -180,6 +189,11 @@ impl Bench<'_> {
     fn database_processes(&self) -> Processes {
         let port = self.launch.database.as_deref().and_then(scratch::local_port);
         port.map(Processes::listening_on).unwrap_or_default()
+    }
+
+    /// Tells whether the CPU time of the database can be counted, if there is one.
+    fn sees_database(&self) -> bool {
+        !self.on_postgres() || !self.database_processes().is_empty()
     }
 
     /// Tells whether the store is PostgreSQL.

@@ -16,13 +16,15 @@ pub(crate) struct Report {
     figures: Vec<Figure>,
     failed: Vec<(Scenario, String)>,
     left_out: Vec<(Scenario, &'static str)>,
+    remarks: Vec<String>,
 }
 
 impl Report {
     /// Begins a report.
     pub(super) fn new(machine: Machine, plan: Plan, postgres: bool) -> Self {
-        let (figures, failed, left_out) = (Vec::new(), Vec::new(), Vec::new());
-        Self { machine, plan, postgres, figures, failed, left_out }
+        let (figures, failed) = (Vec::new(), Vec::new());
+        let (left_out, remarks) = (Vec::new(), Vec::new());
+        Self { machine, plan, postgres, figures, failed, left_out, remarks }
     }
 
     /// Adds figures.
@@ -38,6 +40,16 @@ impl Report {
     /// Notes that a scenario was not measured, and why it could not be.
     pub(super) fn left_out(&mut self, scenario: Scenario, why: &'static str) {
         self.left_out.push((scenario, why));
+    }
+
+    /// Notes what whoever reads the figures should know.
+    pub(super) fn remark(&mut self, text: impl Into<String>) {
+        self.remarks.push(text.into());
+    }
+
+    /// Returns what whoever reads the figures should know.
+    pub(crate) fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// Returns what does not lie where it should.
@@ -99,6 +111,7 @@ impl Report {
             "figures": self.figures.iter().map(Figure::to_json).collect::<Vec<_>>(),
             "failed": self.failed.iter().map(failure).collect::<Vec<_>>(),
             "left_out": self.left_out.iter().map(left_out).collect::<Vec<_>>(),
+            "remarks": self.remarks,
         })
     }
 }
