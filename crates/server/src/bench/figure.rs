@@ -141,6 +141,11 @@ impl Figure {
         self
     }
 
+    /// Says where it should lie, if what was measured is as large as what that was said about.
+    pub(super) fn within_if(self, full_size: bool, bound: Bound) -> Self {
+        if full_size { self.within(bound) } else { self }
+    }
+
     /// Tells whether it lies where it should, if that is known.
     pub(crate) fn holds(&self) -> Option<bool> {
         self.bound.map(|bound| bound.holds(self.value))
@@ -247,6 +252,13 @@ mod tests {
         assert!(!unbound.is_far_off());
         let told = unbound.within(least).beside_its_bound();
         assert_eq!(told, "x is 0.00, should be ≥ 0.45");
+    }
+
+    #[test]
+    fn what_was_measured_in_small_reaches_and_misses_nothing() {
+        let figure = || Figure::once(Scenario::Old, "x", Unit::Ratio, 0.5);
+        assert_eq!(figure().within_if(false, Bound::AtLeast(0.8)).holds(), None);
+        assert_eq!(figure().within_if(true, Bound::AtLeast(0.8)).holds(), Some(false));
     }
 
     #[test]

@@ -51,6 +51,12 @@ pub(crate) enum Ways {
 }
 
 impl Plan {
+    /// Tells whether something is as large as it was when it was said what should be reached. Of less,
+    /// nothing was said.
+    pub(crate) fn is_full<S: PartialOrd>(&self, size: fn(&Self) -> S) -> bool {
+        size(self) >= size(&Self::FULL)
+    }
+
     /// What the documents show. It takes about half an hour.
     pub(crate) const FULL: Self = Self {
         pairs: 5,
@@ -86,4 +92,18 @@ impl Plan {
     /// Some seconds, for whoever changes the code: five short pairs of what was promised.
     pub(crate) const SMOKE: Self =
         Self { pairs: 5, run: Duration::from_millis(250), ways: Ways::Promised, ..Self::QUICK };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_full_plan_has_the_sizes_that_something_was_said_about() {
+        let sizes: [fn(&Plan) -> u64; 2] = [|plan| plan.backlog, |plan| plan.old];
+        for size in sizes {
+            assert!(Plan::FULL.is_full(size) && !Plan::QUICK.is_full(size));
+            assert!(Plan { pairs: 1, ..Plan::FULL }.is_full(size));
+        }
+    }
 }

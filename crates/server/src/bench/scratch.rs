@@ -137,5 +137,7 @@ mod tests {
         assert_eq!(local_port("postgres://a@127.0.0.1:6000/b"), Some(6_000));
         assert_eq!(local_port("postgres://a@localhost/b"), Some(5_432));
         assert_eq!(local_port("postgres://a@db.example.com/b"), None);
+        assert_eq!(local_port("postgres://a@%2Fvar%2Frun/b"), None);
+        assert_eq!(local_port("postgres:///b?host=/var/run"), None);
     }
 }
