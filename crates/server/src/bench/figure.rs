@@ -62,7 +62,8 @@ impl Unit {
             Self::Time => format!("{value:.2} s"),
             Self::Bytes if value < 1e4 => format!("{value:.0} B"),
             Self::Bytes if value < 1e6 => format!("{:.1} kB", value / 1e3),
-            Self::Bytes => format!("{:.1} MB", value / 1e6),
+            Self::Bytes if value < 1e9 => format!("{:.1} MB", value / 1e6),
+            Self::Bytes => format!("{:.1} GB", value / 1e9),
             Self::Count if value < 10.0 => format!("{value:.2}"),
             Self::Count if value < 100.0 => format!("{value:.1}"),
             Self::Count => grouped(rounded(value)),
@@ -216,6 +217,7 @@ mod tests {
         assert_eq!(Unit::Bytes.format(812.0), "812 B");
         assert_eq!(Unit::Bytes.format(44_200.0), "44.2 kB");
         assert_eq!(Unit::Bytes.format(250e6), "250.0 MB");
+        assert_eq!(Unit::Bytes.format(8.3e9), "8.3 GB");
         assert_eq!(Unit::Count.format(33.25), "33.2");
         assert_eq!(Unit::Count.format(200_000.0), "200,000");
         assert_eq!(Unit::Count.format(0.031), "0.03");

@@ -8,6 +8,7 @@ use tokio_postgres::{Client, NoTls};
 use url::Url;
 
 use super::shapes;
+use super::subject::Postgres;
 use crate::dice;
 
 /// A directory of our own.
@@ -95,6 +96,13 @@ pub(super) async fn remove_all(server: &str, beginning: &str) -> anyhow::Result<
         client.batch_execute(&format!("drop database if exists {name} with (force)")).await?;
     }
     Ok(())
+}
+
+/// Asks a PostgreSQL server what it is.
+pub(super) async fn about(server: &str) -> anyhow::Result<Postgres> {
+    let statement = "select current_setting('server_version'), current_setting('shared_buffers')";
+    let row = connect(server).await?.query_one(statement, &[]).await?;
+    Ok(Postgres { version: row.get(0), shared_buffers: row.get(1) })
 }
 
 /// Returns the port of a database on this machine.
