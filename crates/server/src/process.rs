@@ -91,8 +91,6 @@ pub struct Launch {
     pub database: Option<String>,
     /// The admin token.
     pub token: &'static str,
-    /// What is logged.
-    pub log: &'static str,
     /// Further settings, as they are called in the environment.
     pub settings: Vec<(&'static str, String)>,
 }
@@ -110,7 +108,7 @@ impl Launch {
         command.arg("--data").arg(directory.join("data"));
         command.args(["--allow-egress", "127.0.0.0/8"]);
         command.env_clear().env("REDIAL_ADMIN_TOKEN", self.token);
-        command.env("REDIAL_EGRESS_PLAIN_HTTP", "yes").env("REDIAL_LOG_FILTER", self.log);
+        command.env("REDIAL_EGRESS_PLAIN_HTTP", "yes");
         if let Some(database) = &self.database {
             command.env("REDIAL_DATABASE", database).env("REDIAL_ENCRYPTION_KEY", ENCRYPTION_KEY);
         }

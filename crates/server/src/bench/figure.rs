@@ -62,7 +62,8 @@ impl Unit {
             Self::Time => format!("{value:.2} s"),
             Self::Bytes if value < 1e4 => format!("{value:.0} B"),
             Self::Bytes if value < 1e6 => format!("{:.1} kB", value / 1e3),
-            Self::Bytes => format!("{:.1} MB", value / 1e6),
+            Self::Bytes if value < 1e9 => format!("{:.1} MB", value / 1e6),
+            Self::Bytes => format!("{:.1} GB", value / 1e9),
             Self::Count if value < 10.0 => format!("{value:.2}"),
             Self::Count if value < 100.0 => format!("{value:.1}"),
             Self::Count => grouped(rounded(value)),
@@ -141,6 +142,11 @@ impl Figure {
         self
     }
 
+    /// Says where it should lie, if what was measured is as large as what that was said about.
+    pub(super) fn within_if(self, full_size: bool, bound: Bound) -> Self {
+        if full_size { self.within(bound) } else { self }
+    }
+
     /// Tells whether it lies where it should, if that is known.
     pub(crate) fn holds(&self) -> Option<bool> {
         self.bound.map(|bound| bound.holds(self.value))
@@ -211,6 +217,7 @@ mod tests {
         assert_eq!(Unit::Bytes.format(812.0), "812 B");
         assert_eq!(Unit::Bytes.format(44_200.0), "44.2 kB");
         assert_eq!(Unit::Bytes.format(250e6), "250.0 MB");
+        assert_eq!(Unit::Bytes.format(8.3e9), "8.3 GB");
         assert_eq!(Unit::Count.format(33.25), "33.2");
         assert_eq!(Unit::Count.format(200_000.0), "200,000");
         assert_eq!(Unit::Count.format(0.031), "0.03");
@@ -247,6 +254,13 @@ mod tests {
         assert!(!unbound.is_far_off());
         let told = unbound.within(least).beside_its_bound();
         assert_eq!(told, "x is 0.00, should be ≥ 0.45");
+    }
+
+    #[test]
+    fn what_was_measured_in_small_reaches_and_misses_nothing() {
+        let figure = || Figure::once(Scenario::Old, "x", Unit::Ratio, 0.5);
+        assert_eq!(figure().within_if(false, Bound::AtLeast(0.8)).holds(), None);
+        assert_eq!(figure().within_if(true, Bound::AtLeast(0.8)).holds(), Some(false));
     }
 
     #[test]

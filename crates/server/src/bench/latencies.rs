@@ -36,6 +36,20 @@ impl Latencies {
         self.count
     }
 
+    /// Adds what was counted elsewhere.
+    pub(super) fn add(&mut self, other: &Self) {
+        for (count, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            *count += more;
+        }
+        self.count += other.count;
+    }
+
+    /// Returns the time that this share of all did not exceed, unless that is merely the longest of so
+    /// few.
+    pub(super) fn telling_quantile(&self, share: f64) -> Option<Duration> {
+        (rank(share, self.count) < self.count).then(|| self.quantile(share))
+    }
+
     /// Returns the time that this share of all did not exceed, or zero if nothing was counted.
     pub(super) fn quantile(&self, share: f64) -> Duration {
         let rank = rank(share, self.count);
@@ -102,6 +116,22 @@ mod tests {
         let latencies = micros(1..=100);
         let quantiles = [0.0, 0.5, 0.99, 1.0].map(|share| latencies.quantile(share).as_micros());
         assert_eq!(quantiles, [1, 50, 99, 100]);
+    }
+
+    #[test]
+    fn the_longest_is_not_told_as_a_quantile() {
+        let told = |count, share| micros(1..=count).telling_quantile(share);
+        assert_eq!(told(99, 0.99), None);
+        assert_eq!(told(100, 0.99).map(|it| it.as_micros()), Some(99));
+        assert!(told(1_000, 0.999).is_some() && told(999, 0.999).is_none());
+        assert!(told(2, 0.5).is_some() && told(1, 0.5).is_none() && told(0, 0.5).is_none());
+    }
+
+    #[test]
+    fn what_was_counted_apart_adds_up() {
+        let mut both = micros(1..=50);
+        both.add(&micros(51..=100));
+        assert_eq!(both, micros(1..=100));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //!   where it writes
 //! - `client`, `pace`: closed and open loops; `body`: what they send; `customer`, `shapes`: the API
 //! - `receiver`: who gets it; `latencies`: how long that took
-//! - `usage`, `metrics`: what it cost; `machine`: on what
+//! - `usage`, `metrics`: what it cost; `machine`: on what; [`subject`]: of which build and store
 //! - `figure`, `pairs`, [`report`], [`picture`]: what is told about it; [`progress`]: how far it is
 //! - `store`, `lifecycle`: what the store makes of a bare loop over the same rows
 
@@ -32,6 +32,7 @@ mod scratch;
 mod shapes;
 mod site;
 pub(crate) mod store;
+pub(crate) mod subject;
 mod usage;
 
 use std::cell::Cell;
@@ -49,13 +50,23 @@ use receiver::Receiver;
 use report::Report;
 use scenario::Scenario;
 use scratch::Directory;
+use subject::{Build, Subject};
 use usage::Processes;
+
+/// Why there is no figure for CPU time.
+const CPU_UNSEEN: &str = "CPU time for each delivery is left out: PostgreSQL's processes cannot be \
+                          seen from here; name it by a port of this machine, and run as its user or \
+                          as root";
 
 /// What to measure, on what.
 #[derive(Debug)]
 pub(crate) struct Order {
     /// The server.
     pub(crate) launch: Launch,
+    /// Which build that is.
+    pub(crate) build: Build,
+    /// The command that asked for it.
+    pub(crate) command: String,
     /// Where to write.
     pub(crate) directory: PathBuf,
     /// What.
@@ -103,7 +114,17 @@ pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Repo
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Whoever stops a benchmark wants its servers and files gone too.
     let mut stops = runtime.block_on(async { Stops::listen() })?;
-    let mut report = Report::new(machine, order.plan, bench.launch.database.is_some());
+    let database = match &bench.launch.database {
+        Some(server) => Some(runtime.block_on(scratch::about(server))?),
+        None => None,
+    };
+    let Order { build, command, .. } = order;
+    let subject = Subject { build, at: bench.clock.now(), command, database };
+    let mut report = Report::new(subject, machine, order.plan);
+    if order.scenarios.contains(&Scenario::EndToEnd) && !bench.sees_database() {
+        bench.progress.complain(CPU_UNSEEN);
+        report.remark(CPU_UNSEEN);
+    }
     for (scenario, why) in order.left_out {
         bench.progress.complain(&format!("`{}` is left out: {why}", scenario.name()));
         report.left_out(scenario, why);
@@ -180,6 +201,11 @@ impl Bench<'_> {
     fn database_processes(&self) -> Processes {
         let port = self.launch.database.as_deref().and_then(scratch::local_port);
         port.map(Processes::listening_on).unwrap_or_default()
+    }
+
+    /// Tells whether the CPU time of the database can be counted, if there is one.
+    fn sees_database(&self) -> bool {
+        !self.on_postgres() || !self.database_processes().is_empty()
     }
 
     /// Tells whether the store is PostgreSQL.

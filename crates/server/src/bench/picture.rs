@@ -1,18 +1,22 @@
-//! The report as pictures: what share of a bare exchange remains, and how long messages take.
+//! The report as pictures: what share of a bare exchange remains, how long messages take, and how much
+//! is used of what is allowed.
 //!
 //! Each is one SVG file without scripts, fonts or links, in the manner of the policy lab's.
 
-use super::figure::{Figure, Unit};
+use super::figure::{Bound, Figure, Unit};
 use super::report::Report;
 use super::scenario::Scenario;
 use crate::lab::svg::element::{Place, dot, line, pixels, text};
 use crate::lab::svg::{MARGIN, WIDTH, card};
+use crate::words::shortened;
 
 /// Where bars begin and end.
-const LEFT: f64 = 440.0;
+const LEFT: f64 = 500.0;
 const RIGHT: f64 = 830.0;
+/// The most letters of a name that there is room for.
+const NAME_LENGTH: usize = 70;
 /// Where the first row is, and how far apart rows are.
-const TOP: f64 = 136.0;
+const TOP: f64 = 156.0;
 const ROW: f64 = 34.0;
 /// How high a bar is.
 const BAR: f64 = 14.0;
@@ -21,6 +25,8 @@ const STEPS: [f64; 4] = [0.2, 0.5, 1.0, 2.0];
 /// The shortest and the longest time of the scale, in seconds.
 const SHORTEST: f64 = 1e-4;
 const LONGEST: f64 = 100.0;
+/// The most of what is allowed that there is room for: a bar that reaches it may be longer.
+const MOST_USED: f64 = 2.0;
 
 /// A row with its name, and what is drawn in it.
 struct Row {
@@ -36,22 +42,28 @@ struct Spread<'a> {
 
 /// Returns the pictures by the names of their files.
 pub(crate) fn draw(report: &Report) -> Vec<(&'static str, String)> {
-    let pictures = [("throughput.svg", throughput(report)), ("latency.svg", latency(report))];
+    let pictures = [
+        ("throughput.svg", throughput(report)),
+        ("latency.svg", latency(report)),
+        ("bounds.svg", bounds(report)),
+    ];
     pictures.into_iter().filter_map(|(name, picture)| Some((name, picture?))).collect()
 }
 
 /// Draws the shares of the bare exchange as bars, with a mark where each should reach.
 fn throughput(report: &Report) -> Option<String> {
-    let shown = |figure: &&Figure| {
-        figure.unit == Unit::Ratio
-            && matches!(figure.scenario, Scenario::Accept | Scenario::EndToEnd)
-    };
+    let shown = |figure: &&Figure| figure.unit == Unit::Ratio && figure.name.contains("bare");
     let figures: Vec<&Figure> = report.figures().iter().filter(shown).collect();
     let widest = figures.iter().map(|figure| figure.value).fold(1.0, f64::max);
     let x = |value: f64| LEFT + (RIGHT - LEFT) * value / widest;
     let rows = figures.iter().enumerate().map(|(index, figure)| Row {
         name: figure.name.clone(),
-        drawn: bar(figure, middle_of(index), x),
+        drawn: Bar {
+            length: x(figure.value) - LEFT,
+            mark: figure.bound.map(|bound| x(bound.value())),
+            label: Unit::Ratio.format(figure.value),
+        }
+        .draw(figure, middle_of(index)),
     });
     let step = STEPS.into_iter().find(|step| widest / step <= 5.0).unwrap_or(widest);
     let values = (0..=5).map(|count| f64::from(count) * step).filter(|value| *value <= widest);
@@ -61,21 +73,56 @@ fn throughput(report: &Report) -> Option<String> {
     picture(title, report, &rows.collect::<Vec<_>>(), &ticks)
 }
 
-fn bar(figure: &Figure, middle: f64, x: impl Fn(f64) -> f64) -> String {
-    let (top, end) = (middle - BAR / 2.0, x(figure.value));
-    let class = if figure.holds() == Some(false) { "failed" } else { "succeeded" };
-    let mut made = format!(
-        "<rect class=\"{class}\" x=\"{LEFT}\" y=\"{}\" width=\"{}\" height=\"{BAR}\" rx=\"3\"/>\n",
-        pixels(top),
-        pixels(end - LEFT)
-    );
-    if let Some(bound) = figure.bound {
-        let at = x(bound.value());
-        made.push_str(&line("mark", (at, top - 5.0), (at, top + BAR + 5.0)));
+/// Draws of everything that should lie somewhere how much is used of what is allowed, so that a time, a
+/// memory and a ratio can stand side by side: whatever ends before the mark is as good as it should be.
+fn bounds(report: &Report) -> Option<String> {
+    let judged: Vec<(&Figure, Bound)> =
+        report.judged().filter_map(|figure| Some((figure, figure.bound?))).collect();
+    let used = |(figure, bound): &(&Figure, Bound)| match bound {
+        Bound::AtLeast(least) => (least / figure.value).min(MOST_USED),
+        Bound::AtMost(most) => (figure.value / most).min(MOST_USED),
+    };
+    let widest = judged.iter().map(used).fold(1.0, f64::max);
+    let x = |value: f64| LEFT + (RIGHT - LEFT) * value / widest;
+    let row = |(index, it): (usize, &(&Figure, Bound))| {
+        let (figure, bound) = it;
+        let (value, bound) = (figure.unit.format(figure.value), bound.format(figure.unit));
+        let label = format!("{value} ({bound})");
+        let bar = Bar { length: x(used(it)) - LEFT, mark: Some(x(1.0)), label };
+        Row { name: figure.name.clone(), drawn: bar.draw(figure, middle_of(index)) }
+    };
+    let rows: Vec<Row> = judged.iter().enumerate().map(row).collect();
+    let ticks = [(0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %"), (1.5, "150 %"), (2.0, "200 %")];
+    let ticks = ticks.into_iter().filter(|(value, _)| *value <= widest);
+    let ticks: Vec<(f64, String)> =
+        ticks.map(|(value, word)| (x(value), word.to_owned())).collect();
+    picture("How much is used of what is allowed", report, &rows, &ticks)
+}
+
+/// A bar in a row.
+struct Bar {
+    length: f64,
+    /// Where the mark stands, if there is one.
+    mark: Option<f64>,
+    label: String,
+}
+
+impl Bar {
+    fn draw(&self, figure: &Figure, middle: f64) -> String {
+        let top = middle - BAR / 2.0;
+        let class = if figure.holds() == Some(false) { "failed" } else { "succeeded" };
+        let mut made = format!(
+            "<rect class=\"{class}\" x=\"{LEFT}\" y=\"{}\" width=\"{}\" height=\"{BAR}\" rx=\"3\"/>\n",
+            pixels(top),
+            pixels(self.length)
+        );
+        if let Some(at) = self.mark {
+            made.push_str(&line("mark", (at, top - 5.0), (at, top + BAR + 5.0)));
+        }
+        let place = Place::right(WIDTH - MARGIN, middle + 4.5);
+        made.push_str(&text("figure", place, &self.label));
+        made
     }
-    let value = Unit::Ratio.format(figure.value);
-    made.push_str(&text("figure", Place::right(WIDTH - MARGIN, middle + 4.5), &value));
-    made
 }
 
 /// Draws quantiles as dots on a line, one row for each rate; and the p99 of others without and with
@@ -133,17 +180,19 @@ fn picture(title: &str, report: &Report, rows: &[Row], ticks: &[(f64, String)]) 
     }
     let bottom = middle_of(rows.len()) - ROW / 2.0;
     let mut body = text("title", Place::left(MARGIN, 56.0), title);
-    body.push_str(&text("", Place::left(MARGIN, 82.0), &report.circumstances()));
+    let [subject, machine] = report.circumstances();
+    body.push_str(&text("", Place::left(MARGIN, 82.0), &subject));
+    body.push_str(&text("", Place::left(MARGIN, 102.0), &machine));
     for (x, label) in ticks {
         body.push_str(&line("grid", (*x, TOP - 12.0), (*x, bottom)));
         body.push_str(&text("tick", Place::middle(*x, bottom + 18.0), label));
     }
     for (index, row) in rows.iter().enumerate() {
         let place = Place::right(LEFT - 16.0, middle_of(index) + 4.5);
-        body.push_str(&text("", place, &row.name));
+        body.push_str(&text("", place, &shortened(&row.name, NAME_LENGTH)));
         body.push_str(&row.drawn);
     }
-    Some(card(title, &report.circumstances(), &body, bottom + 44.0))
+    Some(card(title, &format!("{subject}; {machine}"), &body, bottom + 44.0))
 }
 
 fn middle_of(row: usize) -> f64 {

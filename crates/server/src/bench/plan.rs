@@ -3,6 +3,10 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
+use crate::words::grouped;
+
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Plan {
@@ -51,6 +55,40 @@ pub(crate) enum Ways {
 }
 
 impl Plan {
+    /// Tells whether something is as large as it was when it was said what should be reached. Of less,
+    /// nothing was said.
+    pub(crate) fn is_full<S: PartialOrd>(&self, size: fn(&Self) -> S) -> bool {
+        size(self) >= size(&Self::FULL)
+    }
+
+    /// Returns it in one line.
+    pub(super) fn line(&self) -> String {
+        let [hanging, busy] = [self.hanging, self.busy]
+            .map(|count| grouped(u64::try_from(count).unwrap_or(u64::MAX)));
+        let [flood, backlog, old] = [self.flood, self.backlog, self.old].map(grouped);
+        let Self { pairs, run, paced, connections, .. } = self;
+        format!(
+            "medians of {pairs}; runs of {run:?}, latency over {paced:?}, {connections} connections; \
+             {hanging} hanging, {flood} in a flood, {busy} busy, {backlog} pending, {old} old"
+        )
+    }
+
+    /// Returns it as JSON.
+    pub(super) fn to_json(self) -> Value {
+        json!({
+            "pairs": self.pairs,
+            "run_seconds": self.run.as_secs_f64(),
+            "paced_seconds": self.paced.as_secs_f64(),
+            "connections": self.connections,
+            "fan_outs": self.fan_outs,
+            "hanging": self.hanging,
+            "flood": self.flood,
+            "busy": self.busy,
+            "backlog": self.backlog,
+            "old": self.old,
+        })
+    }
+
     /// What the documents show. It takes about half an hour.
     pub(crate) const FULL: Self = Self {
         pairs: 5,
@@ -86,4 +124,18 @@ impl Plan {
     /// Some seconds, for whoever changes the code: five short pairs of what was promised.
     pub(crate) const SMOKE: Self =
         Self { pairs: 5, run: Duration::from_millis(250), ways: Ways::Promised, ..Self::QUICK };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_full_plan_has_the_sizes_that_something_was_said_about() {
+        let sizes: [fn(&Plan) -> u64; 2] = [|plan| plan.backlog, |plan| plan.old];
+        for size in sizes {
+            assert!(Plan::FULL.is_full(size) && !Plan::QUICK.is_full(size));
+            assert!(Plan { pairs: 1, ..Plan::FULL }.is_full(size));
+        }
+    }
 }

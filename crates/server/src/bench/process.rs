@@ -28,9 +28,9 @@ const LOOK: Duration = Duration::from_millis(2);
 /// How much of what a server said before it ended is quoted.
 const QUOTED_LINES: usize = 12;
 
-/// Says what to start: a server that tells of nothing but trouble.
+/// Says what to start: a server as it comes, which also logs as it comes.
 pub(crate) fn launch(executable: PathBuf, database: Option<String>) -> Launch {
-    Launch { executable, database, token: TOKEN, log: "warn", settings: Vec::new() }
+    Launch { executable, database, token: TOKEN, settings: Vec::new() }
 }
 
 /// A running server.
@@ -174,6 +174,9 @@ async fn is_healthy(port: u16) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
     use crate::clock::SystemClock;
 
@@ -186,5 +189,18 @@ mod tests {
         let text = refused.to_string();
         assert!(text.contains("the server ended with exit status: 2"), "{text}");
         assert!(text.contains("ls:"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_server_is_not_told_what_to_log() {
+        let directory = tempfile::TempDir::new().unwrap();
+        let script = directory.path().join("server");
+        std::fs::write(&script, "#!/bin/sh\nenv\n").unwrap();
+        std::fs::set_permissions(&script, Permissions::from_mode(0o700)).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+        let ended = Server::start(&launch(script, None), directory.path(), &clock).await;
+        let environment = ended.unwrap_err().to_string();
+        assert!(environment.contains("REDIAL_ADMIN_TOKEN="), "{environment}");
+        assert!(!environment.contains("REDIAL_LOG"), "{environment}");
     }
 }

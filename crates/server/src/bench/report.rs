@@ -6,23 +6,26 @@ use super::figure::{Figure, Unit};
 use super::machine::Machine;
 use super::plan::Plan;
 use super::scenario::Scenario;
+use super::subject::Subject;
 
 /// What came of it all.
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
+    subject: Subject,
     machine: Machine,
     plan: Plan,
-    postgres: bool,
     figures: Vec<Figure>,
     failed: Vec<(Scenario, String)>,
     left_out: Vec<(Scenario, &'static str)>,
+    remarks: Vec<String>,
 }
 
 impl Report {
     /// Begins a report.
-    pub(super) fn new(machine: Machine, plan: Plan, postgres: bool) -> Self {
+    pub(super) fn new(subject: Subject, machine: Machine, plan: Plan) -> Self {
+        let remarks = machine.caveat().map(str::to_owned).into_iter().collect();
         let (figures, failed, left_out) = (Vec::new(), Vec::new(), Vec::new());
-        Self { machine, plan, postgres, figures, failed, left_out }
+        Self { subject, machine, plan, figures, failed, left_out, remarks }
     }
 
     /// Adds figures.
@@ -40,6 +43,16 @@ impl Report {
         self.left_out.push((scenario, why));
     }
 
+    /// Notes what whoever reads the figures should know.
+    pub(super) fn remark(&mut self, text: impl Into<String>) {
+        self.remarks.push(text.into());
+    }
+
+    /// Returns what whoever reads the figures should know.
+    pub(crate) fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
     /// Returns what does not lie where it should.
     pub(crate) fn missed(&self) -> impl Iterator<Item = &Figure> {
         self.figures.iter().filter(|figure| figure.holds() == Some(false))
@@ -54,9 +67,13 @@ impl Report {
         (!told.is_empty()).then_some(text)
     }
 
-    /// Returns the ratios and whatever else should lie somewhere: what counts.
+    /// Returns the ratios, and then whatever else should lie somewhere: what counts.
     pub(crate) fn judged(&self) -> impl Iterator<Item = &Figure> {
-        self.figures.iter().filter(|figure| counts(figure))
+        let counted = |ratios: bool| {
+            let counted = self.figures.iter().filter(|figure| counts(figure));
+            counted.filter(move |figure| (figure.unit == Unit::Ratio) == ratios)
+        };
+        counted(true).chain(counted(false))
     }
 
     /// Returns the other figures: they depend on the machine.
@@ -74,17 +91,14 @@ impl Report {
         &self.failed
     }
 
-    /// Returns in one line what the figures are from.
-    pub(crate) fn circumstances(&self) -> String {
-        let Machine { cores, processor, kernel, sync_seconds, release } = &self.machine;
-        let build = if *release { "release build" } else { "debug build, which means little" };
-        let store = if self.postgres { "PostgreSQL" } else { "SQLite" };
-        let sync = Unit::Time.format(*sync_seconds);
-        format!(
-            "{store}, {build}, {cores} cores of {processor}, Linux {kernel}, a sync takes {sync}, \
-             medians of {}",
-            self.plan.pairs
-        )
+    /// Returns what the figures are from: what was measured, and on what.
+    pub(crate) fn circumstances(&self) -> [String; 2] {
+        [self.subject.line(), self.machine.line()]
+    }
+
+    /// Returns how the same can be measured again: the command, and how much it measures.
+    pub(crate) fn recipe(&self) -> [String; 2] {
+        [self.subject.command.clone(), self.plan.line()]
     }
 
     /// Returns everything as JSON.
@@ -92,14 +106,14 @@ impl Report {
         let failure = |(scenario, error): &(Scenario, String)| json!({ "scenario": scenario.name(), "error": error });
         let left_out =
             |(scenario, why): &(Scenario, &str)| json!({ "scenario": scenario.name(), "why": why });
-        json!({
-            "store": if self.postgres { "postgresql" } else { "sqlite" },
-            "pairs": self.plan.pairs,
-            "machine": self.machine.to_json(),
-            "figures": self.figures.iter().map(Figure::to_json).collect::<Vec<_>>(),
-            "failed": self.failed.iter().map(failure).collect::<Vec<_>>(),
-            "left_out": self.left_out.iter().map(left_out).collect::<Vec<_>>(),
-        })
+        let mut json = self.subject.to_json();
+        json["plan"] = self.plan.to_json();
+        json["machine"] = self.machine.to_json();
+        json["figures"] = self.judged().chain(self.absolute()).map(Figure::to_json).collect();
+        json["failed"] = self.failed.iter().map(failure).collect();
+        json["left_out"] = self.left_out.iter().map(left_out).collect();
+        json["remarks"] = json!(self.remarks);
+        json
     }
 }
 
@@ -113,14 +127,7 @@ mod tests {
     use crate::bench::figure::Bound;
 
     fn report(figures: Vec<Figure>) -> Report {
-        let machine = Machine {
-            cores: 2,
-            processor: "none".to_owned(),
-            kernel: "none".to_owned(),
-            sync_seconds: 0.001,
-            release: true,
-        };
-        let mut report = Report::new(machine, Plan::SMOKE, false);
+        let mut report = Report::new(Subject::example(), Machine::example(), Plan::SMOKE);
         report.add(figures);
         report
     }
@@ -139,6 +146,39 @@ mod tests {
         let bad = report(vec![missed, slow, figure("c ÷ d", Unit::Ratio, 0.19, least)]);
         let told = "not even half as good as it should be: c ÷ d is 0.19, should be ≥ 0.40";
         assert_eq!(bad.badly_wrong().as_deref(), Some(told));
+    }
+
+    #[test]
+    fn ratios_come_first_then_what_should_lie_somewhere_then_the_rest() {
+        let figure = |name, unit| Figure::once(Scenario::EndToEnd, name, unit, 1.0);
+        let report = report(vec![
+            figure("rate", Unit::PerSecond),
+            figure("CPU time", Unit::Time).within(Bound::AtMost(2.0)),
+            figure("a ÷ b", Unit::Ratio),
+            figure("c ÷ d", Unit::Ratio).within(Bound::AtLeast(0.5)),
+        ]);
+        let names = |figures: Vec<&Figure>| -> Vec<String> {
+            figures.iter().map(|figure| figure.name.clone()).collect()
+        };
+        assert_eq!(names(report.judged().collect()), ["a ÷ b", "c ÷ d", "CPU time"]);
+        assert_eq!(names(report.absolute().collect()), ["rate"]);
+        let json = report.to_json();
+        let told: Vec<&Value> = json["figures"].as_array().unwrap().iter().collect();
+        assert_eq!((&told[0]["name"], &told[3]["name"]), (&json!("a ÷ b"), &json!("rate")));
+    }
+
+    #[test]
+    fn a_report_says_what_was_measured_on_what_by_which_command() {
+        let mut report = report(Vec::new());
+        report.remark("mind this");
+        let json = report.to_json();
+        assert_eq!(json["command"], "redial bench");
+        assert_eq!(
+            (&json["machine"]["cores"], &json["plan"]["backlog"]),
+            (&json!(2), &json!(20_000))
+        );
+        assert_eq!(json["remarks"], json!(["mind this"]));
+        assert!(report.recipe()[1].contains("20,000 pending"), "{:?}", report.recipe());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use tokio_postgres::{Client, NoTls};
 use url::Url;
 
 use super::shapes;
+use super::subject::Postgres;
 use crate::dice;
 
 /// A directory of our own.
@@ -97,6 +98,13 @@ pub(super) async fn remove_all(server: &str, beginning: &str) -> anyhow::Result<
     Ok(())
 }
 
+/// Asks a PostgreSQL server what it is.
+pub(super) async fn about(server: &str) -> anyhow::Result<Postgres> {
+    let statement = "select current_setting('server_version'), current_setting('shared_buffers')";
+    let row = connect(server).await?.query_one(statement, &[]).await?;
+    Ok(Postgres { version: row.get(0), shared_buffers: row.get(1) })
+}
+
 /// Returns the port of a database on this machine.
 pub(super) fn local_port(server: &str) -> Option<u16> {
     let url = Url::parse(server).ok()?;
@@ -137,5 +145,7 @@ mod tests {
         assert_eq!(local_port("postgres://a@127.0.0.1:6000/b"), Some(6_000));
         assert_eq!(local_port("postgres://a@localhost/b"), Some(5_432));
         assert_eq!(local_port("postgres://a@db.example.com/b"), None);
+        assert_eq!(local_port("postgres://a@%2Fvar%2Frun/b"), None);
+        assert_eq!(local_port("postgres:///b?host=/var/run"), None);
     }
 }

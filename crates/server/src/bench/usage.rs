@@ -2,15 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
 /// The kernel counts CPU time in hundredths of a second, on every machine that Linux runs on.
 const TICKS_PER_SECOND: u32 = 100;
 /// The places of a process's times in `/proc/…/stat`, counted from after its name.
-const OWN_TIMES: std::ops::Range<usize> = 11..13;
+const OWN_TIMES: Range<usize> = 11..13;
+/// And of the times of its children that have ended, with their own children.
+const ENDED_TIMES: Range<usize> = 13..15;
 /// And of its parent.
 const PARENT: usize = 1;
+/// How often all times are read again because a child has ended meanwhile.
+const MOST_READS: u32 = 8;
 
 /// Processes whose CPU time is added up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,9 +48,22 @@ impl Processes {
         Self { ids }
     }
 
-    /// Returns the CPU time that they have used.
+    /// Returns the CPU time that they have used, and that of their children that have ended. A
+    /// database's processes come and go; what one has used must not be lost with it.
     pub(super) fn cpu_time(&self) -> Duration {
-        self.ids.iter().filter_map(|id| cpu_time(*id)).sum()
+        let all = |which: &Range<usize>| -> Duration {
+            self.ids.iter().filter_map(|id| cpu_time(*id, which.clone())).sum()
+        };
+        let mut ended = all(&ENDED_TIMES);
+        for _ in 0..MOST_READS {
+            let own = all(&OWN_TIMES);
+            // One that ends while times are read would be missed, or counted twice.
+            let before = std::mem::replace(&mut ended, all(&ENDED_TIMES));
+            if ended == before {
+                return own + ended;
+            }
+        }
+        all(&OWN_TIMES) + ended
     }
 
     /// Tells whether there are none.
@@ -82,10 +100,10 @@ pub(super) fn bytes_under(directory: &Path) -> u64 {
     entries.filter_map(Result::ok).map(size).sum()
 }
 
-fn cpu_time(process: u32) -> Option<Duration> {
+fn cpu_time(process: u32, which: Range<usize>) -> Option<Duration> {
     let stat = stat(process)?;
     let fields: Vec<&str> = stat.split_whitespace().collect();
-    let ticks = fields.get(OWN_TIMES)?.iter().filter_map(|it| it.parse::<u64>().ok()).sum::<u64>();
+    let ticks = fields.get(which)?.iter().filter_map(|it| it.parse::<u64>().ok()).sum::<u64>();
     Some(Duration::from_millis(ticks * 1_000) / TICKS_PER_SECOND)
 }
 
@@ -127,6 +145,8 @@ fn open_sockets(process: u32) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -150,6 +170,21 @@ mod tests {
             sum = sum.wrapping_mul(31).wrapping_add(1);
         }
         assert!(Processes::of(own).cpu_time() > before, "{sum}");
+    }
+
+    #[test]
+    fn what_a_child_has_used_still_counts_when_it_has_ended() {
+        let before = Processes::of(std::process::id()).cpu_time();
+        let mut child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let enough = Duration::from_millis(100);
+        while Processes::of(child.id()).cpu_time() < enough {
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let own = cpu_time(std::process::id(), OWN_TIMES).unwrap();
+        let used = Processes::of(std::process::id()).cpu_time();
+        assert!(used >= own + enough && used >= before + enough, "{used:?}, {own:?} of it our own");
     }
 
     #[test]

@@ -36,7 +36,12 @@ pub(super) const KEYS: [Key; 42] = [
     key("tls.key", "path", "", "The certificate's private key, as PEM."),
     key("metrics.listen", "address", "", "Where `/metrics` is shown; nowhere without it."),
     key("data", "path", "./redial-data", "The data directory, if there is no `database`."),
-    key("sync_delay", "span", "", "For benchmarks: how much longer each sync of a file takes."),
+    key(
+        "sync_delay",
+        "span",
+        "",
+        "For benchmarks: how much longer each commit's sync takes, where the store is a file.",
+    ),
     key("database", "URL", "", "A PostgreSQL URL; nodes with the same one form a fleet."),
     key("database_listen", "URL", "", "Where to LISTEN, if `database` leads to a pooler."),
     key("database_connections", "number", "8", "Connections for reading and for the catalog."),

@@ -34,7 +34,7 @@ pub struct Configuration {
     pub metrics: Option<SocketAddr>,
     /// The data directory.
     pub data: PathBuf,
-    /// How much longer each sync of the file takes, for benchmarks.
+    /// How much longer each commit's sync of the file takes, for benchmarks.
     pub sync_delay: Option<Duration>,
     /// The database, if it is not a file in the data directory.
     pub database: Option<Database>,

@@ -18,6 +18,7 @@ use crate::bench::pairs::Pair;
 use crate::bench::receiver::{Behaviour, Group};
 use crate::bench::shapes::LARGEST_BATCH;
 use crate::bench::site::{Flow, Site};
+use crate::words::grouped;
 
 /// The channel of the steady endpoints.
 const STEADY: &str = "steady";
@@ -50,6 +51,14 @@ struct Scene {
     steady: Flow,
 }
 
+/// Who might slow down the steady ones.
+struct Crowd {
+    scenario: Scenario,
+    name: String,
+    /// Whether there are as many as it was said about what should be reached.
+    is_full: bool,
+}
+
 /// How long messages to the steady endpoints took.
 struct Slowed {
     without: Times,
@@ -59,7 +68,11 @@ struct Slowed {
 /// Measures endpoints that hang, in the application of the steady ones. Both get as many messages,
 /// without and with; the one difference is whether the crowd answers.
 pub(super) async fn hanging(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    let name = format!("{} endpoints hanging", bench.plan.hanging);
+    let crowd = Crowd {
+        scenario: Scenario::Hanging,
+        name: format!("{} endpoints hanging", grouped(bench.plan.hanging.try_into()?)),
+        is_full: bench.plan.is_full(|plan| plan.hanging),
+    };
     let mut all = Vec::new();
     bench.rounds(1);
     for number in 1..=bench.plan.pairs {
@@ -67,7 +80,7 @@ pub(super) async fn hanging(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         let slowed = hanging_once(bench).await?;
         all.push(slowed.tell(bench, number));
     }
-    Ok(figures(Scenario::Hanging, &name, &all))
+    Ok(crowd.figures(&all))
 }
 
 async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
@@ -99,7 +112,11 @@ async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
 
 /// Measures one endpoint that has more to do than it can, in the application of the steady ones.
 pub(super) async fn flood(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    let name = format!("one endpoint flooded by {}", bench.plan.flood);
+    let crowd = Crowd {
+        scenario: Scenario::Flood,
+        name: format!("one endpoint flooded by {}", grouped(bench.plan.flood)),
+        is_full: bench.plan.is_full(|plan| plan.flood),
+    };
     let mut all = Vec::new();
     bench.rounds(1);
     for number in 1..=bench.plan.pairs {
@@ -117,12 +134,16 @@ pub(super) async fn flood(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         all.push(Slowed { without, with }.tell(bench, number));
     }
     bench.receiver.behave(Behaviour::AtOnce);
-    Ok(figures(Scenario::Flood, &name, &all))
+    Ok(crowd.figures(&all))
 }
 
 /// Measures an application with many busy endpoints beside one with a single steady one.
 pub(super) async fn busy(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    let name = format!("an application of {} busy endpoints", bench.plan.busy);
+    let crowd = Crowd {
+        scenario: Scenario::Busy,
+        name: format!("an application of {} busy endpoints", grouped(bench.plan.busy.try_into()?)),
+        is_full: bench.plan.is_full(|plan| plan.busy),
+    };
     let mut all = Vec::new();
     bench.rounds(1);
     for number in 1..=bench.plan.pairs {
@@ -142,7 +163,7 @@ pub(super) async fn busy(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         all.push(Slowed { without, with }.tell(bench, number));
     }
     bench.receiver.behave(Behaviour::AtOnce);
-    Ok(figures(Scenario::Busy, &name, &all))
+    Ok(crowd.figures(&all))
 }
 
 impl Scene {
@@ -206,18 +227,21 @@ impl Slowed {
     }
 }
 
-fn figures(scenario: Scenario, name: &str, all: &[Slowed]) -> Vec<Figure> {
-    let p99 = |times: &Times| seconds(times.arrived.quantile(0.99));
-    let pair = |it: &Slowed| Pair { measured: p99(&it.with), compared: p99(&it.without) };
-    let pairs: Vec<Pair> = all.iter().map(pair).collect();
-    let ratio = format!("{name}: p99 of others with ÷ without");
-    let figure = |word: &str, samples| {
-        let name = format!("{name}: p99 of others {word}");
-        Figure::median(scenario, &name, Unit::Time, samples)
-    };
-    vec![
-        Figure::ratio(scenario, &ratio, &pairs).within(Bound::AtMost(MOST)),
-        figure("without", pairs.iter().map(|it| it.compared).collect()),
-        figure("with", pairs.iter().map(|it| it.measured).collect()),
-    ]
+impl Crowd {
+    fn figures(&self, all: &[Slowed]) -> Vec<Figure> {
+        let Self { scenario, name, is_full } = self;
+        let p99 = |times: &Times| seconds(times.arrived.quantile(0.99));
+        let pair = |it: &Slowed| Pair { measured: p99(&it.with), compared: p99(&it.without) };
+        let pairs: Vec<Pair> = all.iter().map(pair).collect();
+        let ratio = format!("{name}: p99 of others with ÷ without");
+        let figure = |word: &str, samples| {
+            let name = format!("{name}: p99 of others {word}");
+            Figure::median(*scenario, &name, Unit::Time, samples)
+        };
+        vec![
+            Figure::ratio(*scenario, &ratio, &pairs).within_if(*is_full, Bound::AtMost(MOST)),
+            figure("without", pairs.iter().map(|it| it.compared).collect()),
+            figure("with", pairs.iter().map(|it| it.measured).collect()),
+        ]
+    }
 }

@@ -141,7 +141,7 @@ impl Way {
     }
 
     fn costs(self, bench: &Bench<'_>, runs: &[Run]) -> Option<Figure> {
-        if bench.on_postgres() && bench.database_processes().is_empty() {
+        if !bench.sees_database() {
             return None;
         }
         let times = runs.iter().map(|run| seconds(run.delivered.cpu_per_delivery));

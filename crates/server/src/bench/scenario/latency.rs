@@ -18,6 +18,8 @@ const SCENARIO: Scenario = Scenario::Latency;
 const IDLE: f64 = 10.0;
 /// What everybody states.
 const USUAL: f64 = 100.0;
+/// How that is called.
+const USUALLY: &str = "at 100/s";
 /// The share of the maximum that can be kept up.
 const SUSTAINED: f64 = 0.7;
 /// The quantiles that are told.
@@ -30,14 +32,14 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let flow = site.flow(bench, 1, Ingest::Single).await?;
     let messages = flow.size(bench, &site).await?;
     let most = flow.run(bench, &site, messages).await?.per_second;
-    let rates = [("idle", IDLE), ("at 100/s", USUAL), ("at 70 % of the maximum", most * SUSTAINED)];
-    let mut figures = Vec::new();
+    let rates = [("idle", IDLE), (USUALLY, USUAL), ("at 70 % of the maximum", most * SUSTAINED)];
+    let mut runs = rates.map(|_| Vec::new());
     bench.rounds(rates.len());
-    for (name, per_second) in rates {
-        let mut runs = Vec::new();
-        for number in 1..=bench.plan.pairs {
+    // All rates in each pair: what the machine does in one minute is not the fate of one rate.
+    for number in 1..=bench.plan.pairs {
+        for ((name, per_second), runs) in rates.iter().zip(&mut runs) {
             bench.pair_of(name, number);
-            let pace = Pace { per_second, span: bench.plan.paced };
+            let pace = Pace { per_second: *per_second, span: bench.plan.paced };
             let before = site.counters().await?;
             let times = pace.measure(bench, &site, &flow).await?;
             site.settled(&bench.clock, before, times.answered.count()).await?;
@@ -45,7 +47,10 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
             bench.say(&format!("{name} ({per_second:.0}/s), {number}: p99 {p99}"));
             runs.push(times);
         }
-        figures.extend(quantiles(bench, name, &runs));
+    }
+    let mut figures = Vec::new();
+    for ((name, _), runs) in rates.iter().zip(&runs) {
+        figures.extend(quantiles(bench.on_postgres(), name, runs));
     }
     let name = "messages each second at 70 % of the maximum";
     figures.push(Figure::once(SCENARIO, name, Unit::PerSecond, most * SUSTAINED));
@@ -93,19 +98,60 @@ impl Pace {
     }
 }
 
-fn quantiles(bench: &Bench<'_>, name: &str, runs: &[Times]) -> Vec<Figure> {
-    let most = if bench.on_postgres() { 0.008 } else { 0.003 };
-    let of = |share: f64, which: fn(&Times) -> &Latencies| -> Vec<f64> {
-        runs.iter().map(|times| seconds(which(times).quantile(share))).collect()
+/// Returns the medians of the runs' quantiles, and the p99 of all runs together. What is merely the
+/// longest of few is left out.
+fn quantiles(postgres: bool, name: &str, runs: &[Times]) -> Vec<Figure> {
+    let most = if postgres { 0.008 } else { 0.003 };
+    let median = |text: &str, share: f64, which: fn(&Times) -> &Latencies| {
+        let times = runs.iter().map(|times| which(times).telling_quantile(share).map(seconds));
+        let times: Option<Vec<f64>> = times.collect();
+        times.map(|times| Figure::median(SCENARIO, &format!("{name}, {text}"), Unit::Time, times))
     };
     let mut figures = Vec::new();
     for (word, share) in QUANTILES {
-        let text = format!("{name}, {word} until it arrives");
-        let figure = Figure::median(SCENARIO, &text, Unit::Time, of(share, |times| &times.arrived));
-        let promised = name == "at 100/s" && word == "p99";
-        figures.push(if promised { figure.within(Bound::AtMost(most)) } else { figure });
+        let figure = median(&format!("{word} until it arrives"), share, |times| &times.arrived);
+        let promised = name == USUALLY && word == "p99";
+        figures.extend(figure.map(|it| it.within_if(promised, Bound::AtMost(most))));
     }
-    let text = format!("{name}, p99 until it is acknowledged");
-    figures.push(Figure::median(SCENARIO, &text, Unit::Time, of(0.99, |times| &times.answered)));
+    figures.extend(median("p99 until it is acknowledged", 0.99, |times| &times.answered));
+    let mut all = Latencies::default();
+    runs.iter().for_each(|times| all.add(&times.arrived));
+    if let (Some(p99), 2..) = (all.telling_quantile(0.99), runs.len()) {
+        let text = format!("{name}, p99 of all pairs together");
+        figures.push(Figure::once(SCENARIO, &text, Unit::Time, seconds(p99)));
+    }
     figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many messages, of which so many in a hundred take so many milliseconds.
+    fn times(count: u64, percent: u64, millis: u64) -> Times {
+        let mut arrived = Latencies::default();
+        for number in 0..count {
+            let long = number % 100 < percent;
+            arrived.record(Duration::from_micros(if long { millis * 1_000 } else { 50 }));
+        }
+        Times { answered: arrived.clone(), arrived }
+    }
+
+    #[test]
+    fn the_bound_is_on_the_median_of_the_pairs_and_the_rest_is_told() {
+        let runs = [times(1_000, 2, 1), times(1_000, 2, 2), times(1_000, 10, 60)];
+        let figures = quantiles(false, USUALLY, &runs);
+        let named = |name: &str| figures.iter().find(|it| it.name == format!("{USUALLY}, {name}"));
+        let median = named("p99 until it arrives").unwrap();
+        assert_eq!((median.holds(), median.samples.len()), (Some(true), 3));
+        let together = named("p99 of all pairs together").unwrap();
+        assert!(together.holds().is_none() && together.value > 0.03, "{together:?}");
+    }
+
+    #[test]
+    fn few_messages_have_no_p99() {
+        let figures = quantiles(false, "idle", &[times(15, 1, 1)]);
+        let names: Vec<&str> = figures.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["idle, p50 until it arrives", "idle, p90 until it arrives"]);
+    }
 }

@@ -10,7 +10,7 @@ use crate::bench::figure::{Bound, Figure, Unit};
 use crate::bench::site::Site;
 
 const SCENARIO: Scenario = Scenario::SlowSync;
-/// How much longer a sync takes.
+/// How much longer the sync of a commit takes; that of a checkpoint does not.
 const DELAY_MILLIS: u32 = 5;
 /// How many callers wait for it at a time.
 const CALLERS: usize = 64;
@@ -43,7 +43,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         delivered.push(arrived);
     }
     site.close(&bench.clock).await?;
-    let name = |what: &str| format!("{what}, a sync takes {DELAY_MILLIS} ms longer");
+    let name = |what: &str| format!("{what}, a commit's sync takes {DELAY_MILLIS} ms longer");
     let accepted = Figure::median(SCENARIO, &name("messages accepted"), Unit::PerSecond, accepted);
     Ok(vec![
         accepted.within(Bound::AtLeast(LEAST_ACCEPTED)),

@@ -6,7 +6,7 @@
 
 mod store;
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -21,6 +21,7 @@ use crate::bench::process::launch;
 use crate::bench::progress::Style;
 use crate::bench::report::Report;
 use crate::bench::scenario::Scenario;
+use crate::bench::subject::{self, Build};
 use crate::bench::{self, Order, picture};
 
 /// What can be measured.
@@ -69,7 +70,7 @@ struct Whole {
     /// Another build of redial to measure [default: this one]
     #[arg(long, value_name = "FILE")]
     server: Option<PathBuf>,
-    /// Print JSON
+    /// Print JSON, and the table to standard error
     #[arg(long)]
     json: bool,
     /// Draw pictures into this directory
@@ -98,8 +99,10 @@ impl Whole {
         }
         if self.json {
             writeln!(streams.out, "{:#}", report.to_json())?;
+            // Half an hour is too long to be spent again on a table for people.
+            show(&report, streams.err)?;
         } else {
-            show(&report, streams)?;
+            show(&report, streams.out)?;
         }
         for figure in report.missed() {
             writeln!(streams.err, "missed: {}", figure.beside_its_bound())?;
@@ -120,10 +123,12 @@ impl Whole {
     }
 
     fn order(&self) -> anyhow::Result<Order> {
+        let own = std::env::current_exe()?;
         let executable = match &self.server {
             Some(server) => server.canonicalize().context("cannot find the server")?,
-            None => std::env::current_exe()?,
+            None => own.clone(),
         };
+        let another = (executable != own).then(|| executable.clone());
         let mut plan = match (self.quick, self.smoke) {
             (_, true) => Plan::SMOKE,
             (true, false) => Plan::QUICK,
@@ -140,6 +145,8 @@ impl Whole {
         let left_out = |scenario: Scenario| Some((scenario, obstacle(scenario)?));
         Ok(Order {
             launch: launch(executable, self.database.clone()),
+            build: Build::of(another),
+            command: subject::command(std::env::args().skip(1)),
             directory: self.directory.clone().unwrap_or_else(bench::default_directory),
             scenarios: chosen().filter(|scenario| obstacle(*scenario).is_none()).collect(),
             left_out: chosen().filter_map(left_out).collect(),
@@ -159,8 +166,10 @@ fn draw(report: &Report, directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(report: &Report, streams: &mut Streams<'_>) -> Result<(), Failure> {
-    writeln!(streams.out, "{}", report.circumstances())?;
+fn show(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
+    for line in report.circumstances().iter().chain(&report.recipe()).chain(report.remarks()) {
+        writeln!(out, "{line}")?;
+    }
     let headings =
         [("", Side::Left), ("", Side::Right), ("should be", Side::Right), ("", Side::Left)];
     let mut table = Table::new(headings);
@@ -174,13 +183,13 @@ fn show(report: &Report, streams: &mut Streams<'_>) -> Result<(), Failure> {
         table.row([figure.name.clone(), written(figure), bound, word.to_owned()]);
     }
     if report.judged().next().is_some() {
-        write!(streams.out, "\n{table}")?;
+        write!(out, "\n{table}")?;
     }
     let mut table = Table::plain([Side::Left, Side::Right]);
     for figure in report.absolute() {
         table.row([figure.name.clone(), written(figure)]);
     }
-    write!(streams.out, "\n{table}")?;
+    write!(out, "\n{table}")?;
     Ok(())
 }
 

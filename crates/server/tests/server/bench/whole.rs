@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::store::postgres;
@@ -15,11 +16,16 @@ fn the_yardstick_needs_no_server() {
     let pictures = directory.path().join("pictures");
     let run = ["bench", "--quick", "--only", "bare", "--json", "--directory"];
     let place = directory.path().to_str().unwrap();
-    let report = redial_json(&[&run, &[place, "--svg", pictures.to_str().unwrap()][..]].concat());
+    let finished = redial(&[&run, &[place, "--svg", pictures.to_str().unwrap()][..]].concat());
+    let report: Value = serde_json::from_str(&finished.out).unwrap();
+    assert!(finished.err.contains("bare requests, 256 at a time"), "the table: {}", finished.err);
     let figure = &report["figures"][0];
     assert_eq!(figure["scenario"], "bare");
     assert!(figure["value"].as_f64().is_some_and(|rate| rate > 100.0), "{report}");
     assert_eq!(report["store"], "sqlite");
+    let command = report["command"].as_str().unwrap();
+    assert!(command.starts_with("redial bench --quick --only bare --json"), "{command}");
+    assert!(report["machine"]["sync_p99_seconds"].is_number(), "{report}");
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "only the pictures are left: {left:?}");
 }

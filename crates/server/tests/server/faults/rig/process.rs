@@ -23,7 +23,7 @@ const QUOTED_LINES: usize = 20;
 
 /// Says what to start: a server that tells of everything worth a line.
 pub(crate) fn launch(executable: PathBuf, database: Option<String>) -> Launch {
-    Launch { executable, database, token: TOKEN, log: "info", settings: Vec::new() }
+    Launch { executable, database, token: TOKEN, settings: Vec::new() }
 }
 
 /// A server that runs, or did.
