@@ -24,7 +24,7 @@ use store::page::{From, Page};
 use store::queue::{FirstState, Missing, Order};
 
 use super::World;
-use super::replays::{CHUNK, Walked, own_policy, pass_over, pending_again, wish_of};
+use super::replays::walk::{CHUNK, Walked, own_policy, pass_over, pending_again, wish_of};
 use crate::replay::Wish;
 
 /// How far the clock that ids are made by, or the order of commits, may be from the times of rows.
