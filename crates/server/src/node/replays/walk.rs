@@ -1,15 +1,19 @@
 //! Which deliveries a replay task means, found chunk by chunk.
+//!
+//! Messages are walked upwards, so that an endpoint that keeps the order gets them in theirs. The
+//! cursor is the last message that is done with.
 
 use std::sync::Arc;
 
 use domain::delivery::Pending;
+use domain::ids::MessageId;
 use domain::partition::Partition;
 use domain::policy::Policy;
 use engine::Roster;
 use engine::roster::read_policy;
 use store::catalog::Name;
 use store::keys::{Cursor, DeliveryKey, EndpointKey, MessageKey};
-use store::ledger::{DeliveryEntry, DeliveryFilter, Task};
+use store::ledger::{DeliveryEntry, DeliveryFilter, MessageFilter, Task};
 use store::page::{From, Page};
 use store::queue::Missing;
 
@@ -19,6 +23,8 @@ use crate::replay::{Wish, read_selection};
 
 /// The most deliveries that one chunk looks at.
 pub(in super::super) const CHUNK: u32 = 500;
+/// What lies before all messages.
+const BEGINNING: MessageKey = MessageKey(0);
 
 pub(in super::super) type Chosen = Vec<(DeliveryKey, Partition, Pending)>;
 
@@ -44,11 +50,11 @@ pub(super) async fn walk(world: &World, task: &Task) -> Result<Walked, store::Er
     };
     let (entries, reached) = match task.endpoint {
         _ if !wish.selection.ids.is_empty() => (named(world, task, &wish).await?, None),
-        Some(endpoint) => of_endpoint(world, task, endpoint).await?,
-        None => dead_letters(world, task).await?,
+        Some(endpoint) => of_endpoint(world, task, &wish, endpoint).await?,
+        None => dead_letters(world, task, &wish).await?,
     };
     // Rows are in the order of their commits, and one may have been longer on its way than others.
-    let over = |last: &DeliveryEntry| wish.ends_before(last.received_at.after(CLOCKS_APART));
+    let over = |last: &DeliveryEntry| wish.is_over_at(last.received_at.before(CLOCKS_APART));
     let over = entries.last().is_some_and(over);
     let mut chosen = Vec::new();
     for entry in &entries {
@@ -69,12 +75,21 @@ pub(in super::super) fn wish_of(task: &Task) -> Result<Wish, store::Error> {
     })
 }
 
-/// Returns the message up to which a task that walks downwards has got.
-fn upper(task: &Task) -> MessageKey {
-    task.cursor.map_or(MessageKey(task.upper.0.saturating_add(1)), |cursor| MessageKey(cursor.0))
+/// Returns the message behind which a chunk begins.
+async fn behind(world: &World, task: &Task, wish: &Wish) -> Result<MessageKey, store::Error> {
+    if let Some(cursor) = task.cursor {
+        return Ok(MessageKey(cursor.0));
+    }
+    let Some(since) = wish.selection.since else { return Ok(BEGINNING) };
+    // The clock that ids are made by may be apart from the times of rows, and so may their commits:
+    // what was made before this moment was committed before everything that is meant.
+    let moment = since.before(CLOCKS_APART).before(CLOCKS_APART);
+    let page = Page { from: From::After(MessageId::first_at(moment)), limit: 1 };
+    let listed = world.ledger.messages(task.application, MessageFilter::default(), page).await?;
+    Ok(listed.entries.first().map_or(BEGINNING, |message| message.key))
 }
 
-/// Finds the deliveries that a task names one by one.
+/// Finds the deliveries that a task names one by one, those of the oldest message first.
 async fn named(
     world: &World,
     task: &Task,
@@ -84,6 +99,7 @@ async fn named(
     for id in &wish.selection.ids {
         entries.extend(legible(world.ledger.delivery(task.application, *id).await)?);
     }
+    entries.sort_by_key(|entry: &DeliveryEntry| entry.key.message);
     Ok(entries)
 }
 
@@ -116,43 +132,46 @@ async fn on_channel(
     Ok(legible(found)?.is_some_and(|message| message.channels.contains(channel)))
 }
 
-/// Walks one endpoint's deliveries downwards.
+/// Walks one endpoint's deliveries upwards.
 async fn of_endpoint(
     world: &World,
     task: &Task,
+    wish: &Wish,
     endpoint: EndpointKey,
 ) -> Result<(Vec<DeliveryEntry>, Option<MessageKey>), store::Error> {
-    let page = Page { from: From::After(upper(task)), limit: CHUNK };
-    let filter = DeliveryFilter::default();
+    let from = From::Before(behind(world, task, wish).await?);
+    let (page, filter) = (Page { from, limit: CHUNK }, DeliveryFilter::default());
     let listed = world.ledger.deliveries(task.application, endpoint, filter, page).await?;
-    let reached = listed.reached.filter(|_| !listed.done);
-    Ok((listed.entries, reached))
+    let mut entries = listed.entries;
+    entries.reverse();
+    entries.retain(|entry| entry.key.message <= task.upper);
+    let reached = listed.reached.filter(|reached| !listed.done && *reached < task.upper);
+    Ok((entries, reached))
 }
 
-/// Walks an application's dead letters downwards. The cursor is a message, so a chunk ends with
-/// all dead letters of its last one: what is left out comes first in the next.
+/// Walks an application's dead letters upwards. The cursor is a message, so a chunk ends with all
+/// dead letters of its last one: what is left out comes first in the next.
 async fn dead_letters(
     world: &World,
     task: &Task,
+    wish: &Wish,
 ) -> Result<(Vec<DeliveryEntry>, Option<MessageKey>), store::Error> {
-    let upper = upper(task);
-    let mut from = From::After((upper, EndpointKey(i64::MAX)));
+    let mut from = From::Before((behind(world, task, wish).await?, EndpointKey(i64::MAX)));
     let mut entries: Vec<DeliveryEntry> = Vec::new();
     loop {
-        let page = Page { from, limit: CHUNK };
-        let filter = DeliveryFilter::default();
+        let (page, filter) = (Page { from, limit: CHUNK }, DeliveryFilter::default());
         let listed = world.ledger.dead_letters(task.application, filter, page).await?;
-        entries.extend(listed.entries.into_iter().filter(|entry| entry.key.message < upper));
-        let Some(reached) = listed.reached.filter(|_| !listed.done) else {
-            return Ok((entries, None));
-        };
+        let upwards = listed.entries.into_iter().rev();
+        entries.extend(upwards.filter(|entry| entry.key.message <= task.upper));
+        let on = |reached: &(MessageKey, EndpointKey)| !listed.done && reached.0 <= task.upper;
+        let Some(reached) = listed.reached.filter(on) else { return Ok((entries, None)) };
         let last = reached.0;
         let first = entries.first().map(|entry| entry.key.message);
         if first.is_some_and(|first| first != last) {
             entries.retain(|entry| entry.key.message != last);
-            return Ok((entries, Some(MessageKey(last.0.saturating_add(1)))));
+            return Ok((entries, Some(MessageKey(last.0.saturating_sub(1)))));
         }
-        from = From::After(reached);
+        from = From::Before(reached);
     }
 }
 
