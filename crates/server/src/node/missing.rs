@@ -40,11 +40,13 @@ pub(super) async fn walk(
     // Whatever is in memory: the chunk is fenced unless this is the current revision.
     let roster = match world.rosters.read_now(task.application).await {
         Ok(roster) => roster,
-        Err(store::Error::Missing(_)) => return Ok(Walked::default()),
+        Err(store::Error::Missing(_)) => return Ok(Walked::nothing()),
         Err(error) => return Err(error),
     };
-    let Some(member) = roster.member(endpoint).cloned() else { return Ok(Walked::default()) };
-    let (messages, reached) = messages(world, task, &wish).await?;
+    let Some(member) = roster.member(endpoint).cloned() else { return Ok(Walked::nothing()) };
+    let since = wish.selection.since.unwrap_or(Timestamp::EPOCH);
+    let begin = task.cursor.map_or(since.before(CLOCKS_APART), |it| Timestamp::from_micros(it.0));
+    let (messages, reached) = messages(world, task, &wish, begin).await?;
     let now = world.timeline.rows();
     let (application, revision) = (task.application, roster.revision);
     let mut missing = Missing { application, revision, deliveries: Vec::new() };
@@ -60,7 +62,7 @@ pub(super) async fn walk(
             Err(error) => return Err(error),
         }
     }
-    Ok(Walked { chosen, missing: Some(missing), reached })
+    Ok(Walked { chosen, missing: Some(missing), begins: Cursor(begin.as_micros()), reached })
 }
 
 /// Describes the delivery of a message that the endpoint takes, as if it were accepted now.
@@ -106,9 +108,8 @@ async fn messages(
     world: &World,
     task: &Task,
     wish: &Wish,
+    begin: Timestamp,
 ) -> Result<(Vec<MessageEntry>, Option<Cursor>), store::Error> {
-    let since = wish.selection.since.unwrap_or(Timestamp::EPOCH);
-    let begin = task.cursor.map_or(since.before(CLOCKS_APART), |it| Timestamp::from_micros(it.0));
     let filter = MessageFilter {
         since: wish.selection.since,
         until: wish.selection.until,

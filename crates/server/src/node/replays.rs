@@ -4,6 +4,7 @@
 //! that makes the deliveries pending. Whoever takes over goes on where the last one stopped. What an
 //! endpoint never got is found by walking messages; see `missing`.
 
+mod chunk;
 pub(super) mod walk;
 
 use std::sync::Arc;
@@ -11,11 +12,10 @@ use std::time::Duration;
 
 use domain::ids::{EndpointId, TaskId};
 use domain::partition::Partition;
-use engine::Event;
 use store::keys::Lease;
 use store::ledger::{Task, TaskKind, TaskState};
 use store::page::{From, Page};
-use store::queue::{Done, Replay, Upkeep};
+use store::queue::Done;
 
 use super::World;
 use super::missing;
@@ -134,29 +134,11 @@ async fn step(world: &World, id: &TaskId, lease: Lease) -> Result<bool, store::E
             walk::walk(world, &task).await?
         }
     };
-    let made = walked.missing.iter().flat_map(|missing| &missing.deliveries);
-    let chosen = walked.chosen.iter().map(|it| it.1);
-    let partitions: Vec<Partition> = chosen.chain(made.map(|it| it.1)).collect();
-    let chunk = Replay {
-        lease,
-        task: task.id,
-        cursor: task.cursor,
-        next_cursor: walked.reached,
-        deliveries: walked.chosen,
-        missing: walked.missing,
-        at: world.timeline.rows(),
-    };
-    let done = world.committer.upkeep(Upkeep::Replay(chunk)).await;
-    // What is pending again is found by looking; the sooner the better. A chunk that seems to have
-    // failed, or to be fenced, may have been done before its answer got lost.
-    if !partitions.is_empty() {
-        world.inbox.post(Event::Woken(partitions));
-    }
-    match done {
-        Ok(Done::Changed(_)) => Ok(walked.reached.is_some()),
-        Ok(Done::Fenced) => Ok(false),
-        Ok(Done::Refused(text)) => Err(store::Error::Refused(text)),
-        Err(error) => Err(store::Error::Unavailable { text: error.to_string(), source: None }),
+    let goes_on = walked.reached.is_some();
+    match chunk::write(world, lease, &task, walked).await? {
+        Done::Changed(_) => Ok(goes_on),
+        Done::Fenced => Ok(false),
+        Done::Refused(text) => Err(store::Error::Refused(text)),
     }
 }
 

@@ -29,14 +29,23 @@ const BEGINNING: MessageKey = MessageKey(0);
 pub(in super::super) type Chosen = Vec<(DeliveryKey, Partition, Pending)>;
 
 /// What a chunk found.
-#[derive(Default)]
 pub(in super::super) struct Walked {
     /// What becomes pending again.
     pub(in super::super) chosen: Chosen,
     /// What is made.
     pub(in super::super) missing: Option<Missing>,
+    /// Where it began.
+    pub(in super::super) begins: Cursor,
     /// How far it got; none at the end.
     pub(in super::super) reached: Option<Cursor>,
+}
+
+impl Walked {
+    /// Found nothing, and will not.
+    pub(in super::super) const fn nothing() -> Self {
+        let begins = Cursor(BEGINNING.0);
+        Self { chosen: Vec::new(), missing: None, begins, reached: None }
+    }
 }
 
 pub(super) async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
@@ -45,13 +54,14 @@ pub(super) async fn walk(world: &World, task: &Task) -> Result<Walked, store::Er
     // and what is passed over here is never looked at again.
     let roster = match world.rosters.read_now(task.application).await {
         Ok(roster) => roster,
-        Err(store::Error::Missing(_)) => return Ok(Walked::default()),
+        Err(store::Error::Missing(_)) => return Ok(Walked::nothing()),
         Err(error) => return Err(error),
     };
+    let behind = behind(world, task, &wish).await?;
     let (entries, reached) = match task.endpoint {
         _ if !wish.selection.ids.is_empty() => (named(world, task, &wish).await?, None),
-        Some(endpoint) => of_endpoint(world, task, &wish, endpoint).await?,
-        None => dead_letters(world, task, &wish).await?,
+        Some(endpoint) => of_endpoint(world, task, endpoint, behind).await?,
+        None => dead_letters(world, task, behind).await?,
     };
     // Rows are in the order of their commits, and one may have been longer on its way than others.
     let over = |last: &DeliveryEntry| wish.is_over_at(last.received_at.before(CLOCKS_APART));
@@ -64,7 +74,7 @@ pub(super) async fn walk(world: &World, task: &Task) -> Result<Walked, store::Er
         }
     }
     let reached = reached.filter(|_| !over).map(|message| Cursor(message.0));
-    Ok(Walked { chosen, missing: None, reached })
+    Ok(Walked { chosen, missing: None, begins: Cursor(behind.0), reached })
 }
 
 /// Reads what a task means.
@@ -136,11 +146,11 @@ async fn on_channel(
 async fn of_endpoint(
     world: &World,
     task: &Task,
-    wish: &Wish,
     endpoint: EndpointKey,
+    behind: MessageKey,
 ) -> Result<(Vec<DeliveryEntry>, Option<MessageKey>), store::Error> {
-    let from = From::Before(behind(world, task, wish).await?);
-    let (page, filter) = (Page { from, limit: CHUNK }, DeliveryFilter::default());
+    let page = Page { from: From::Before(behind), limit: CHUNK };
+    let filter = DeliveryFilter::default();
     let listed = world.ledger.deliveries(task.application, endpoint, filter, page).await?;
     let mut entries = listed.entries;
     entries.reverse();
@@ -154,9 +164,9 @@ async fn of_endpoint(
 async fn dead_letters(
     world: &World,
     task: &Task,
-    wish: &Wish,
+    behind: MessageKey,
 ) -> Result<(Vec<DeliveryEntry>, Option<MessageKey>), store::Error> {
-    let mut from = From::Before((behind(world, task, wish).await?, EndpointKey(i64::MAX)));
+    let mut from = From::Before((behind, EndpointKey(i64::MAX)));
     let mut entries: Vec<DeliveryEntry> = Vec::new();
     loop {
         let (page, filter) = (Page { from, limit: CHUNK }, DeliveryFilter::default());

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::delivery::Delivery;
+use domain::delivery::{Cause, Delivery};
 use domain::ids::{DeliveryId, MessageId};
 use domain::time::Timestamp;
 use serde_json::json;
@@ -13,7 +13,7 @@ use store::ledger::{TaskKind, TaskState};
 
 use super::damaged::Damaged;
 use super::scene::{Scene, Step, Store, entry, selection, until};
-use super::trouble::Panics;
+use super::trouble::{Panics, obedient};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -50,6 +50,20 @@ async fn a_damaged_delivery_does_not_hold_up_what_an_endpoint_never_got() {
     let task = scene.start(TaskKind::ReplayMissing, scene.endpoint(), all).await;
     assert_eq!(scene.done(task).await.replayed, 2);
     scene.end().await;
+}
+
+#[tokio::test]
+async fn a_row_that_the_database_refuses_is_passed_over_and_the_others_are_sent() {
+    for (count, unfit) in [(600, 123), (1, 0), (2, 1)] {
+        let (scene, queue) = obedient(&[Step::Answer(200)]).await;
+        let messages = scene.dead_letters(vec![scene.now(); count]).await;
+        queue.refuse(scene.look(messages[unfit]).await.key.message);
+        let task = scene.start(TaskKind::Recover, scene.endpoint(), selection("dead")).await;
+        assert_eq!(scene.done(task).await.replayed, u64::try_from(count).unwrap() - 1);
+        let refused = scene.look(messages[unfit]).await.state;
+        assert_eq!(refused, Delivery::Dead(Cause::Permanent));
+        scene.end().await;
+    }
 }
 
 #[tokio::test]
