@@ -30,19 +30,14 @@ use crate::replay::Wish;
 /// How far the clock that ids are made by, or the order of commits, may be from the times of rows.
 pub(super) const CLOCKS_APART: Duration = Duration::from_secs(10 * 60);
 
-/// Finds one chunk.
+/// Finds one chunk. It is fenced unless the roster is of the current revision.
 pub(super) async fn walk(
     world: &World,
     task: &Task,
+    roster: &Roster,
     endpoint: EndpointKey,
 ) -> Result<Walked, store::Error> {
     let wish = wish_of(task)?;
-    // Whatever is in memory: the chunk is fenced unless this is the current revision.
-    let roster = match world.rosters.read_now(task.application).await {
-        Ok(roster) => roster,
-        Err(store::Error::Missing(_)) => return Ok(Walked::nothing()),
-        Err(error) => return Err(error),
-    };
     let Some(member) = roster.member(endpoint).cloned() else { return Ok(Walked::nothing()) };
     let since = wish.selection.since.unwrap_or(Timestamp::EPOCH);
     let begin = task.cursor.map_or(since.before(CLOCKS_APART), |it| Timestamp::from_micros(it.0));
@@ -54,9 +49,9 @@ pub(super) async fn walk(
     for message in messages.iter().filter(|message| message.key <= task.upper) {
         let id = DeliveryId::derive(&message.id, endpoint.0.cast_unsigned());
         match world.ledger.delivery(task.application, id).await {
-            Ok(entry) => chosen.extend(pending_again(world, &roster, &wish, &entry)),
+            Ok(entry) => chosen.extend(pending_again(world, roster, &wish, &entry)),
             Err(store::Error::Missing(_)) => {
-                missing.deliveries.extend(first(world, (&roster, &member), message, now));
+                missing.deliveries.extend(first(world, (roster, &member), message, now));
             }
             Err(store::Error::Damaged { what, .. }) => pass_over(&what),
             Err(error) => return Err(error),

@@ -2,21 +2,28 @@
 //!
 //! A task is durable, and so is how far it has got: each chunk moves its cursor in the transaction
 //! that makes the deliveries pending. Whoever takes over goes on where the last one stopped. What an
-//! endpoint never got is found by walking messages; see `missing`.
+//! endpoint never got is found by walking messages; see `missing`. Tasks take turns, one chunk each;
+//! see `turns`.
 
 mod chunk;
+mod turns;
 pub(super) mod walk;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::{EndpointId, TaskId};
 use domain::partition::Partition;
-use store::keys::Lease;
+use engine::Roster;
+use futures_util::FutureExt as _;
+use store::keys::{ApplicationKey, Lease};
 use store::ledger::{Task, TaskKind, TaskState};
 use store::page::{From, Page};
 use store::queue::Done;
 
+use self::turns::{Gathered, Served};
+use self::walk::Walked;
 use super::World;
 use super::missing;
 
@@ -35,8 +42,7 @@ pub(super) async fn run(world: Arc<World>) {
     let mut memory = Memory::default();
     loop {
         memory.begin(world.timeline.moment().elapsed);
-        match look(&world, &mut memory.finished).await {
-            // A small task does not wait until a large one is done.
+        match look(&world, &mut memory).await {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "replays are held up"),
@@ -52,38 +58,53 @@ struct Memory {
     finished: Option<TaskId>,
     /// When all of them are looked at again.
     all_at: Duration,
+    /// Who had a turn last.
+    served: Served,
 }
 
 impl Memory {
-    /// Begins a look; from time to time with nothing remembered.
+    /// Begins a look; from time to time without remembering what is finished.
     fn begin(&mut self, now: Duration) {
         if now >= self.all_at {
-            *self = Self { finished: None, all_at: now.saturating_add(LOOK_AT_ALL_EVERY) };
+            (self.finished, self.all_at) = (None, now.saturating_add(LOOK_AT_ALL_EVERY));
         }
     }
 }
 
-/// Does one chunk of each task; tells whether there is more to do.
-async fn look(world: &World, finished: &mut Option<TaskId>) -> Result<bool, store::Error> {
-    let mut more = false;
-    for task in unfinished(world, finished).await? {
-        let Some(lease) = lease_for(world, &task) else { continue };
-        match step(world, &task.id, lease).await {
-            Ok(goes_on) => more |= goes_on,
-            // One that cannot go on does not hold up the others.
-            Err(error) => tracing::warn!(%error, task.id = %task.id, "a replay is held up"),
+/// Gives turns until nobody wants one, or it is time to look again; tells whether that is at once,
+/// which it is not while nothing moves. So a small task waits neither for a large one nor for many of
+/// another application.
+async fn look(world: &World, memory: &mut Memory) -> Result<bool, store::Error> {
+    let gathered = unfinished(world, memory).await?;
+    let mut turns = gathered.turns(&mut memory.served);
+    let again_at = world.timeline.moment().elapsed.saturating_add(LOOK_EVERY);
+    let mut look = Look { world, read: BTreeSet::new() };
+    let mut moved = false;
+    while turns.round() > 0 {
+        for _ in 0..turns.round() {
+            let Some(turn) = turns.next(&mut memory.served) else { break };
+            let stands = look.step(turn.task).await.unwrap_or_else(|error| {
+                // One that cannot go on does not hold up the others.
+                tracing::warn!(%error, task.id = %turn.task, "a replay is held up");
+                Stands::Still
+            });
+            moved |= stands != Stands::Still;
+            turns.end(turn, stands == Stands::BeforeMore);
+        }
+        let called = world.replays.notified().now_or_never().is_some();
+        if called || world.timeline.moment().elapsed >= again_at {
+            return Ok(called || moved);
         }
     }
-    Ok(more)
+    // What did not fit is waiting.
+    Ok(turns.left_out && moved)
 }
 
 /// Lists the tasks that are not finished. From some task on, all older ones were finished when they
 /// were last looked at, and stay so: they are not read again.
-async fn unfinished(
-    world: &World,
-    finished: &mut Option<TaskId>,
-) -> Result<Vec<Task>, store::Error> {
-    let (mut running, mut over) = (Vec::new(), None);
+async fn unfinished(world: &World, memory: &mut Memory) -> Result<Gathered, store::Error> {
+    let Memory { finished, served, .. } = memory;
+    let (mut running, mut over) = (Gathered::default(), None);
     let young = world.timeline.rows().before(STILL_YOUNG);
     let mut from = From::Start;
     loop {
@@ -95,7 +116,9 @@ async fn unfinished(
             }
             if task.state == TaskState::Running {
                 over = None;
-                running.push(task);
+                if lease_for(world, &task).is_some() {
+                    running.add(served, task.application, task.id);
+                }
             } else if task.id.made_at() < young {
                 over = over.or(Some(task.id));
             }
@@ -122,23 +145,71 @@ fn lease_for(world: &World, task: &Task) -> Option<Lease> {
     }
 }
 
-/// Does one chunk; tells whether there is more.
-async fn step(world: &World, id: &TaskId, lease: Lease) -> Result<bool, store::Error> {
-    let task = world.ledger.task(*id).await?;
-    if task.state == TaskState::Finished {
-        return Ok(false);
-    }
-    let walked = match (task.kind, task.endpoint) {
-        (TaskKind::ReplayMissing, Some(endpoint)) => missing::walk(world, &task, endpoint).await?,
-        (TaskKind::ReplayMissing | TaskKind::Recover | TaskKind::BulkReplay, _) => {
-            walk::walk(world, &task).await?
+/// Where a task stands after its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    /// It has moved, and there is more to do.
+    BeforeMore,
+    /// It has come to its end.
+    AtItsEnd,
+    /// It did not move.
+    Still,
+}
+
+/// A look at tasks that take turns.
+struct Look<'a> {
+    world: &'a World,
+    /// The applications whose endpoints were read since the tasks were listed.
+    read: BTreeSet<ApplicationKey>,
+}
+
+impl Look<'_> {
+    /// Does one chunk.
+    async fn step(&mut self, id: TaskId) -> Result<Stands, store::Error> {
+        let world = self.world;
+        let task = world.ledger.task(id).await?;
+        let Some(lease) = lease_for(world, &task) else { return Ok(Stands::Still) };
+        let walked = match (self.roster(task.application).await?, task.kind, task.endpoint) {
+            (None, ..) => Walked::nothing(),
+            (Some(roster), TaskKind::ReplayMissing, Some(endpoint)) => {
+                missing::walk(world, &task, &roster, endpoint).await?
+            }
+            (
+                Some(roster),
+                TaskKind::ReplayMissing | TaskKind::Recover | TaskKind::BulkReplay,
+                _,
+            ) => walk::walk(world, &task, &roster).await?,
+        };
+        let goes_on = walked.reached.is_some();
+        match chunk::write(world, lease, &task, walked).await? {
+            Done::Changed(_) if goes_on => Ok(Stands::BeforeMore),
+            Done::Changed(_) => Ok(Stands::AtItsEnd),
+            Done::Fenced => Ok(Stands::Still),
+            Done::Refused(text) => Err(store::Error::Refused(text)),
         }
-    };
-    let goes_on = walked.reached.is_some();
-    match chunk::write(world, lease, &task, walked).await? {
-        Done::Changed(_) => Ok(goes_on),
-        Done::Fenced => Ok(false),
-        Done::Refused(text) => Err(store::Error::Refused(text)),
+    }
+
+    /// Returns an application's endpoints; none if it is gone. They are read once in a look, whatever
+    /// is in memory: on another node an endpoint may be younger than what this one knows, and what is
+    /// passed over is never looked at again. What is younger than the look is not meant by its tasks.
+    async fn roster(
+        &mut self,
+        application: ApplicationKey,
+    ) -> Result<Option<Arc<Roster>>, store::Error> {
+        let rosters = &self.world.rosters;
+        let read = if self.read.contains(&application) {
+            rosters.current(application).await
+        } else {
+            rosters.read_now(application).await
+        };
+        match read {
+            Ok(roster) => {
+                self.read.insert(application);
+                Ok(Some(roster))
+            }
+            Err(store::Error::Missing(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -48,15 +48,13 @@ impl Walked {
     }
 }
 
-pub(super) async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
+/// Finds one chunk.
+pub(super) async fn walk(
+    world: &World,
+    task: &Task,
+    roster: &Roster,
+) -> Result<Walked, store::Error> {
     let wish = wish_of(task)?;
-    // Whatever is in memory: on another node the endpoint may be younger than what this one knows,
-    // and what is passed over here is never looked at again.
-    let roster = match world.rosters.read_now(task.application).await {
-        Ok(roster) => roster,
-        Err(store::Error::Missing(_)) => return Ok(Walked::nothing()),
-        Err(error) => return Err(error),
-    };
     let behind = behind(world, task, &wish).await?;
     let (entries, reached) = match task.endpoint {
         _ if !wish.selection.ids.is_empty() => (named(world, task, &wish).await?, None),
@@ -68,7 +66,7 @@ pub(super) async fn walk(world: &World, task: &Task) -> Result<Walked, store::Er
     let over = entries.last().is_some_and(over);
     let mut chosen = Vec::new();
     for entry in &entries {
-        let Some(again) = pending_again(world, &roster, &wish, entry) else { continue };
+        let Some(again) = pending_again(world, roster, &wish, entry) else { continue };
         if on_channel(world, &wish, entry).await? {
             chosen.push(again);
         }
