@@ -9,7 +9,7 @@ use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use engine::{End, Event, Number, Sending};
-use store::queue::{AttemptRecord, Doomed, PendingDelivery, Phases, Trigger};
+use store::queue::{AttemptRecord, Phases, Trigger};
 use tokio::task::AbortHandle;
 
 use super::World;
@@ -56,9 +56,7 @@ impl Attempts {
     /// Begins one.
     pub(super) fn begin(&mut self, world: &Arc<World>, sending: Box<Sending>) {
         let number = sending.attempt;
-        let PendingDelivery { key, partition, recorded, ended_before, .. } = sending.delivery;
-        let doomed = Doomed { message: key.message, recorded, ended_before };
-        let suspect = Suspect { delivery: key, partition, doomed };
+        let suspect = Suspect::of(&sending.delivery);
         let promise = Promise {
             inbox: Arc::clone(&world.inbox),
             number,
