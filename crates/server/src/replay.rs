@@ -35,9 +35,9 @@ impl Wish {
         by_type && self.selection.selects(&candidate)
     }
 
-    /// Tells whether nothing received before a moment is meant.
-    pub(crate) fn ends_before(&self, received_at: Timestamp) -> bool {
-        self.selection.since.is_some_and(|since| received_at < since)
+    /// Tells whether nothing received at a moment or later is meant.
+    pub(crate) fn is_over_at(&self, received_at: Timestamp) -> bool {
+        self.selection.until.is_some_and(|until| received_at >= until)
     }
 }
 

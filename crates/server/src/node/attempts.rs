@@ -9,7 +9,7 @@ use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use engine::{End, Event, Number, Sending};
-use store::queue::{AttemptRecord, Doomed, PendingDelivery, Phases, Trigger};
+use store::queue::{AttemptRecord, Phases, Trigger};
 use tokio::task::AbortHandle;
 
 use super::World;
@@ -56,11 +56,17 @@ impl Attempts {
     /// Begins one.
     pub(super) fn begin(&mut self, world: &Arc<World>, sending: Box<Sending>) {
         let number = sending.attempt;
-        let PendingDelivery { key, partition, recorded, ended_before, .. } = sending.delivery;
-        let doomed = Doomed { message: key.message, recorded, ended_before };
-        let suspect = Suspect { delivery: key, partition, doomed };
-        let dice = self.throws.throw();
-        let task = tokio::spawn(make(Arc::clone(world), sending, dice)).abort_handle();
+        let suspect = Suspect::of(&sending.delivery);
+        let promise = Promise {
+            inbox: Arc::clone(&world.inbox),
+            number,
+            trigger: sending.trigger,
+            began_at: world.timeline.rows(),
+            dice: self.throws.throw(),
+            kept: false,
+        };
+        let making = make(Arc::clone(world), sending);
+        let task = tokio::spawn(promise.kept_by(making)).abort_handle();
         self.running.insert(number, Running { task, suspect });
     }
 
@@ -83,25 +89,16 @@ impl Drop for Attempts {
     }
 }
 
-async fn make(world: Arc<World>, sending: Box<Sending>, dice: Dice) {
+async fn make(world: Arc<World>, sending: Box<Sending>) -> AttemptRecord {
     let began_at = world.timeline.rows();
-    let inbox = Arc::clone(&world.inbox);
-    let mut promise = Promise {
-        inbox,
-        number: sending.attempt,
-        trigger: sending.trigger,
-        began_at,
-        dice,
-        kept: false,
-    };
-    let mut record = world.carrier.carry(&sending, began_at).await;
+    let record = world.carrier.carry(&sending, began_at).await;
     // The transport knows our own clock only; rows are on the store's.
-    record.began_at = began_at;
-    record.ended_at = world.timeline.rows();
-    promise.keep(End::Recorded(Box::new(record)));
+    AttemptRecord { began_at, ended_at: world.timeline.rows(), ..record }
 }
 
-/// Sees to it that an attempt ends with an event, also if it is aborted or panics.
+/// Sees to it that an attempt ends with an event, also if it is aborted or panics. It is made before
+/// the task is: one that is aborted before its first turn would otherwise end without a word, and
+/// the engine would wait for it for ever.
 struct Promise {
     inbox: Arc<Inbox>,
     number: Number,
@@ -112,6 +109,12 @@ struct Promise {
 }
 
 impl Promise {
+    /// Keeps it when the attempt has been made.
+    async fn kept_by(mut self, making: impl Future<Output = AttemptRecord>) {
+        let record = making.await;
+        self.keep(End::Recorded(Box::new(record)));
+    }
+
     fn keep(&mut self, end: End) {
         self.kept = true;
         self.inbox.post(Event::Ended { attempt: self.number, end, dice: self.dice });
@@ -171,5 +174,32 @@ impl Carrier for Outward {
 
     fn stop_waiting(&self) {
         self.transport.stop_waiting();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_attempt_that_is_aborted_before_its_first_turn_ends_as_interrupted() {
+        let (inbox, mut events) = (Arc::new(Inbox::new(1)), Vec::new());
+        let promise = Promise {
+            inbox: Arc::clone(&inbox),
+            number: Number(7),
+            trigger: Trigger::Scheduled,
+            began_at: Timestamp::EPOCH,
+            dice: Dice::thrown(0),
+            kept: false,
+        };
+        let task = tokio::spawn(promise.kept_by(std::future::pending()));
+        task.abort();
+        assert!(task.await.is_err_and(|error| error.is_cancelled()));
+        inbox.take(&mut events);
+        let [Event::Ended { attempt: Number(7), end: End::Recorded(record), .. }] = &events[..]
+        else {
+            panic!("{events:?}");
+        };
+        assert_eq!(record.outcome, Outcome::Interrupted);
     }
 }

@@ -4,8 +4,8 @@
 //! costs nothing; what it had judged is written under its lease; then that is given back, and the
 //! next engine takes it under a new epoch, reads everything anew, and counts from other numbers.
 //!
-//! A delivery whose end makes engines panic again and again is buried: nobody would send anything
-//! any more.
+//! A delivery whose end makes engines panic again and again is buried, and so is one that does when
+//! it comes alone: nobody would send anything any more.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,6 +15,7 @@ use std::time::Duration;
 use domain::partition::Partition;
 use engine::{Effect, Engine, Event};
 use store::keys::{Epoch, Lease, Node as Name};
+use store::queue::Loaded;
 
 use super::World;
 use super::attempts::Attempts;
@@ -108,7 +109,7 @@ struct Core {
     settling: usize,
     wake_at: Option<Duration>,
     effects: Vec<Effect>,
-    /// The delivery whose attempt has ended, while the engine is told of it.
+    /// The delivery whose attempt has ended, or that has come alone, while that is being handled.
     at_work: Option<Suspect>,
 }
 
@@ -176,47 +177,57 @@ impl Core {
     /// Hands the engine what happened, and carries out what it says.
     fn work(&mut self, events: &mut Vec<Event>) -> Life {
         let mut written = Written::default();
-        let mut stopped = false;
+        let mut life = Life::Goes;
         let mut events = events.drain(..);
         while let Some(event) = events.next() {
-            self.at_work = None;
-            self.note(&event);
-            let now = self.world.timeline.moment();
-            let (engine, effects) = (&mut self.engine, &mut self.effects);
-            let stepped = catch_unwind(AssertUnwindSafe(|| engine.step(now, event, effects)));
-            if stepped.is_err() {
-                // What earlier events led to has happened: attempts that ended are settled.
-                self.settling += written.hand_in(&self.world);
-                self.settling = self.settling.saturating_sub(settles_in(events.as_slice()));
-                return Life::Panicked;
-            }
-            for effect in self.effects.drain(..) {
-                match effect {
-                    Effect::Stopped => stopped = true,
-                    Effect::WakeAt(at) => self.wake_at = Some(at),
-                    Effect::Send(sending) => {
-                        self.world.sums.sending(sending.attempt, sending.delivery.received_at);
-                        self.attempts.begin(&self.world, sending);
-                    }
-                    Effect::Abort(attempt) => self.attempts.abort(attempt),
-                    other @ (Effect::Renew
-                    | Effect::Take { .. }
-                    | Effect::Release(_)
-                    | Effect::Walk(_)
-                    | Effect::ReadRequests(_)
-                    | Effect::Load { .. }
-                    | Effect::ReadRoster(_)
-                    | Effect::Settle { .. }
-                    | Effect::Upkeep { .. }
-                    | Effect::Disable { .. }
-                    | Effect::Announce(_)) => {
-                        effects::carry_out(&self.world, &self.node, other, &mut written);
-                    }
+            let handled = catch_unwind(AssertUnwindSafe(|| self.handle(event, &mut written)));
+            match handled {
+                Ok(Life::Goes) => {}
+                Ok(otherwise) => life = otherwise,
+                Err(_) => {
+                    life = Life::Panicked;
+                    break;
                 }
             }
         }
+        // Also after a panic: what earlier events led to has happened, and attempts that ended are
+        // settled.
         self.settling += written.hand_in(&self.world);
-        if stopped { Life::Stopped } else { Life::Goes }
+        self.settling = self.settling.saturating_sub(settles_in(events.as_slice()));
+        life
+    }
+
+    fn handle(&mut self, event: Event, written: &mut Written) -> Life {
+        self.at_work = None;
+        self.note(&event);
+        let now = self.world.timeline.moment();
+        self.engine.step(now, event, &mut self.effects);
+        let mut life = Life::Goes;
+        for effect in self.effects.drain(..) {
+            match effect {
+                Effect::Stopped => life = Life::Stopped,
+                Effect::WakeAt(at) => self.wake_at = Some(at),
+                Effect::Send(sending) => {
+                    self.world.sums.sending(sending.attempt, sending.delivery.received_at);
+                    self.attempts.begin(&self.world, sending);
+                }
+                Effect::Abort(attempt) => self.attempts.abort(attempt),
+                other @ (Effect::Renew
+                | Effect::Take { .. }
+                | Effect::Release(_)
+                | Effect::Walk(_)
+                | Effect::ReadRequests(_)
+                | Effect::Load { .. }
+                | Effect::ReadRoster(_)
+                | Effect::Settle { .. }
+                | Effect::Upkeep { .. }
+                | Effect::Disable { .. }
+                | Effect::Announce(_)) => {
+                    effects::carry_out(&self.world, &self.node, other, written);
+                }
+            }
+        }
+        life
     }
 
     /// Sees what passes by.
@@ -231,6 +242,10 @@ impl Core {
             Event::Settled { attempt, answer } => {
                 self.settling = self.settling.saturating_sub(1);
                 self.world.sums.settled(*attempt, *answer);
+            }
+            Event::HandedOver { deliveries, .. }
+            | Event::Loaded { answer: Ok(Loaded { deliveries, .. }), .. } => {
+                self.at_work = Suspect::only(deliveries);
             }
             Event::Renewed { asked_at, answer: Ok(renewal) } => {
                 self.world.timeline.correct(*asked_at, renewal.now);
@@ -247,10 +262,9 @@ impl Core {
             | Event::Policies(_)
             | Event::Released(_)
             | Event::Walked(_)
-            | Event::Loaded { .. }
+            | Event::Loaded { answer: Err(_), .. }
             | Event::Roster { .. }
             | Event::RosterSeen { .. }
-            | Event::HandedOver { .. }
             | Event::Upkept { .. }
             | Event::Disabled { .. }
             | Event::Requests(_)

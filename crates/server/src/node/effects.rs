@@ -105,7 +105,18 @@ async fn disable(
         let at = world.timeline.rows();
         match world.catalog.disable_endpoint(application, endpoint, reason, at).await {
             Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN_AFTER).await,
-            Ok(_) | Err(_) => break,
+            // One that is gone needs no disabling.
+            Ok(_) | Err(store::Error::Missing(_)) => break,
+            Err(error) => {
+                // The roster says that it is active still, so the engine sends to it and asks anew
+                // when it goes on failing.
+                tracing::error!(
+                    %error,
+                    endpoint.row = endpoint.0,
+                    "an endpoint was to be disabled and is not; it is sent to as before"
+                );
+                break;
+            }
         }
     }
     let answer = roster(world, application).await;

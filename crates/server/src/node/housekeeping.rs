@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::partition::Partition;
+use domain::policy::Policy;
 use engine::Event;
 use engine::roster::read_policy;
+use store::Catalog;
 use store::page::{From, Page};
 use store::queue::{Done, Upkeep};
 
@@ -107,12 +109,19 @@ pub(super) async fn time(world: Arc<World>) {
     }
 }
 
-/// Keeps the policies of event types fresh.
+/// Keeps the policies of event types fresh, and names each once that does not read.
 pub(super) async fn policies(world: Arc<World>) {
+    let mut told = BTreeMap::new();
     loop {
-        match event_types(&world).await {
+        match event_types(&*world.catalog).await {
             Ok(found) => {
-                if world.rosters.set_event_types(found) {
+                for (event_type, complaint) in &found.complaints {
+                    if told.get(event_type) != Some(complaint) {
+                        tracing::warn!(event_type, complaint, "a saved policy does not read");
+                    }
+                }
+                told = found.complaints;
+                if world.rosters.set_event_types(found.policies) {
                     world.inbox.post(Event::Policies(world.rosters.policies()));
                 }
             }
@@ -122,22 +131,64 @@ pub(super) async fn policies(world: Arc<World>) {
     }
 }
 
-async fn event_types(
-    world: &World,
-) -> Result<BTreeMap<String, Arc<domain::policy::Policy>>, store::Error> {
-    let mut found = BTreeMap::new();
+/// What event types set, by name.
+#[derive(Debug, Default)]
+pub(super) struct EventTypes {
+    /// The policies that read.
+    pub(super) policies: BTreeMap<String, Arc<Policy>>,
+    /// What is wrong with the others: the next policy outwards applies instead.
+    complaints: BTreeMap<String, String>,
+}
+
+/// Reads what event types set.
+///
+/// # Errors
+/// If the store fails.
+pub(super) async fn event_types(catalog: &dyn Catalog) -> Result<EventTypes, store::Error> {
+    let mut found = EventTypes::default();
     let mut from = From::Start;
     loop {
-        let listed = world.catalog.event_types(Page { from, limit: PAGE }).await?;
+        let listed = catalog.event_types(Page { from, limit: PAGE }).await?;
         for entry in listed.entries {
-            let read = entry.settings.policy.as_ref().map(read_policy);
-            if let Some(Ok(read)) = read {
-                found.insert(entry.name, read.policy);
+            match entry.settings.policy.as_ref().map(read_policy) {
+                Some(Ok(read)) => drop(found.policies.insert(entry.name, read.policy)),
+                Some(Err(error)) => drop(found.complaints.insert(entry.name, error.to_string())),
+                None => {}
             }
         }
         match listed.reached {
             Some(reached) if !listed.done => from = From::After(reached),
             Some(_) | None => return Ok(found),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::time::Timestamp;
+    use serde_json::json;
+    use store::catalog::{EventType, EventTypeSettings};
+    use store::memory::{Memory, State};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_policy_of_an_event_type_that_does_not_read_is_named() {
+        let at = Timestamp::EPOCH;
+        let memory = Memory::new(State::default(), Box::new(move || at));
+        let set = [
+            ("good", Some(json!("redial"))),
+            ("odd", Some(json!({ "policy": { "max_attempts": "many" } }))),
+            ("without", None),
+        ];
+        for (name, policy) in set {
+            let settings = EventTypeSettings { policy, ..Default::default() };
+            let name = name.to_owned();
+            let new = EventType { name, settings, created_at: at, updated_at: at };
+            memory.put_event_type(new).await.unwrap();
+        }
+        let found = event_types(&memory).await.unwrap();
+        assert_eq!(found.policies.keys().collect::<Vec<_>>(), ["good"]);
+        assert_eq!(found.complaints.keys().collect::<Vec<_>>(), ["odd"]);
     }
 }

@@ -24,27 +24,24 @@ use store::page::{From, Page};
 use store::queue::{FirstState, Missing, Order};
 
 use super::World;
-use super::replays::{CHUNK, Walked, own_policy, pass_over, pending_again, wish_of};
+use super::replays::walk::{CHUNK, Walked, own_policy, pass_over, pending_again, wish_of};
 use crate::replay::Wish;
 
 /// How far the clock that ids are made by, or the order of commits, may be from the times of rows.
 pub(super) const CLOCKS_APART: Duration = Duration::from_secs(10 * 60);
 
-/// Finds one chunk.
+/// Finds one chunk. It is fenced unless the roster is of the current revision.
 pub(super) async fn walk(
     world: &World,
     task: &Task,
+    roster: &Roster,
     endpoint: EndpointKey,
 ) -> Result<Walked, store::Error> {
     let wish = wish_of(task)?;
-    // Whatever is in memory: the chunk is fenced unless this is the current revision.
-    let roster = match world.rosters.read_now(task.application).await {
-        Ok(roster) => roster,
-        Err(store::Error::Missing(_)) => return Ok(Walked::default()),
-        Err(error) => return Err(error),
-    };
-    let Some(member) = roster.member(endpoint).cloned() else { return Ok(Walked::default()) };
-    let (messages, reached) = messages(world, task, &wish).await?;
+    let Some(member) = roster.member(endpoint).cloned() else { return Ok(Walked::nothing()) };
+    let since = wish.selection.since.unwrap_or(Timestamp::EPOCH);
+    let begin = task.cursor.map_or(since.before(CLOCKS_APART), |it| Timestamp::from_micros(it.0));
+    let (messages, reached) = messages(world, task, &wish, begin).await?;
     let now = world.timeline.rows();
     let (application, revision) = (task.application, roster.revision);
     let mut missing = Missing { application, revision, deliveries: Vec::new() };
@@ -52,15 +49,15 @@ pub(super) async fn walk(
     for message in messages.iter().filter(|message| message.key <= task.upper) {
         let id = DeliveryId::derive(&message.id, endpoint.0.cast_unsigned());
         match world.ledger.delivery(task.application, id).await {
-            Ok(entry) => chosen.extend(pending_again(world, &roster, &wish, &entry)),
+            Ok(entry) => chosen.extend(pending_again(world, roster, &wish, &entry)),
             Err(store::Error::Missing(_)) => {
-                missing.deliveries.extend(first(world, (&roster, &member), message, now));
+                missing.deliveries.extend(first(world, (roster, &member), message, now));
             }
             Err(store::Error::Damaged { what, .. }) => pass_over(&what),
             Err(error) => return Err(error),
         }
     }
-    Ok(Walked { chosen, missing: Some(missing), reached })
+    Ok(Walked { chosen, missing: Some(missing), begins: Cursor(begin.as_micros()), reached })
 }
 
 /// Describes the delivery of a message that the endpoint takes, as if it were accepted now.
@@ -106,9 +103,8 @@ async fn messages(
     world: &World,
     task: &Task,
     wish: &Wish,
+    begin: Timestamp,
 ) -> Result<(Vec<MessageEntry>, Option<Cursor>), store::Error> {
-    let since = wish.selection.since.unwrap_or(Timestamp::EPOCH);
-    let begin = task.cursor.map_or(since.before(CLOCKS_APART), |it| Timestamp::from_micros(it.0));
     let filter = MessageFilter {
         since: wish.selection.since,
         until: wish.selection.until,

@@ -139,18 +139,26 @@ pub(crate) struct World {
 
 impl Node {
     /// Starts a node. It knows the time of the rows from the beginning: a message that is taken in
-    /// by a clock that is ahead would be sent late.
+    /// by a clock that is ahead would be sent late. And it knows the policies of event types: a
+    /// delivery that is judged without its own may be buried after its first attempts.
     ///
     /// # Errors
-    /// If the store does not tell its time.
+    /// If the store does not tell its time, or its event types.
     pub async fn start(parts: Parts, settings: Settings) -> Result<Self, store::Error> {
         let timeline = Arc::new(Timeline::start(Arc::clone(&parts.clock)));
         timeline.hear(&*parts.queue).await?;
-        Ok(Self::begin(parts, settings, timeline))
+        let event_types = housekeeping::event_types(&*parts.catalog).await?.policies;
+        let policies = Policies { server: settings.policy.clone(), event_types };
+        Ok(Self::begin(parts, settings, timeline, policies))
     }
 
-    fn begin(parts: Parts, settings: Settings, timeline: Arc<Timeline>) -> Self {
-        let Settings { engine, lanes, transactions, policy, sends, handed_over, grace } = settings;
+    fn begin(
+        parts: Parts,
+        settings: Settings,
+        timeline: Arc<Timeline>,
+        policies: Policies,
+    ) -> Self {
+        let Settings { engine, lanes, transactions, sends, handed_over, grace, .. } = settings;
         let inbox = Arc::new(Inbox::new(if sends { handed_over } else { 0 }));
         let listener = Arc::new(inbox::Ears::new(Arc::clone(&inbox), Arc::clone(&timeline)));
         let (committer, committing) = {
@@ -163,7 +171,6 @@ impl Node {
                 listener: listener as Arc<dyn Listener>,
             })
         };
-        let policies = Policies { server: policy, event_types: Default::default() };
         let world = Arc::new(World {
             rosters: Rosters::new(
                 Arc::clone(&parts.catalog),

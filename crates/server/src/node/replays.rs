@@ -2,29 +2,31 @@
 //!
 //! A task is durable, and so is how far it has got: each chunk moves its cursor in the transaction
 //! that makes the deliveries pending. Whoever takes over goes on where the last one stopped. What an
-//! endpoint never got is found by walking messages; see `missing`.
+//! endpoint never got is found by walking messages; see `missing`. Tasks take turns, one chunk each;
+//! see `turns`.
 
+mod chunk;
+mod turns;
+pub(super) mod walk;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::delivery::Pending;
 use domain::ids::{EndpointId, TaskId};
 use domain::partition::Partition;
-use domain::policy::Policy;
-use engine::roster::read_policy;
-use engine::{Event, Roster};
-use store::catalog::Name;
-use store::keys::{Cursor, DeliveryKey, EndpointKey, Lease, MessageKey};
-use store::ledger::{DeliveryEntry, DeliveryFilter, Task, TaskKind, TaskState};
+use engine::Roster;
+use futures_util::FutureExt as _;
+use store::keys::{ApplicationKey, Lease};
+use store::ledger::{Task, TaskKind, TaskState};
 use store::page::{From, Page};
-use store::queue::{Done, Missing, Replay, Upkeep};
+use store::queue::Done;
 
+use self::turns::{Gathered, Served};
+use self::walk::Walked;
 use super::World;
-use super::missing::{self, CLOCKS_APART};
-use crate::replay::{Wish, read_selection};
+use super::missing;
 
-/// The most deliveries that one chunk looks at.
-pub(super) const CHUNK: u32 = 500;
 /// How often tasks are looked for if nobody calls.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long a task may still be overtaken by one that was made before it, on another node.
@@ -35,15 +37,12 @@ const LOOK_AT_ALL_EVERY: Duration = Duration::from_secs(5 * 60);
 /// The most tasks on a page.
 const PAGE: u32 = 100;
 
-pub(super) type Chosen = Vec<(DeliveryKey, Partition, Pending)>;
-
 /// Runs all tasks that this node is responsible for.
 pub(super) async fn run(world: Arc<World>) {
     let mut memory = Memory::default();
     loop {
         memory.begin(world.timeline.moment().elapsed);
-        match look(&world, &mut memory.finished).await {
-            // A small task does not wait until a large one is done.
+        match look(&world, &mut memory).await {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "replays are held up"),
@@ -59,38 +58,53 @@ struct Memory {
     finished: Option<TaskId>,
     /// When all of them are looked at again.
     all_at: Duration,
+    /// Who had a turn last.
+    served: Served,
 }
 
 impl Memory {
-    /// Begins a look; from time to time with nothing remembered.
+    /// Begins a look; from time to time without remembering what is finished.
     fn begin(&mut self, now: Duration) {
         if now >= self.all_at {
-            *self = Self { finished: None, all_at: now.saturating_add(LOOK_AT_ALL_EVERY) };
+            (self.finished, self.all_at) = (None, now.saturating_add(LOOK_AT_ALL_EVERY));
         }
     }
 }
 
-/// Does one chunk of each task; tells whether there is more to do.
-async fn look(world: &World, finished: &mut Option<TaskId>) -> Result<bool, store::Error> {
-    let mut more = false;
-    for task in unfinished(world, finished).await? {
-        let Some(lease) = lease_for(world, &task) else { continue };
-        match step(world, &task.id, lease).await {
-            Ok(goes_on) => more |= goes_on,
-            // One that cannot go on does not hold up the others.
-            Err(error) => tracing::warn!(%error, task.id = %task.id, "a replay is held up"),
+/// Gives turns until nobody wants one, or it is time to look again; tells whether that is at once,
+/// which it is not while nothing moves. So a small task waits neither for a large one nor for many of
+/// another application.
+async fn look(world: &World, memory: &mut Memory) -> Result<bool, store::Error> {
+    let gathered = unfinished(world, memory).await?;
+    let mut turns = gathered.turns(&mut memory.served);
+    let again_at = world.timeline.moment().elapsed.saturating_add(LOOK_EVERY);
+    let mut look = Look { world, read: BTreeSet::new() };
+    let mut moved = false;
+    while turns.round() > 0 {
+        for _ in 0..turns.round() {
+            let Some(turn) = turns.next(&mut memory.served) else { break };
+            let stands = look.step(turn.task).await.unwrap_or_else(|error| {
+                // One that cannot go on does not hold up the others.
+                tracing::warn!(%error, task.id = %turn.task, "a replay is held up");
+                Stands::Still
+            });
+            moved |= stands != Stands::Still;
+            turns.end(turn, stands == Stands::BeforeMore);
+        }
+        let called = world.replays.notified().now_or_never().is_some();
+        if called || world.timeline.moment().elapsed >= again_at {
+            return Ok(called || moved);
         }
     }
-    Ok(more)
+    // What did not fit is waiting.
+    Ok(turns.left_out && moved)
 }
 
 /// Lists the tasks that are not finished. From some task on, all older ones were finished when they
 /// were last looked at, and stay so: they are not read again.
-async fn unfinished(
-    world: &World,
-    finished: &mut Option<TaskId>,
-) -> Result<Vec<Task>, store::Error> {
-    let (mut running, mut over) = (Vec::new(), None);
+async fn unfinished(world: &World, memory: &mut Memory) -> Result<Gathered, store::Error> {
+    let Memory { finished, served, .. } = memory;
+    let (mut running, mut over) = (Gathered::default(), None);
     let young = world.timeline.rows().before(STILL_YOUNG);
     let mut from = From::Start;
     loop {
@@ -102,7 +116,9 @@ async fn unfinished(
             }
             if task.state == TaskState::Running {
                 over = None;
-                running.push(task);
+                if lease_for(world, &task).is_some() {
+                    running.add(served, task.application, task.id);
+                }
             } else if task.id.made_at() < young {
                 over = over.or(Some(task.id));
             }
@@ -129,200 +145,72 @@ fn lease_for(world: &World, task: &Task) -> Option<Lease> {
     }
 }
 
-/// Does one chunk; tells whether there is more.
-async fn step(world: &World, id: &TaskId, lease: Lease) -> Result<bool, store::Error> {
-    let task = world.ledger.task(*id).await?;
-    if task.state == TaskState::Finished {
-        return Ok(false);
-    }
-    let walked = match (task.kind, task.endpoint) {
-        (TaskKind::ReplayMissing, Some(endpoint)) => missing::walk(world, &task, endpoint).await?,
-        (TaskKind::ReplayMissing | TaskKind::Recover | TaskKind::BulkReplay, _) => {
-            walk(world, &task).await?
-        }
-    };
-    let made = walked.missing.iter().flat_map(|missing| &missing.deliveries);
-    let chosen = walked.chosen.iter().map(|it| it.1);
-    let partitions: Vec<Partition> = chosen.chain(made.map(|it| it.1)).collect();
-    let chunk = Replay {
-        lease,
-        task: task.id,
-        cursor: task.cursor,
-        next_cursor: walked.reached,
-        deliveries: walked.chosen,
-        missing: walked.missing,
-        at: world.timeline.rows(),
-    };
-    let done = world.committer.upkeep(Upkeep::Replay(chunk)).await;
-    // What is pending again is found by looking; the sooner the better. A chunk that seems to have
-    // failed, or to be fenced, may have been done before its answer got lost.
-    if !partitions.is_empty() {
-        world.inbox.post(Event::Woken(partitions));
-    }
-    match done {
-        Ok(Done::Changed(_)) => Ok(walked.reached.is_some()),
-        Ok(Done::Fenced) => Ok(false),
-        Ok(Done::Refused(text)) => Err(store::Error::Refused(text)),
-        Err(error) => Err(store::Error::Unavailable { text: error.to_string(), source: None }),
-    }
+/// Where a task stands after its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    /// It has moved, and there is more to do.
+    BeforeMore,
+    /// It has come to its end.
+    AtItsEnd,
+    /// It did not move.
+    Still,
 }
 
-/// What a chunk found.
-#[derive(Default)]
-pub(super) struct Walked {
-    /// What becomes pending again.
-    pub(super) chosen: Chosen,
-    /// What is made.
-    pub(super) missing: Option<Missing>,
-    /// How far it got; none at the end.
-    pub(super) reached: Option<Cursor>,
+/// A look at tasks that take turns.
+struct Look<'a> {
+    world: &'a World,
+    /// The applications whose endpoints were read since the tasks were listed.
+    read: BTreeSet<ApplicationKey>,
 }
 
-async fn walk(world: &World, task: &Task) -> Result<Walked, store::Error> {
-    let wish = wish_of(task)?;
-    // Whatever is in memory: on another node the endpoint may be younger than what this one knows,
-    // and what is passed over here is never looked at again.
-    let roster = match world.rosters.read_now(task.application).await {
-        Ok(roster) => roster,
-        Err(store::Error::Missing(_)) => return Ok(Walked::default()),
-        Err(error) => return Err(error),
-    };
-    let (entries, reached) = match task.endpoint {
-        _ if !wish.selection.ids.is_empty() => (named(world, task, &wish).await?, None),
-        Some(endpoint) => of_endpoint(world, task, endpoint).await?,
-        None => dead_letters(world, task).await?,
-    };
-    // Rows are in the order of their commits, and one may have been longer on its way than others.
-    let over = |last: &DeliveryEntry| wish.ends_before(last.received_at.after(CLOCKS_APART));
-    let over = entries.last().is_some_and(over);
-    let mut chosen = Vec::new();
-    for entry in &entries {
-        let Some(again) = pending_again(world, &roster, &wish, entry) else { continue };
-        if on_channel(world, &wish, entry).await? {
-            chosen.push(again);
-        }
-    }
-    let reached = reached.filter(|_| !over).map(|message| Cursor(message.0));
-    Ok(Walked { chosen, missing: None, reached })
-}
-
-/// Reads what a task means.
-pub(super) fn wish_of(task: &Task) -> Result<Wish, store::Error> {
-    read_selection(&task.selection).ok_or_else(|| {
-        let what = format!("the selection of task {}", task.id);
-        store::Error::Damaged { what, text: "it was written by another version".to_owned() }
-    })
-}
-
-/// Returns the message up to which a task that walks downwards has got.
-fn upper(task: &Task) -> MessageKey {
-    task.cursor.map_or(MessageKey(task.upper.0.saturating_add(1)), |cursor| MessageKey(cursor.0))
-}
-
-/// Finds the deliveries that a task names one by one.
-async fn named(
-    world: &World,
-    task: &Task,
-    wish: &Wish,
-) -> Result<Vec<DeliveryEntry>, store::Error> {
-    let mut entries = Vec::new();
-    for id in &wish.selection.ids {
-        entries.extend(legible(world.ledger.delivery(task.application, *id).await)?);
-    }
-    Ok(entries)
-}
-
-/// Passes over a single row that is gone or damaged: a task that waited for it would wait for ever.
-fn legible<T>(read: Result<T, store::Error>) -> Result<Option<T>, store::Error> {
-    match read {
-        Ok(found) => Ok(Some(found)),
-        Err(store::Error::Missing(_)) => Ok(None),
-        Err(store::Error::Damaged { what, .. }) => {
-            pass_over(&what);
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// Names a row that is not replayed. What is wrong with it is not said: that may quote what is in it.
-pub(super) fn pass_over(row: &str) {
-    tracing::error!(row, "a row is damaged, and a replay passes it over");
-}
-
-/// Tells whether a delivery's message is on the channel that a task names, if it names one.
-async fn on_channel(
-    world: &World,
-    wish: &Wish,
-    entry: &DeliveryEntry,
-) -> Result<bool, store::Error> {
-    let Some(channel) = &wish.channel else { return Ok(true) };
-    let found = world.ledger.message(entry.key.application, Name::Id(entry.message)).await;
-    Ok(legible(found)?.is_some_and(|message| message.channels.contains(channel)))
-}
-
-/// Walks one endpoint's deliveries downwards.
-async fn of_endpoint(
-    world: &World,
-    task: &Task,
-    endpoint: EndpointKey,
-) -> Result<(Vec<DeliveryEntry>, Option<MessageKey>), store::Error> {
-    let page = Page { from: From::After(upper(task)), limit: CHUNK };
-    let filter = DeliveryFilter::default();
-    let listed = world.ledger.deliveries(task.application, endpoint, filter, page).await?;
-    let reached = listed.reached.filter(|_| !listed.done);
-    Ok((listed.entries, reached))
-}
-
-/// Walks an application's dead letters downwards. The cursor is a message, so a chunk ends with
-/// all dead letters of its last one: what is left out comes first in the next.
-async fn dead_letters(
-    world: &World,
-    task: &Task,
-) -> Result<(Vec<DeliveryEntry>, Option<MessageKey>), store::Error> {
-    let upper = upper(task);
-    let mut from = From::After((upper, EndpointKey(i64::MAX)));
-    let mut entries: Vec<DeliveryEntry> = Vec::new();
-    loop {
-        let page = Page { from, limit: CHUNK };
-        let filter = DeliveryFilter::default();
-        let listed = world.ledger.dead_letters(task.application, filter, page).await?;
-        entries.extend(listed.entries.into_iter().filter(|entry| entry.key.message < upper));
-        let Some(reached) = listed.reached.filter(|_| !listed.done) else {
-            return Ok((entries, None));
+impl Look<'_> {
+    /// Does one chunk.
+    async fn step(&mut self, id: TaskId) -> Result<Stands, store::Error> {
+        let world = self.world;
+        let task = world.ledger.task(id).await?;
+        let Some(lease) = lease_for(world, &task) else { return Ok(Stands::Still) };
+        let walked = match (self.roster(task.application).await?, task.kind, task.endpoint) {
+            (None, ..) => Walked::nothing(),
+            (Some(roster), TaskKind::ReplayMissing, Some(endpoint)) => {
+                missing::walk(world, &task, &roster, endpoint).await?
+            }
+            (
+                Some(roster),
+                TaskKind::ReplayMissing | TaskKind::Recover | TaskKind::BulkReplay,
+                _,
+            ) => walk::walk(world, &task, &roster).await?,
         };
-        let last = reached.0;
-        let first = entries.first().map(|entry| entry.key.message);
-        if first.is_some_and(|first| first != last) {
-            entries.retain(|entry| entry.key.message != last);
-            return Ok((entries, Some(MessageKey(last.0.saturating_add(1)))));
+        let goes_on = walked.reached.is_some();
+        match chunk::write(world, lease, &task, walked).await? {
+            Done::Changed(_) if goes_on => Ok(Stands::BeforeMore),
+            Done::Changed(_) => Ok(Stands::AtItsEnd),
+            Done::Fenced => Ok(Stands::Still),
+            Done::Refused(text) => Err(store::Error::Refused(text)),
         }
-        from = From::After(reached);
     }
-}
 
-/// Describes a delivery that is meant as one to be sent again, by the policy that applies to it now.
-pub(super) fn pending_again(
-    world: &World,
-    roster: &Roster,
-    wish: &Wish,
-    entry: &DeliveryEntry,
-) -> Option<(DeliveryKey, Partition, Pending)> {
-    let member = roster.member(entry.key.endpoint)?;
-    let endpoint = &member.view.endpoint;
-    if !wish.means(entry, endpoint.id) {
-        return None;
+    /// Returns an application's endpoints; none if it is gone. They are read once in a look, whatever
+    /// is in memory: on another node an endpoint may be younger than what this one knows, and what is
+    /// passed over is never looked at again. What is younger than the look is not meant by its tasks.
+    async fn roster(
+        &mut self,
+        application: ApplicationKey,
+    ) -> Result<Option<Arc<Roster>>, store::Error> {
+        let rosters = &self.world.rosters;
+        let read = if self.read.contains(&application) {
+            rosters.current(application).await
+        } else {
+            rosters.read_now(application).await
+        };
+        match read {
+            Ok(roster) => {
+                self.read.insert(application);
+                Ok(Some(roster))
+            }
+            Err(store::Error::Missing(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
-    let (own, policies) = (own_policy(entry.policy.as_deref()), world.rosters.policies());
-    let policy = roster.applicable(member, &entry.event_type, own.as_ref(), &policies);
-    let pending = Pending::fresh(&policy.limits, world.timeline.rows());
-    Some((entry.key, endpoint.partition, pending))
-}
-
-/// Reads the policy that was set on a message. One that no longer reads gives way to the next.
-pub(super) fn own_policy(document: Option<&str>) -> Option<Arc<Policy>> {
-    let document = serde_json::from_str(document?).ok()?;
-    read_policy(&document).ok().map(|read| read.policy)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Deliveries whose end makes the engine panic.
+//! Deliveries that make the engine panic when they come or end.
 //!
 //! An engine counts what panics while sending, and buries it. But if it panics itself, it takes its
 //! counts with it: then they are kept here, beyond its life, and the delivery is buried under its
@@ -10,7 +10,7 @@ use domain::delivery::Cause;
 use domain::partition::Partition;
 use engine::{Announcement, Event, Number};
 use store::keys::{DeliveryKey, Lease};
-use store::queue::{Bury, Done, Doomed, Upkeep};
+use store::queue::{Bury, Done, Doomed, PendingDelivery, Upkeep};
 
 use super::World;
 use super::effects::announce;
@@ -20,13 +20,30 @@ const COUNTED: usize = 256;
 /// What the burial is answered under: no engine ever gives out this number.
 const BURIAL: Number = Number(u64::MAX);
 
-/// A delivery that has an attempt, and where it belongs.
+/// A delivery, and where it belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Suspect {
     pub(super) delivery: DeliveryKey,
     pub(super) partition: Partition,
-    /// What it was like when the attempt began.
+    /// What it was like when it came, or when its attempt began.
     pub(super) doomed: Doomed,
+}
+
+impl Suspect {
+    /// Suspects the one delivery of an attempt.
+    pub(super) fn of(delivery: &PendingDelivery) -> Self {
+        let PendingDelivery { key, partition, recorded, ended_before, .. } = *delivery;
+        let doomed = Doomed { message: key.message, recorded, ended_before };
+        Self { delivery: key, partition, doomed }
+    }
+
+    /// Suspects a delivery that has come alone. Among several, nobody knows which one it was.
+    pub(super) fn only(deliveries: &[PendingDelivery]) -> Option<Self> {
+        match deliveries {
+            [alone] => Some(Self::of(alone)),
+            _ => None,
+        }
+    }
 }
 
 /// How often each of them made an engine panic, those that did so last at the end.
@@ -80,9 +97,46 @@ pub(super) fn announce_burial(world: &World, delivery: DeliveryKey) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use domain::delivery::{Budget, Pending};
+    use domain::ids::MessageId;
+    use domain::time::Timestamp;
     use store::keys::{ApplicationKey, EndpointKey, MessageKey};
 
     use super::*;
+
+    fn pending(message: i64) -> PendingDelivery {
+        let budget =
+            Budget { attempts: 0, ambiguous: 0, last_wait: Duration::ZERO, expires_at: None };
+        let at = Timestamp::EPOCH;
+        PendingDelivery {
+            key: delivery(message),
+            partition: Partition::from_number(3).unwrap(),
+            turn: 0,
+            pending: Pending { due: at, budget },
+            recorded: 2,
+            ended_before: None,
+            last_attempt_at: None,
+            message: MessageId::new(at, [0; 16]),
+            event_type: "suspect.made".to_owned(),
+            received_at: at,
+            policy: None,
+            content_type: None,
+            payload: None,
+            expunged: false,
+        }
+    }
+
+    #[test]
+    fn a_delivery_is_suspected_if_it_has_come_alone() {
+        let doomed = Doomed { message: MessageKey(1), recorded: 2, ended_before: None };
+        let partition = Partition::from_number(3).unwrap();
+        let suspect = Suspect { delivery: delivery(1), partition, doomed };
+        assert_eq!(Suspect::only(&[pending(1)]), Some(suspect));
+        assert_eq!(Suspect::only(&[pending(1), pending(2)]), None);
+        assert_eq!(Suspect::only(&[]), None);
+    }
 
     fn delivery(message: i64) -> DeliveryKey {
         let message = MessageKey(message);

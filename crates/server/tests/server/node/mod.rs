@@ -11,8 +11,11 @@ use std::time::Duration;
 
 use domain::delivery::{Cause, Delivery};
 use domain::endpoint::{Reason, State};
+use domain::time::Timestamp;
 
 use serde_json::json;
+use store::Catalog as _;
+use store::catalog::{EventType, EventTypeSettings};
 use store::queue::Order;
 
 use scene::{Scene, Step};
@@ -149,6 +152,23 @@ async fn what_is_replayed_keeps_the_policy_of_its_message() {
     };
     let times = began.after(minutes)..=scene.now().after(minutes);
     assert!(pending.budget.expires_at.is_some_and(|at| times.contains(&at)), "{pending:?}");
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn a_node_knows_the_policies_of_event_types_before_it_takes_a_message_in() {
+    let store = Scene::begin(&[Step::Answer(200)]).await.end().await;
+    let policy = Some(json!({ "policy": { "give_up_after": "7m" } }));
+    let settings = EventTypeSettings { policy, ..Default::default() };
+    let (name, at) = ("scene.made".to_owned(), Timestamp::EPOCH);
+    let event_type = EventType { name, settings, created_at: at, updated_at: at };
+    store.memory().put_event_type(event_type).await.unwrap();
+    let scene = Scene::on(store, &[Step::Slow(Duration::from_secs(600), 200)]).await;
+    let message = scene.send().await;
+    let entry = scene.look(message).await;
+    let Delivery::Pending(pending) = entry.state else { panic!("{entry:?}") };
+    let give_up = entry.received_at.after(Duration::from_secs(7 * 60));
+    assert_eq!(pending.budget.expires_at, Some(give_up));
     scene.end().await;
 }
 

@@ -49,6 +49,7 @@ struct Script {
     steps: Mutex<VecDeque<Step>>,
     arrivals: AtomicUsize,
     numbers: Mutex<Vec<Number>>,
+    messages: Mutex<Vec<MessageId>>,
     /// The rows' time at each attempt, as it was told.
     rows: Mutex<Vec<Timestamp>>,
 }
@@ -65,6 +66,7 @@ impl Carrier for Script {
         };
         let number = self.arrivals.fetch_add(1, Ordering::SeqCst);
         self.numbers.lock().unwrap().push(sending.attempt);
+        self.messages.lock().unwrap().push(sending.delivery.message);
         self.rows.lock().unwrap().push(rows);
         Box::pin(async move {
             let status = match step {
@@ -132,15 +134,24 @@ impl Scene {
         Self::begin_at(Arc::new(SystemClock::start()), steps).await
     }
 
+    /// Begins with an endpoint that keeps the order.
+    pub(super) async fn begin_in_order(steps: &[Step]) -> Self {
+        Self::begin_as(Arc::new(SystemClock::start()), Order::Fifo, steps).await
+    }
+
     /// Begins on a store with this clock.
     pub(super) async fn begin_at(clock: Arc<dyn Clock>, steps: &[Step]) -> Self {
+        Self::begin_as(clock, Order::Due, steps).await
+    }
+
+    async fn begin_as(clock: Arc<dyn Clock>, order: Order, steps: &[Step]) -> Self {
         let at = clock.now();
         let memory = Arc::new(Memory::new(Rows::default(), Box::new(move || clock.now())));
         let id = ApplicationId::new(at, [1; 16]);
         let settings = ApplicationSettings { name: "scene".to_owned(), ..Default::default() };
         let new = NewApplication { id, uid: None, settings, at };
         let application = memory.create_application(new).await.unwrap();
-        let new = new_endpoint(application.key, at, ([2; 16], Order::Due));
+        let new = new_endpoint(application.key, at, ([2; 16], order));
         let endpoint = memory.create_endpoint(new).await.unwrap();
         Self::on(Store { memory, application, endpoint }, steps).await
     }
@@ -177,6 +188,7 @@ impl Scene {
             steps: Mutex::new(steps.iter().copied().collect()),
             arrivals: AtomicUsize::new(0),
             numbers: Mutex::default(),
+            messages: Mutex::default(),
             rows: Mutex::default(),
         });
         let parts = Parts {
@@ -252,6 +264,11 @@ impl Scene {
     /// Returns the numbers of all attempts, as they were begun.
     pub(super) fn numbers(&self) -> Vec<Number> {
         self.script.numbers.lock().unwrap().clone()
+    }
+
+    /// Returns the messages of all attempts, as they were begun.
+    pub(super) fn messages(&self) -> Vec<MessageId> {
+        self.script.messages.lock().unwrap().clone()
     }
 
     /// Returns the rows' time at each attempt, as the way out was told.
@@ -355,14 +372,14 @@ impl Scene {
     pub(super) async fn start(
         &self,
         kind: TaskKind,
-        endpoint: EndpointKey,
+        endpoint: impl Into<Option<EndpointKey>>,
         selection: Value,
     ) -> TaskId {
         let id = TaskId::new(self.intake.now(), [3; 16]);
         let task = NewTask {
             id,
             application: self.store.application.key,
-            endpoint: Some(endpoint),
+            endpoint: endpoint.into(),
             kind,
             selection,
             by: "scene".to_owned(),

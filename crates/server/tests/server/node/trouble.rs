@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::delivery::{Cause, Delivery};
@@ -11,7 +11,7 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 use redial::node::Ending;
 use store::Answer;
-use store::keys::{Lease, Node};
+use store::keys::{Lease, MessageKey, Node};
 use store::memory::Memory;
 use store::queue::{
     Batch, Committed, Done, Load, Loaded, Queue, Renewal, Request, Upkeep, Waiting,
@@ -34,6 +34,8 @@ pub(super) struct Panics {
     releases: AtomicU32,
     /// If told, only so many chunks of replays are written; the others are refused.
     chunks: Option<AtomicU32>,
+    /// Chunks with the delivery of this message are refused.
+    unfit: AtomicI64,
     /// How long each commit takes, in milliseconds.
     slowness: AtomicU64,
     /// Commits with settles that have begun.
@@ -60,6 +62,11 @@ impl Panics {
         Self { chunks: Some(AtomicU32::new(chunks)), ..Self::over(store) }
     }
 
+    /// Refuses chunks with the delivery of a message from now on.
+    pub(super) fn refuse(&self, message: MessageKey) {
+        self.unfit.store(message.0, Ordering::SeqCst);
+    }
+
     fn memory(&self) -> &Memory {
         self.memory.as_ref().unwrap()
     }
@@ -79,9 +86,11 @@ impl Queue for Panics {
         panic_while(&self.commits);
         self.begun.fetch_add(u32::from(!batch.settles.is_empty()), Ordering::SeqCst);
         let slowness = Duration::from_millis(self.slowness.load(Ordering::SeqCst));
+        let unfit = self.unfit.load(Ordering::SeqCst);
         let refuses = |step: &Upkeep| {
-            let chunks = self.chunks.as_ref().filter(|_| matches!(step, Upkeep::Replay(_)));
-            chunks.is_some_and(|chunks| !is_left(chunks))
+            let Upkeep::Replay(chunk) = step else { return false };
+            self.chunks.as_ref().is_some_and(|chunks| !is_left(chunks))
+                || chunk.deliveries.iter().any(|row| row.0.message.0 == unfit)
         };
         let refused: Vec<bool> = batch.upkeep.iter().map(refuses).collect();
         Box::pin(async move {
@@ -168,7 +177,7 @@ async fn a_question_that_panics_is_asked_again() {
 }
 
 /// A scene over a store that does as it is told later.
-async fn obedient(steps: &[Step]) -> (Scene, Arc<Panics>) {
+pub(super) async fn obedient(steps: &[Step]) -> (Scene, Arc<Panics>) {
     let store = Scene::begin(steps).await.end().await;
     let queue = Arc::new(Panics::over(&store));
     (Scene::over(store, Arc::clone(&queue) as _, steps).await, queue)
