@@ -179,7 +179,7 @@ impl Core {
         let mut written = Written::default();
         let mut life = Life::Goes;
         let mut events = events.drain(..);
-        while let Some(event) = events.next() {
+        for event in events.by_ref() {
             let handled = catch_unwind(AssertUnwindSafe(|| self.handle(event, &mut written)));
             match handled {
                 Ok(Life::Goes) => {}
