@@ -159,7 +159,10 @@ impl Engine {
                     if !record.window.is_out(message) {
                         self.requests.hurry(key);
                     }
-                    if !record.window.hurry(message, request.at) {
+                    // What is known may be hidden behind a horizon of its old due.
+                    if !record.window.hurry(message, request.at)
+                        || record.window.head().is_none() && record.window.horizon().is_some()
+                    {
                         record.window.lower(Horizon::unknown(act.now.rows));
                     }
                 } else {

@@ -16,14 +16,16 @@ impl Engine {
         let Some(attempt) = self.attempts.remove(number) else { return };
         let lease = attempt.lease;
         self.vacate(lease);
+        // Also of an attempt whose partition was lost meanwhile: what is written is true, and the next
+        // owner does not tell of it.
+        let news = attempt.news.into_iter().filter(|one| one.holds(answer));
+        news.for_each(|one| act.announce(one));
         if attempt.stray {
             return;
         }
         if answer == Settled::Fenced {
             return self.fenced(lease, act);
         }
-        let news = attempt.news.into_iter().filter(|one| one.holds(answer));
-        news.for_each(|one| act.announce(one));
         let mut delivery = attempt.delivery;
         let key = delivery.key;
         let at = (key.application, key.endpoint);

@@ -331,7 +331,9 @@ impl Window {
 
     /// Says that the store may hold more behind its first row, which is known and due then.
     pub(crate) fn look_behind(&mut self, due: Timestamp) {
-        let by_due = self.rows.first_key_value().is_some_and(|(_, row)| !is_fifo(row));
+        let first = self.rows.first_key_value();
+        let by_due = first.is_some_and(|(_, row)| !is_fifo(row))
+            || self.horizon.is_some_and(|horizon| horizon.turn == horizon.at.as_micros());
         let unknown = Horizon::unknown(due);
         self.lower(if by_due { Horizon { turn: due.as_micros(), ..unknown } } else { unknown });
     }

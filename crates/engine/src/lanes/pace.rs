@@ -29,7 +29,7 @@ impl Pace {
     /// The fewest that are settled at once.
     const LEAST: usize = 16;
     /// What they may take together, where the sync takes less than that.
-    const SHORT: Duration = Duration::from_micros(1_500);
+    const SHORT: Duration = Duration::from_micros(500);
     /// From fewer writes than these nothing is learned about one.
     const TELLING: u32 = 8;
 
@@ -68,12 +68,12 @@ mod tests {
 
     #[test]
     fn as_many_attempts_are_settled_as_take_a_short_while() {
-        assert_eq!(Pace::default().settles(), 25, "nothing is known yet");
-        // Ten microseconds each, then a hundred.
+        assert_eq!(Pace::default().settles(), 16, "nothing is known yet");
+        // Ten microseconds each, then twenty.
         let hot = after(40, 100, Duration::from_micros(1_300)).settles();
-        assert!((140..200).contains(&hot), "{hot}");
-        let cold = after(40, 100, Duration::from_micros(5_300)).settles();
-        assert!((28..36).contains(&cold), "{cold}");
+        assert!((45..65).contains(&hot), "{hot}");
+        let cold = after(40, 100, Duration::from_micros(2_300)).settles();
+        assert!((22..30).contains(&cold), "{cold}");
         let colder = after(40, 100, Duration::from_secs(1)).settles();
         assert_eq!(colder, 16);
     }
@@ -94,6 +94,6 @@ mod tests {
         for _ in 0..40 {
             pace.committed(Carried { callers: 1, writes: 2, took: Duration::from_millis(9) });
         }
-        assert_eq!(pace.settles(), 25);
+        assert_eq!(pace.settles(), 16);
     }
 }

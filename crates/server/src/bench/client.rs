@@ -33,6 +33,7 @@ const QUOTED_BYTES: usize = 300;
 /// One connection, with one request at a time.
 #[derive(Debug)]
 pub(super) struct Connection {
+    port: u16,
     sender: SendRequest<Full<Bytes>>,
 }
 
@@ -44,15 +45,19 @@ impl Connection {
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
         // A broken connection is told to whoever sends on it next.
         tokio::spawn(async { drop(driver.await) });
-        Ok(Self { sender })
+        Ok(Self { port, sender })
     }
 
-    /// Sends a request and returns the answer.
+    /// Sends a request and returns the answer. A server closes a connection that was idle for long, so
+    /// another one is opened if there is none any more before anything is written.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> anyhow::Result<(StatusCode, Bytes)> {
-        self.sender.ready().await?;
+        if self.sender.ready().await.is_err() {
+            *self = Self::open(self.port).await?;
+            self.sender.ready().await?;
+        }
         let (head, mut body) = self.sender.send_request(request).await?.into_parts();
         let mut kept = Bytes::new();
         while let Some(frame) = body.frame().await {

@@ -178,13 +178,17 @@ impl Dialler {
             }
         };
         let count = addresses.len().min(MOST_DIALLED);
+        let mut last = proxy::unreachable();
         for (index, address) in addresses.into_iter().take(count).enumerate() {
             let address = SocketAddr::new(address, proxy.port);
-            if let Ok(tcp) = dialling.one(address, count - index).await {
-                return Ok(tcp);
+            match dialling.one(address, count - index).await {
+                Ok(tcp) => return Ok(tcp),
+                // What we lack is not the proxy's failure either.
+                Err(failure) if failure.outcome == Outcome::Interrupted => last = failure,
+                Err(_) => {}
             }
         }
-        Err(proxy::unreachable())
+        Err(last)
     }
 }
 

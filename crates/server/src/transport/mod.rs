@@ -258,6 +258,7 @@ impl Transport {
             let wire = match waiting.take() {
                 Some(wire) => wire,
                 None => {
+                    progress.phases.reused = None;
                     let leave = Leave { guard: &guard, limit: timeouts.connect(), clock };
                     // Boxed, because most attempts find a connection and need no room for this.
                     let dialling = Box::pin(self.dialler.open(&prepared.target, leave, progress));

@@ -94,7 +94,9 @@ async fn behind(world: &World, task: &Task, wish: &Wish) -> Result<MessageKey, s
     let moment = since.before(CLOCKS_APART).before(CLOCKS_APART);
     let page = Page { from: From::After(MessageId::first_at(moment)), limit: 1 };
     let listed = world.ledger.messages(task.application, MessageFilter::default(), page).await?;
-    Ok(listed.entries.first().map_or(BEGINNING, |message| message.key))
+    // A wall clock that was set back may have made ids that are older than all that is meant.
+    let before = listed.entries.first().filter(|message| message.received_at < since);
+    Ok(before.map_or(BEGINNING, |message| message.key))
 }
 
 /// Finds the deliveries that a task names one by one, those of the oldest message first.
