@@ -5,7 +5,7 @@ use domain::delivery::Cause;
 use domain::outcome::Outcome;
 use domain::retry_after::RetryAfter;
 use store::catalog::EndpointSettings;
-use store::queue::{NextState, Order, Settled};
+use store::queue::{NextState, Order, Renewal, Settled};
 
 use super::scene::{Kind, SECOND, Scene};
 use crate::{Announcement, Effect, Event};
@@ -170,13 +170,15 @@ fn what_an_attempt_led_to_is_announced_when_it_is_written_and_only_then() {
         (count(&noticed), count(&tripped))
     };
     let answers = [
-        (Settled::Applied { turn: None }, (1, 1)),
+        (Settled::Applied { turn: None }, false, (1, 1)),
+        // The partition was lost after it was written; the next owner finds nothing to tell of.
+        (Settled::Applied { turn: None }, true, (1, 1)),
         // Somebody cancelled it meanwhile. The endpoint's running state is written all the same.
-        (Settled::LeftAlone, (0, 1)),
+        (Settled::LeftAlone, false, (0, 1)),
         // Whoever owns it now will find the same, and tell.
-        (Settled::Fenced, (0, 0)),
+        (Settled::Fenced, false, (0, 0)),
     ];
-    for (answer, told) in answers {
+    for (answer, lost, told) in answers {
         let mut scene = Scene::new();
         let once = serde_json::json!({
             "extends": "redial",
@@ -194,6 +196,12 @@ fn what_an_attempt_led_to_is_announced_when_it_is_written_and_only_then() {
         assert_eq!(about(&scene), (0, 0), "nothing is written yet");
         let Some(Effect::Settle { attempt, settle }) = scene.kept.pop_front() else { panic!() };
         assert!(matches!(settle.next, NextState::Dead(_)), "{settle:?}");
+        if lost {
+            let (asked_at, now) = (scene.now.elapsed, scene.now.rows);
+            let nothing =
+                Renewal { now, owned: Vec::new(), others: 1, others_until: None, free: 0 };
+            scene.tell(Event::Renewed { asked_at, answer: Ok(nothing) });
+        }
         scene.tell(Event::Settled { attempt, answer });
         assert_eq!(about(&scene), told, "{answer:?}");
     }
