@@ -233,6 +233,11 @@ impl Attempts {
         theirs.map(|(number, _)| *number).collect()
     }
 
+    /// Tells whether any is under a lease.
+    pub(crate) fn are_under(&self, lease: Lease) -> bool {
+        self.all.values().any(|one| one.lease == lease)
+    }
+
     /// Returns how many slots are free for anybody.
     pub(crate) fn free(&self, settings: &Settings) -> u32 {
         self.unused(settings).saturating_sub(settings.in_flight / KEPT)

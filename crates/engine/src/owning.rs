@@ -48,7 +48,11 @@ impl Engine {
         }
         self.leases.renew_after_others(&renewal, act.now.elapsed);
         self.take_over(changes.found, asked_at, act);
-        self.release(changes.stuck, act);
+        // What was judged under it is still being written, and would be refused once another has it. The
+        // next renewal brings it up again.
+        let idle = |lease: &Lease| !self.attempts.are_under(*lease);
+        let stuck = changes.stuck.into_iter().filter(idle).collect();
+        self.release(stuck, act);
         let (most, now) = (self.settings.partitions, act.now.elapsed);
         self.leases.mark_leaving(most, now);
         let wanted = self.leases.wanted(most, now);

@@ -95,3 +95,10 @@ fn what_was_not_held_does_not_expire_untried() {
 fn a_late_settle_brings_no_old_running_state_back() {
     content([114_749]);
 }
+
+/// A renewal that was answered late, after the lease had not been trusted, made a process forget what
+/// was its own; when the next one named it again, it was given back while attempts were being settled.
+#[test]
+fn what_is_still_being_settled_is_not_given_back_because_it_was_forgotten() {
+    content([218_993]);
+}
