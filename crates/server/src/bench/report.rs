@@ -175,10 +175,10 @@ mod tests {
         assert_eq!(json["command"], "redial bench");
         assert_eq!(
             (&json["machine"]["cores"], &json["plan"]["backlog"]),
-            (&json!(2), &json!(20_000))
+            (&json!(2), &json!(120_000))
         );
         assert_eq!(json["remarks"], json!(["mind this"]));
-        assert!(report.recipe()[1].contains("20,000 pending"), "{:?}", report.recipe());
+        assert!(report.recipe()[1].contains("120,000 pending"), "{:?}", report.recipe());
     }
 
     #[test]
