@@ -4,7 +4,7 @@ use domain::breaker::Breaker;
 use domain::delivery::Cause;
 use domain::outcome::Outcome;
 use domain::retry_after::RetryAfter;
-use store::catalog::EndpointSettings;
+use store::catalog::{Endpoint, EndpointSettings};
 use store::queue::{NextState, Order, Renewal, Settled};
 
 use super::scene::{Kind, SECOND, Scene};
@@ -98,8 +98,8 @@ fn retry_after_pauses_the_endpoint_and_not_just_the_delivery() {
     assert!(scene.settles[0].running.unwrap().paused_until.is_some());
 }
 
-#[test]
-fn a_breaker_trips_lets_one_probe_through_and_closes() {
+/// An endpoint that has failed often enough for its breaker to open.
+fn tripped() -> (Scene, Endpoint) {
     let mut scene = Scene::new();
     let endpoint = scene.endpoint();
     for _ in 0..5 {
@@ -107,8 +107,14 @@ fn a_breaker_trips_lets_one_probe_through_and_closes() {
         scene.end(FAILED);
         scene.pass(SECOND / 10);
     }
-    let tripped = |one: &Announcement| matches!(one, Announcement::Tripped { .. });
-    assert_eq!(scene.announced.iter().filter(|one| tripped(one)).count(), 1);
+    (scene, endpoint)
+}
+
+#[test]
+fn a_breaker_trips_lets_one_probe_through_and_closes() {
+    let (mut scene, endpoint) = tripped();
+    let trips = |one: &&Announcement| matches!(one, Announcement::Tripped { .. });
+    assert_eq!(scene.announced.iter().filter(trips).count(), 1);
     for _ in 0..20 {
         scene.send(&endpoint);
     }
@@ -132,13 +138,7 @@ fn a_breaker_trips_lets_one_probe_through_and_closes() {
 
 #[test]
 fn each_change_of_a_breaker_is_announced() {
-    let mut scene = Scene::new();
-    let endpoint = scene.endpoint();
-    for _ in 0..5 {
-        scene.send(&endpoint);
-        scene.end(FAILED);
-        scene.pass(SECOND / 10);
-    }
+    let (mut scene, _) = tripped();
     for outcome in [FAILED, OK] {
         scene.pass(3_600 * SECOND);
         scene.end(outcome);
