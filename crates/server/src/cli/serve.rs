@@ -427,7 +427,10 @@ fn node_settings(configuration: &Configuration) -> node::Settings {
         );
     }
     engine.payload_bytes = limits.payload_memory;
-    if !shared {
+    if shared {
+        // They share statements, and another node may call with something for many endpoints.
+        engine.loads = 32;
+    } else {
         // Nobody else writes: what memory knows is what there is, unless a hand-over got lost.
         engine.walk_every = Duration::from_secs(30);
     }

@@ -135,6 +135,7 @@ macro_rules! conformance {
                 a_load_brings_all_that_sending_needs
                 the_earliest_due_is_loaded_first_and_the_earlier_message_before_its_equal
                 a_load_says_whether_it_is_complete
+                loads_at_the_same_time_are_each_answered_with_their_own
                 payloads_come_until_their_bytes_are_used_up
                 an_expunged_payload_is_not_loaded
                 a_load_knows_one_endpoint_of_one_application

@@ -6,7 +6,7 @@ use domain::partition::Partition;
 
 use super::{Harness, NOW, Scene, fresh, later};
 use crate::keys::ApplicationKey;
-use crate::queue::{Load, NextState, Waiting};
+use crate::queue::{Load, Loaded, NextState, Waiting};
 
 pub async fn a_load_brings_all_that_sending_needs(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -58,6 +58,33 @@ pub async fn a_load_says_whether_it_is_complete(harness: Harness) {
         assert_eq!(loaded.complete, complete, "at most {most}");
         assert_eq!(loaded.deliveries.len(), usize::try_from(most.min(3)).unwrap());
     }
+}
+
+pub async fn loads_at_the_same_time_are_each_answered_with_their_own(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let [one, none, many] =
+        [scene.endpoint().await, scene.endpoint().await, scene.endpoint().await];
+    scene.pending(&one).await;
+    for seconds in [40, 10, 30, 20, 50] {
+        scene.pending_due(&many, later(seconds)).await;
+    }
+    let application = ApplicationKey(i64::MAX);
+    let nobody = Load { application, endpoint: many.key, most: 9, most_bytes: 9 };
+    let (one, none, some, all, of_nobody) = tokio::join!(
+        scene.load_most(&one, 3, 1_000),
+        scene.load_most(&none, 3, 1_000),
+        scene.load_most(&many, 2, 0),
+        scene.load_most(&many, 5, 1_000),
+        scene.store().queue.load(nobody),
+    );
+    let told = |loaded: &Loaded| (loaded.deliveries.len(), loaded.complete);
+    let told = [&one, &none, &some, &all, &of_nobody.unwrap()].map(told);
+    assert_eq!(told, [(1, true), (0, true), (2, false), (5, true), (0, true)]);
+    let due: Vec<_> = all.deliveries.iter().map(|one| one.pending.due).collect();
+    assert_eq!(due, [10, 20, 30, 40, 50].map(later));
+    assert_eq!(some.deliveries[0].key, all.deliveries[0].key);
+    let has_payload: Vec<_> = some.deliveries.iter().map(|it| it.payload.is_some()).collect();
+    assert_eq!(has_payload, [true, false]);
 }
 
 pub async fn payloads_come_until_their_bytes_are_used_up(harness: Harness) {

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use super::codes;
 use super::failure::Failure;
-use super::link::{Access, Pool};
+use super::link::{Access, Pool, closed};
 use super::queue::number;
 use super::row::{at_row, count, field, id, moment, optional_moment, partition, pending, readable};
 use crate::damage::Notes;
@@ -15,16 +15,27 @@ use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting};
 use crate::{Error, limits};
 
-/// Returns an endpoint's earliest pending deliveries.
+/// The most payload bytes that loads bring together, but for the first row of each.
+const BYTES_TOGETHER: i64 = 32 << 20;
+
+/// Returns the earliest pending deliveries of endpoints, of each as many as its load asks for.
 ///
 /// Indexes: deliveries_pending, by way of the endpoint's partition; the primary key of messages.
-pub(super) async fn load(pool: &Pool, notes: &Notes, load: Load) -> Result<Loaded, Failure> {
+pub(super) async fn load_all(
+    pool: &Pool,
+    notes: &Notes,
+    loads: &[Load],
+) -> Result<Vec<Loaded>, Failure> {
     // One row more than asked for tells whether there are more. Sizes are known without reading the
     // payloads themselves; the first row always gets its own.
     let statement = "\
-        select n.*, case when n.place = 1 or (n.place <= $3 and n.bytes <= $4) then n.body end \
-                    as payload, n.body is null as expunged \
-        from ( \
+        select w.number, n.*, \
+               case when n.place = 1 or (n.place <= w.most and n.bytes <= w.bytes and \
+                   sum(coalesce(octet_length(n.body), 0)) over (rows unbounded preceding) <= $5) \
+               then n.body end as payload, n.body is null as expunged \
+        from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) with ordinality \
+             as w (application, endpoint, most, bytes, number) \
+        cross join lateral ( \
             select d.application, d.endpoint, d.message, d.partition, d.turn, d.due, d.attempts, \
                    d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.settled_at, \
                    d.last_attempt_at, \
@@ -33,26 +44,47 @@ pub(super) async fn load(pool: &Pool, notes: &Notes, load: Load) -> Result<Loade
                    sum(coalesce(octet_length(m.payload), 0)) over walk as bytes \
             from ( \
                 select * from deliveries \
-                where state = 0 and application = $1 and endpoint = $2 and partition = ( \
-                    select partition from endpoints where application = $1 and key = $2) \
-                order by turn, message limit $3 + 1) d \
+                where state = 0 and application = w.application and endpoint = w.endpoint \
+                    and partition = (select partition from endpoints \
+                        where application = w.application and key = w.endpoint) \
+                order by turn, message limit w.most + 1) d \
             left join messages m on m.application = d.application and m.key = d.message \
-            window walk as (order by d.turn, d.message)) n \
-        order by n.turn, n.message";
-    let (most, bytes) = (i64::from(load.most), i64::try_from(load.most_bytes).unwrap_or(i64::MAX));
+            window walk as (order by d.turn, d.message)) n";
+    let column = |value: fn(&Load) -> i64| loads.iter().map(value).collect::<Vec<_>>();
+    let columns = [
+        column(|load| load.application.0),
+        column(|load| load.endpoint.0),
+        column(|load| load.most.into()),
+        column(|load| i64::try_from(load.most_bytes).unwrap_or(i64::MAX)),
+    ];
+    let [applications, endpoints, most, bytes] = &columns;
     let parameters = [
-        (&load.application.0 as _, Type::INT8),
-        (&load.endpoint.0 as _, Type::INT8),
-        (&most as _, Type::INT8),
-        (&bytes as _, Type::INT8),
+        (applications as _, Type::INT8_ARRAY),
+        (endpoints as _, Type::INT8_ARRAY),
+        (most as _, Type::INT8_ARRAY),
+        (bytes as _, Type::INT8_ARRAY),
+        (&BYTES_TOGETHER as _, Type::INT8),
     ];
     let mut transaction = pool.begin(Access::ReadPending).await?;
     let result = transaction.query(statement, &parameters).await;
     let rows = transaction.end(result).await?;
+    let mut answers: Vec<Vec<(i64, &Row)>> = loads.iter().map(|_| Vec::new()).collect();
+    for row in &rows {
+        let (number, place): (i64, i64) = (field(row, "number")?, field(row, "place")?);
+        let answer = usize::try_from(number - 1).ok().and_then(|number| answers.get_mut(number));
+        answer.ok_or_else(closed)?.push((place, row));
+    }
+    let answers = loads.iter().zip(answers).map(|(load, rows)| loaded(notes, *load, rows));
+    Ok(answers.collect::<Result<_, _>>()?)
+}
+
+/// Reads what came for one load, in whatever order.
+fn loaded(notes: &Notes, load: Load, mut rows: Vec<(i64, &Row)>) -> Result<Loaded, Error> {
+    rows.sort_unstable_by_key(|(place, _)| *place);
     let most = usize::try_from(load.most).unwrap_or(usize::MAX);
     let complete = rows.len() <= most;
     let mut deliveries = Vec::with_capacity(rows.len());
-    for row in rows.iter().take(most) {
+    for (_, row) in rows.into_iter().take(most) {
         // A damaged one is passed over: it must not stop those behind it.
         let read = pending_delivery(row).map_err(|error| at_row(row, error));
         deliveries.extend(notes.readable(read)?);

@@ -4,7 +4,7 @@
 //! - [`Postgres`] and its [`Settings`]: opening
 //! - `accept`, `settle`, `upkeep`: the three lanes of a batch, each a transaction on a connection of
 //!   its own
-//! - `load`, `lease`, `wake`: the rest of the queue
+//! - `load`, `loading`, `lease`, `wake`: the rest of the queue
 //! - `catalog`, `ledger`: what people set up and look at
 //! - `link`, `tls`, `failure`, `migrate`: connections, and what goes wrong with them
 //! - `gate`: whose turn it is at an application
@@ -33,6 +33,7 @@ mod lease;
 mod ledger;
 mod link;
 mod load;
+mod loading;
 mod migrate;
 mod page;
 mod queue;
@@ -52,6 +53,7 @@ pub use self::bare::Bare;
 use self::failure::Failure;
 pub use self::inspect::{Inspection, inspect};
 use self::link::{Access, Pool, Transaction};
+use self::loading::Loads;
 use self::tls::Connector;
 use self::wake::Wake;
 use crate::damage::Notes;
@@ -106,7 +108,8 @@ pub struct Postgres {
     changes: Semaphore,
     wake: Wake,
     vault: Vault,
-    notes: Notes,
+    notes: Arc<Notes>,
+    loads: Loads,
     patience: Duration,
     dead_letter_retention: Duration,
 }
@@ -136,6 +139,8 @@ impl Postgres {
         let pool = Arc::new(Pool::new(connector.clone(), connections.max(1), patience));
         migrate::migrate(&pool, &vault).await?;
         let wake = Wake::start(Arc::clone(&pool), listener).await?;
+        let notes = Arc::<Notes>::default();
+        let loads = Loads::new(Arc::clone(&pool), Arc::clone(&notes), patience * 3);
         Ok(Self {
             accepts: lane(),
             settles: lane(),
@@ -145,7 +150,8 @@ impl Postgres {
             changes: Semaphore::new(connections.div_ceil(2).max(1)),
             wake,
             vault,
-            notes: Notes::default(),
+            notes,
+            loads,
             patience,
             dead_letter_retention,
         })

@@ -33,7 +33,7 @@ impl Queue for Postgres {
     }
 
     fn load(&self, load: Load) -> Answer<'_, Loaded> {
-        self.answer(load::load(&self.pool, &self.notes, load))
+        self.answer(self.loads.load(load))
     }
 
     fn waiting(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Waiting>> {

@@ -1,0 +1,196 @@
+//! Loads that share a statement.
+//!
+//! To begin a transaction and to plan a statement costs more than to look up a few rows, and a node
+//! that was called by another has many endpoints to look at. So what is asked for while others are
+//! being read waits a moment, and is read together; whoever comes first goes at once.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::failure::Failure;
+use super::link::{Pool, closed};
+use super::load::load_all;
+use crate::Error;
+use crate::damage::Notes;
+use crate::queue::{Load, Loaded};
+
+/// The most statements that run at once.
+const AT_ONCE: usize = 2;
+/// What one of them reads at the most.
+const LOADS: usize = 64;
+const ROWS: u32 = 16_384;
+
+type Reply = oneshot::Sender<Result<Loaded, Error>>;
+
+/// Whoever loads asks here.
+pub(super) struct Loads(Arc<Shared>);
+
+struct Shared {
+    pool: Arc<Pool>,
+    notes: Arc<Notes>,
+    /// How long a statement may be waited for: a network that swallows packets does not tell.
+    patience: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<(Load, Reply)>,
+    /// How many tasks read.
+    reading: usize,
+}
+
+impl Loads {
+    pub(super) fn new(pool: Arc<Pool>, notes: Arc<Notes>, patience: Duration) -> Self {
+        Self(Arc::new(Shared { pool, notes, patience, state: Mutex::default() }))
+    }
+
+    /// Returns an endpoint's earliest pending deliveries.
+    pub(super) async fn load(&self, load: Load) -> Result<Loaded, Failure> {
+        let (reply, answer) = oneshot::channel();
+        {
+            let mut state = self.0.lock();
+            state.waiting.push_back((load, reply));
+            if state.reading < AT_ONCE {
+                state.reading += 1;
+                let shared = Arc::clone(&self.0);
+                tokio::spawn(read(Reader { shared, has_left: false }));
+            }
+        }
+        Ok(answer.await.map_err(|_| closed())??)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn read(&self, loads: &[Load]) -> Result<Vec<Loaded>, Failure> {
+        let reading = load_all(&self.pool, &self.notes, loads);
+        tokio::time::timeout(self.patience, reading).await.unwrap_or_else(|_| {
+            let text = format!("PostgreSQL did not answer within {:?}", self.patience);
+            Err(Failure::Final(Error::Unavailable { text, source: None }))
+        })
+    }
+}
+
+/// A task's place among those that read.
+struct Reader {
+    shared: Arc<Shared>,
+    has_left: bool,
+}
+
+impl Reader {
+    /// Takes what is read together, or leaves if there is nothing: under one lock, so that whoever
+    /// comes next finds either the task or its place.
+    fn take(&mut self) -> Option<(Vec<Load>, Vec<Reply>)> {
+        let mut state = self.shared.lock();
+        let taken = take(&mut state.waiting);
+        if taken.0.is_empty() {
+            state.reading -= 1;
+            self.has_left = true;
+            return None;
+        }
+        Some(taken)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if !self.has_left {
+            // It panicked, or the runtime ends. Those who wait are told by losing their answer.
+            let mut state = self.shared.lock();
+            state.reading -= 1;
+            state.waiting.clear();
+        }
+    }
+}
+
+/// Takes as many as fit into a statement, and at least one.
+fn take(waiting: &mut VecDeque<(Load, Reply)>) -> (Vec<Load>, Vec<Reply>) {
+    let mut rows = 0_u32;
+    let mut taken = (Vec::new(), Vec::new());
+    while let Some((next, _)) = waiting.front() {
+        rows = rows.saturating_add(next.most);
+        if !taken.0.is_empty() && (taken.0.len() >= LOADS || rows > ROWS) {
+            break;
+        }
+        let Some((load, reply)) = waiting.pop_front() else { break };
+        // Nobody reads for whoever has given up.
+        if !reply.is_closed() {
+            taken.0.push(load);
+            taken.1.push(reply);
+        }
+    }
+    taken
+}
+
+async fn read(mut reader: Reader) {
+    while let Some((loads, replies)) = reader.take() {
+        match reader.shared.read(&loads).await {
+            Ok(answers) => answer(replies, answers.into_iter().map(Ok)),
+            // One of them may be to blame, and the others need not suffer for it.
+            Err(Failure::Slow(_) | Failure::Data { .. }) if loads.len() > 1 => {
+                for (load, reply) in loads.into_iter().zip(replies) {
+                    let alone = reader.shared.read(&[load]).await;
+                    let loaded = alone.and_then(|mut all| all.pop().ok_or_else(closed));
+                    answer(vec![reply], [loaded.map_err(Error::from)]);
+                }
+            }
+            Err(failure) => {
+                let error = Error::from(failure);
+                let text = error.to_string();
+                let copy = || Err(Error::Unavailable { text: text.clone(), source: None });
+                answer(replies, std::iter::once(Err(error)).chain(std::iter::repeat_with(copy)));
+            }
+        }
+    }
+}
+
+fn answer(replies: Vec<Reply>, answers: impl IntoIterator<Item = Result<Loaded, Error>>) {
+    for (reply, answer) in replies.into_iter().zip(answers) {
+        // Whoever has given up asks again.
+        let _heard = reply.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::{ApplicationKey, EndpointKey};
+
+    type Answer = oneshot::Receiver<Result<Loaded, Error>>;
+
+    /// Lets loads of so many rows wait.
+    fn waiting(rows: impl IntoIterator<Item = u32>) -> (VecDeque<(Load, Reply)>, Vec<Answer>) {
+        let load = |(endpoint, most)| {
+            let (application, endpoint) = (ApplicationKey(1), EndpointKey(endpoint));
+            let (reply, answer) = oneshot::channel();
+            ((Load { application, endpoint, most, most_bytes: 1 }, reply), answer)
+        };
+        (0..).zip(rows).map(load).unzip()
+    }
+
+    #[test]
+    fn the_oldest_are_read_together_as_many_as_fit_and_at_least_one() {
+        let (mut queue, _answers) = waiting([1; 70]);
+        let (taken, replies) = take(&mut queue);
+        assert_eq!((taken.len(), replies.len(), queue.len()), (LOADS, LOADS, 70 - LOADS));
+        assert_eq!((taken[0].endpoint.0, taken[LOADS - 1].endpoint.0), (0, 63));
+        let (mut queue, _answers) = waiting([ROWS + 1, ROWS / 2, ROWS / 2, 1]);
+        let taken = [(); 4].map(|()| take(&mut queue).0.len());
+        assert_eq!(taken, [1, 2, 1, 0]);
+    }
+
+    #[test]
+    fn nothing_is_read_for_whoever_has_given_up() {
+        let (mut queue, mut answers) = waiting([1; 3]);
+        drop(answers.remove(1));
+        let endpoints: Vec<_> = take(&mut queue).0.iter().map(|load| load.endpoint.0).collect();
+        assert_eq!(endpoints, [0, 2]);
+    }
+}
