@@ -5,13 +5,13 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use domain::partition::PARTITIONS;
-use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::lease::Owners;
 use crate::Error;
-use crate::keys::{ApplicationKey, EndpointKey, Lease, Node};
+use crate::keys::{ApplicationKey, EndpointKey, Lease};
 
 /// How many numbers of the sequence are set aside with one write. After a restart it goes on
 /// behind them, so that none is ever given twice.
@@ -26,10 +26,8 @@ pub(super) struct Memo {
     sequence: Sequence,
     /// As it was before the current transaction.
     sequence_before: Sequence,
-    pub(super) partitions: Partitions,
-    partitions_before: Partitions,
-    /// When each node last renewed its lease, if ever. A partition's owner is a place in this list.
-    pub(super) nodes: Vec<(Node, Option<Timestamp>)>,
+    /// Shared with whoever renews a lease.
+    pub(super) owners: Arc<Owners>,
 }
 
 /// What accepting needs to know of an application that is not deleted.
@@ -48,27 +46,16 @@ struct Sequence {
     set_aside: i64,
 }
 
-/// Who owns what, and the epochs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Partitions {
-    pub(super) owners: [Option<usize>; PARTITIONS as usize],
-    pub(super) epochs: [i64; PARTITIONS as usize],
-}
-
 impl Memo {
-    /// Begins with what the file says. No partition has an owner: whoever had one is gone.
+    /// Begins with what the file says.
     pub(super) fn read(connection: &Connection) -> Result<Self, Error> {
         let set_aside = set_aside(connection)?;
         let sequence = Sequence { last: set_aside, set_aside };
-        let owners = [None; PARTITIONS as usize];
-        let partitions = Partitions { owners, epochs: epochs(connection)? };
         Ok(Self {
             applications: BTreeMap::new(),
             sequence,
             sequence_before: sequence,
-            partitions,
-            partitions_before: partitions,
-            nodes: Vec::new(),
+            owners: Arc::new(Owners::read(connection)?),
         })
     }
 
@@ -76,17 +63,16 @@ impl Memo {
     pub(super) fn refresh(&mut self, connection: &Connection) -> Result<(), Error> {
         self.applications.clear();
         self.sequence.set_aside = set_aside(connection)?;
-        self.partitions.epochs = epochs(connection)?;
-        Ok(())
+        self.owners.refresh(connection)
     }
 
     pub(super) fn begin(&mut self) {
         self.sequence_before = self.sequence;
-        self.partitions_before = self.partitions;
     }
 
     pub(super) fn committed(&mut self) {
         self.begin();
+        self.owners.committed();
         if self.applications.len() > MOST_APPLICATIONS {
             self.applications.clear();
         }
@@ -97,7 +83,7 @@ impl Memo {
         // Numbers that were given are not given again: their transaction may yet turn out to
         // have been committed.
         self.sequence.set_aside = self.sequence_before.set_aside;
-        self.partitions = self.partitions_before;
+        self.owners.rolled_back();
     }
 
     /// Returns up to where numbers are set aside.
@@ -160,7 +146,7 @@ impl Memo {
 
     /// Tells whether nobody has taken the partition since the lease was given.
     pub(super) fn is_current(&self, lease: Lease) -> bool {
-        self.partitions.epochs[usize::from(lease.partition.number())] == lease.epoch.0
+        self.owners.is_current(lease)
     }
 }
 
@@ -176,20 +162,6 @@ fn set_numbers_aside(connection: &Connection, number: i64) -> Result<(), Error> 
         ON CONFLICT (name) DO UPDATE SET value = excluded.value";
     connection.prepare_cached(sql)?.execute([number])?;
     Ok(())
-}
-
-/// Needs the primary key of `partitions`.
-fn epochs(connection: &Connection) -> Result<[i64; PARTITIONS as usize], Error> {
-    let mut statement = connection.prepare_cached("SELECT number, epoch FROM partitions")?;
-    let mut rows = statement.query([])?;
-    let mut epochs = [0; PARTITIONS as usize];
-    while let Some(row) = rows.next()? {
-        let number: usize = row.get(0)?;
-        if let Some(epoch) = epochs.get_mut(number) {
-            *epoch = row.get(1)?;
-        }
-    }
-    Ok(epochs)
 }
 
 /// Needs the primary key of `applications`.

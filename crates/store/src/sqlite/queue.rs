@@ -32,11 +32,11 @@ impl Queue for Sqlite {
     }
 
     fn now(&self) -> Answer<'_, Timestamp> {
-        self.writer.recall(|_, now| now)
+        Box::pin(async move { Ok(self.writer.now()) })
     }
 
     fn renew(&self, node: Node) -> Answer<'_, Renewal> {
-        self.writer.recall(move |memo, now| lease::renew(memo, &node, now))
+        Box::pin(async move { Ok(self.writer.renew(&node)) })
     }
 
     fn take(&self, node: Node, most: u8) -> Answer<'_, Vec<Lease>> {
@@ -44,7 +44,8 @@ impl Queue for Sqlite {
     }
 
     fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()> {
-        self.writer.recall(move |memo, _| lease::release(memo, &node, &leases))
+        // Behind what was written under them before.
+        self.writer.recall(move |memo| memo.owners.release(&node, &leases))
     }
 
     fn woken(&self) -> Answer<'_, Vec<Partition>> {

@@ -18,9 +18,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::checkpoint::Wal;
 use super::connection::Place;
+use super::lease::Owners;
 use super::memo::Memo;
 use super::{Clock, failure};
 use crate::damage::Notes;
+use crate::keys::Node;
+use crate::queue::Renewal;
 use crate::{Answer, Error, Vault};
 
 /// The most errands that wait for the writer; whoever comes later waits to be let in.
@@ -57,6 +60,8 @@ pub(super) struct WriterThread {
     errands: Option<mpsc::Sender<Errand>>,
     thread: Option<JoinHandle<()>>,
     closed: Arc<AtomicBool>,
+    owners: Arc<Owners>,
+    clock: Clock,
 }
 
 /// What the thread works with. Without a connection, the file is to be opened again.
@@ -72,6 +77,7 @@ impl WriterThread {
     pub(super) fn start(writer: Writer, mut connection: Connection) -> Result<Self, Error> {
         let memo = Memo::read(&connection)?;
         writer.wal.watch(&mut connection)?;
+        let (owners, clock) = (Arc::clone(&memo.owners), Arc::clone(&writer.clock));
         let mut desk = Desk { connection: Some(connection), memo, writer };
         let (errands, mut queue) = mpsc::channel::<Errand>(WAITING_ERRANDS);
         let closed = Arc::new(AtomicBool::new(false));
@@ -87,7 +93,7 @@ impl WriterThread {
             }
         });
         let thread = thread.map_err(|error| Error::unavailable("no thread to write on", error))?;
-        Ok(Self { errands: Some(errands), thread: Some(thread), closed })
+        Ok(Self { errands: Some(errands), thread: Some(thread), closed, owners, clock })
     }
 
     /// Does something in a transaction of its own.
@@ -101,9 +107,19 @@ impl WriterThread {
     /// Looks at, or changes, what the writer remembers; nothing is written.
     pub(super) fn recall<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Memo, Timestamp) -> T + Send + 'static,
+        work: impl FnOnce(&Memo) -> T + Send + 'static,
     ) -> Answer<'_, T> {
-        self.send(|desk| Ok(work(&mut desk.memo, (desk.writer.clock)())))
+        self.send(|desk| Ok(work(&desk.memo)))
+    }
+
+    /// Tells the time, without waiting for the thread.
+    pub(super) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Renews a lease, without waiting for the thread: a disk that is slow takes it from nobody.
+    pub(super) fn renew(&self, node: &Node) -> Renewal {
+        self.owners.renew(node, &self.clock)
     }
 
     fn send<T: Send + 'static>(

@@ -1,16 +1,19 @@
 //! What the writer does when something goes wrong.
 
-use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use domain::time::Timestamp;
 use rusqlite::ffi;
 
-use super::super::{Settings, Sqlite, Writing};
-use crate::Error;
+use super::super::{Settings, Sqlite, Writing, lease};
 use crate::catalog::{ApplicationSettings, Catalog, Name, NewApplication};
-use crate::keys::{ApplicationKey, Node};
+use crate::keys::{ApplicationKey, Lease, Node};
+use crate::limits::LEASE;
 use crate::queue::{Accept, Accepted, Batch, NewMessage, Queue};
+use crate::{Answer, Error};
 
 const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
 
@@ -58,6 +61,37 @@ async fn messages(store: &Sqlite) -> i64 {
         .read(|reading| Ok(reading.connection.query_row(sql, [], |row| row.get(0))?))
         .await
         .unwrap()
+}
+
+/// Begins a transaction that ends as `work` does, once what comes beside its answer is dropped.
+fn hold<T: Send + 'static>(
+    store: &Sqlite,
+    work: impl FnOnce(&mut Writing<'_>) -> Result<T, Error> + Send + 'static,
+) -> (Answer<'_, T>, mpsc::Sender<()>) {
+    let (begun, begins) = mpsc::channel();
+    let (let_go, held) = mpsc::channel::<()>();
+    let mut answer = store.write(move |writing| {
+        let result = work(writing);
+        begun.send(()).unwrap();
+        let _dropped = held.recv();
+        result
+    });
+    // Once is enough to send it on its way.
+    assert!(polled(&mut answer).is_pending());
+    begins.recv().unwrap();
+    (answer, let_go)
+}
+
+fn polled<T>(answer: &mut Answer<'_, T>) -> Poll<Result<T, Error>> {
+    answer.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Renews a lease, which must not take any time, and returns what is owned.
+fn renewed(store: &Sqlite, node: &Node) -> Vec<Lease> {
+    match polled(&mut store.renew(node.clone())) {
+        Poll::Ready(renewal) => renewal.unwrap().owned,
+        Poll::Pending => panic!("a renewal waits"),
+    }
 }
 
 async fn set_most_pages(store: &Sqlite, pages: i64) {
@@ -140,7 +174,7 @@ async fn what_a_failed_transaction_changed_is_forgotten() {
     let fails = move |writing: &mut Writing<'_>| -> Result<(), Error> {
         super::super::applications::raise_revision(writing, key)?;
         writing.memo.application(writing.connection, key)?;
-        super::super::lease::take(writing, &node, 64)?;
+        lease::take(writing, &node, 64)?;
         Err(Error::Missing("nothing"))
     };
     store.write(fails).await.unwrap_err();
@@ -159,15 +193,15 @@ async fn a_store_that_is_closed_does_not_begin_what_nobody_waits_for() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let key = application(&store).await;
-    let (begun, begins) = std::sync::mpsc::channel();
-    let (close, closed) = std::sync::mpsc::channel::<()>();
+    let (begun, begins) = mpsc::channel();
+    let (close, closed) = mpsc::channel::<()>();
     let holds = move |_: &mut Writing<'_>| {
         begun.send(()).unwrap();
         // Until the test lets it go, which it does by dropping its end.
         let _dropped = closed.recv();
         Ok(())
     };
-    let mut asked = Vec::from([Box::pin(store.write(holds)) as crate::Answer<'_, ()>]);
+    let mut asked = Vec::from([Box::pin(store.write(holds)) as Answer<'_, ()>]);
     for number in 0..WAITING {
         let insert = message(key, u8::try_from(number).unwrap(), 1);
         let batch = Batch { accepts: vec![insert], ..Batch::default() };
@@ -183,12 +217,54 @@ async fn a_store_that_is_closed_does_not_begin_what_nobody_waits_for() {
     drop(asked);
     let flag = Arc::clone(&store.writer.closed);
     let closing = std::thread::spawn(move || drop(store));
-    while !flag.load(std::sync::atomic::Ordering::Relaxed) {
+    while !flag.load(Ordering::Relaxed) {
         std::thread::yield_now();
     }
     drop(close);
     closing.join().unwrap();
     assert_eq!(messages(&open(&directory)).await, 0);
+}
+
+#[tokio::test]
+async fn a_renewal_does_not_wait_for_what_is_being_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let node = Node("node".to_owned());
+    let leases = store.take(node.clone(), 64).await.unwrap();
+    let (answer, let_go) = hold(&store, |_| Ok(()));
+    assert_eq!(renewed(&store, &node), leases);
+    assert!(matches!(polled(&mut store.now()), Poll::Ready(Ok(NOW))));
+    drop(let_go);
+    answer.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_being_taken_is_nobodys_until_it_is_committed() {
+    let directory = tempfile::tempdir().unwrap();
+    let seconds = Arc::new(AtomicU64::new(0));
+    let passed = Arc::clone(&seconds);
+    let clock = move || NOW.after(Duration::from_secs(passed.load(Ordering::Relaxed)));
+    let settings = Settings::new(directory.path(), |bytes| bytes.fill(7), Arc::new(clock));
+    let store = Sqlite::open(settings).unwrap();
+    let [one, two] = ["one", "two"].map(|name| Node(name.to_owned()));
+    let before = store.take(one.clone(), 64).await.unwrap();
+    for fails in [true, false] {
+        // The first is silent for so long that it may be robbed.
+        seconds.fetch_add(2 * LEASE.as_secs(), Ordering::Relaxed);
+        let robber = two.clone();
+        let (answer, let_go) = hold(&store, move |writing| {
+            let taken = lease::take(writing, &robber, 64)?;
+            if fails { Err(Error::Missing("nothing")) } else { Ok(taken) }
+        });
+        assert_eq!((renewed(&store, &one), renewed(&store, &two)), (Vec::new(), Vec::new()));
+        drop(let_go);
+        let expected = match answer.await {
+            Ok(taken) => (Vec::new(), taken),
+            Err(_) => (before.clone(), Vec::new()),
+        };
+        assert_eq!((renewed(&store, &one), renewed(&store, &two)), expected);
+        assert_eq!(expected.0.is_empty(), !fails);
+    }
 }
 
 #[tokio::test]
