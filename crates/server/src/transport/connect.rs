@@ -83,9 +83,11 @@ impl Dialler {
         progress.begin(Stage::Connect, leave.clock);
         let tcp = match route {
             Route::Direct(addresses) => dialling.any(&addresses).await?,
-            Route::Tunnel { proxy, to } => self.tunnel(&proxy, &to, dialling).await?,
+            Route::Tunnel { proxy, to } => self.tunnel(&proxy, &to, dialling, progress).await?,
             Route::TrustedProxy { proxy } => {
+                progress.stage = Stage::Proxy;
                 let mut tcp = self.dial_proxy(&proxy, dialling).await?;
+                progress.stage = Stage::Connect;
                 let url = &target.url;
                 let authority = [&url.host().to_string(), ":", &url.port().to_string()].concat();
                 proxy::connect(&mut tcp, &authority).await?;
@@ -146,16 +148,25 @@ impl Dialler {
         proxy: &Proxy,
         to: &[VettedAddress],
         dialling: Dialling<'_>,
+        progress: &mut Progress,
     ) -> Result<TcpStream, Failure> {
-        let mut last = proxy::unreachable();
+        let mut last = None;
         for address in to.iter().take(MOST_DIALLED) {
-            let mut tcp = self.dial_proxy(proxy, dialling).await?;
+            // Once the proxy was reached, it is the receiver's addresses that use the time up.
+            if last.is_none() {
+                progress.stage = Stage::Proxy;
+            }
+            let mut tcp = match self.dial_proxy(proxy, dialling).await {
+                Ok(tcp) => tcp,
+                Err(failure) => return Err(last.unwrap_or(failure)),
+            };
+            progress.stage = Stage::Connect;
             match proxy::connect(&mut tcp, &address.socket_addr().to_string()).await {
                 Ok(()) => return Ok(tcp),
-                Err(failure) => last = failure,
+                Err(failure) => last = Some(failure),
             }
         }
-        Err(last)
+        Err(last.unwrap_or_else(|| Failure::timed_out(Stage::Connect)))
     }
 
     /// Tells whether the operator's own proxy can be dialled.
@@ -173,22 +184,20 @@ impl Dialler {
     ) -> Result<TcpStream, Failure> {
         let addresses = match &proxy.host {
             Host::Address(address) => vec![*address],
-            Host::Name(name) => {
-                self.resolver.addresses(name).await.map_err(|_| proxy::unreachable())?
-            }
+            Host::Name(name) => self.resolver.addresses(name).await.map_err(Failure::no_proxy)?,
         };
         let count = addresses.len().min(MOST_DIALLED);
-        let mut last = proxy::unreachable();
+        let mut last = Failure::timed_out(Stage::Connect);
         for (index, address) in addresses.into_iter().take(count).enumerate() {
             let address = SocketAddr::new(address, proxy.port);
             match dialling.one(address, count - index).await {
                 Ok(tcp) => return Ok(tcp),
-                // What we lack is not the proxy's failure either.
-                Err(failure) if failure.outcome == Outcome::Interrupted => last = failure,
-                Err(_) => {}
+                // What we lack for one address is not made up for by another's failure.
+                Err(_) if last.outcome == Outcome::Interrupted => {}
+                Err(failure) => last = failure,
             }
         }
-        Err(last)
+        Err(Failure::no_proxy(last))
     }
 }
 

@@ -67,7 +67,7 @@ impl Progress {
         let took = Some(clock.now().since(since));
         match self.stage {
             Stage::LookUp => self.phases.dns = took,
-            Stage::Connect => self.phases.connect = took,
+            Stage::Proxy | Stage::Connect => self.phases.connect = took,
             Stage::Handshake => self.phases.tls = took,
             // How long it took beyond the first byte is in the attempt's own times.
             Stage::Exchange => {}

@@ -9,7 +9,8 @@
 //! - `connect`, `resolve`, `tls`, `proxy`, `interfaces`: from a URL to a connection
 //! - `exchange`, `answer`, `stream`: one request and its answer; `pool`: connections in waiting
 //! - `gates`: where a request waits, connection in hand, until its endpoint's rate lets it be written
-//! - `outcome`: from errors to outcomes and words; [`prospect`]: a look at the way out
+//! - `outcome`: from errors to outcomes and words; `told`: what the operator has to know of them;
+//!   [`prospect`]: a look at the way out
 //!
 //! Redirects are not followed yet: they are answers. The environment's proxies are never used.
 
@@ -28,6 +29,7 @@ mod proxy;
 mod resolve;
 mod stream;
 mod tls;
+mod told;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -61,6 +63,7 @@ use outcome::Failure;
 use pool::Pool;
 use prepared::{Prepared, Preparing};
 use tls::Tls;
+use told::Told;
 
 /// How often this machine's addresses are read again.
 const ADDRESSES_READ_EVERY: Duration = Duration::from_secs(60);
@@ -93,6 +96,7 @@ pub struct Transport {
     pool: Pool,
     gates: Gates,
     prepared: Cache<Prepared>,
+    told: Told,
 }
 
 impl TransportSettings {
@@ -157,6 +161,7 @@ impl Transport {
             pool: Pool::new(settings.pool),
             gates: Gates::default(),
             prepared: Cache::new(settings.prepared),
+            told: Told::default(),
         }
     }
 
@@ -191,6 +196,7 @@ impl Transport {
                 (record.outcome, record.response_headers, record.response_body) = answer.finish();
             }
             (None, Err(failure)) => {
+                self.told.tell(&failure, &sending.member, &self.guard(), clock.now());
                 record.outcome = failure.outcome;
                 let kept = sending.member.defaults.response_kept.parts.contains(&Part::Error);
                 record.error = kept.then(|| failure.text.into_owned());

@@ -20,6 +20,17 @@ pub(super) struct Failure {
     pub(super) outcome: Outcome,
     /// What it is called.
     pub(super) text: Cow<'static, str>,
+    /// What the operator is to be told, if only the operator can mend it.
+    pub(super) trouble: Option<Trouble>,
+}
+
+/// What keeps us from sending, and is no receiver's fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The outgoing proxy cannot be reached.
+    Proxy,
+    /// Nothing can be signed for the endpoint.
+    Signing,
 }
 
 /// What an attempt is about, when its time runs out.
@@ -28,6 +39,8 @@ pub(super) enum Stage {
     /// The name is looked up.
     #[default]
     LookUp,
+    /// The operator's proxy is dialled.
+    Proxy,
     /// The connection is made.
     Connect,
     /// TLS is agreed upon.
@@ -39,12 +52,12 @@ pub(super) enum Stage {
 impl Failure {
     /// Makes a failure to reach the receiver.
     pub(super) fn unreachable(how: Unreachable, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { outcome: Outcome::Unreachable(how), text: text.into() }
+        Self::new(Outcome::Unreachable(how), text)
     }
 
     /// Makes a failure of ours, which costs the delivery nothing.
     pub(super) fn interrupted(text: &'static str) -> Self {
-        Self { outcome: Outcome::Interrupted, text: text.into() }
+        Self::new(Outcome::Interrupted, text)
     }
 
     /// Makes a connection, or a question for one, that this machine had nothing left for.
@@ -55,19 +68,37 @@ impl Failure {
     /// Makes what the address guard's refusal is.
     pub(super) fn blocked(refusal: &Refusal) -> Self {
         let text = [refusal.code(), ": ", &refusal.to_string()].concat();
-        Self { outcome: Outcome::Blocked, text: text.into() }
+        Self::new(Outcome::Blocked, text)
     }
 
     /// Makes a URL that was vetted once and cannot be written into a request.
     pub(super) fn blocked_url() -> Self {
-        let text = "the URL cannot be written into a request; save it anew";
-        Self { outcome: Outcome::Blocked, text: text.into() }
+        Self::new(Outcome::Blocked, "the URL cannot be written into a request; save it anew")
     }
 
-    /// Makes an attempt that could not be signed. Nothing is sent unsigned; it is tried again,
-    /// because whoever mends the secret or the profile expects that nothing was lost.
+    /// Makes an attempt that could not be signed, because what is stored cannot be used: it was
+    /// looked at when it was saved, so nobody but us is to blame. Nothing is sent unsigned, and it
+    /// costs nothing. It does not heal by itself either: it is tried again each second until
+    /// somebody mends the secret or the profile, or until the give-up time.
     pub(super) fn unsigned(why: &str) -> Self {
+        let text = ["nothing was sent: ", why].concat();
+        Self { trouble: Some(Trouble::Signing), ..Self::new(Outcome::Interrupted, text) }
+    }
+
+    /// Makes an attempt that could not be signed, because the owner chose secrets and profiles that
+    /// do not fit together. It counts, so that the owner sees it and can choose otherwise.
+    pub(super) fn misfit(why: &str) -> Self {
         Self::unreachable(Unreachable::Other, ["nothing was sent: ", why].concat())
+    }
+
+    /// Makes a failure to reach the operator's own proxy. It says nothing about the receiver.
+    pub(super) fn no_proxy(why: Self) -> Self {
+        // What we lack is not the proxy's failure either.
+        if why.outcome == Outcome::Interrupted {
+            return why;
+        }
+        let text = ["the outgoing proxy cannot be reached: ", &*why.text].concat();
+        Self { trouble: Some(Trouble::Proxy), ..Self::new(Outcome::Interrupted, text) }
     }
 
     /// Makes a fresh connection that was closed before the request was written.
@@ -94,16 +125,17 @@ impl Failure {
     pub(super) fn timed_out(stage: Stage) -> Self {
         let text = match stage {
             Stage::LookUp => "looking up the name took too long",
+            Stage::Proxy => return Self::no_proxy(Self::timed_out(Stage::Connect)),
             Stage::Connect => "connecting took too long",
             Stage::Handshake => "the TLS handshake took too long",
             Stage::Exchange => "there was no answer in time",
         };
-        Self { outcome: Outcome::TimedOut, text: text.into() }
+        Self::new(Outcome::TimedOut, text)
     }
 
     /// Makes an answer that is none.
     pub(super) fn broken(text: &'static str) -> Self {
-        Self { outcome: Outcome::BrokenAnswer, text: text.into() }
+        Self::new(Outcome::BrokenAnswer, text)
     }
 
     /// Makes a host that no certificate can be for.
@@ -112,7 +144,11 @@ impl Failure {
     }
 
     fn tls(text: &'static str) -> Self {
-        Self { outcome: Outcome::TlsFailed, text: text.into() }
+        Self::new(Outcome::TlsFailed, text)
+    }
+
+    fn new(outcome: Outcome, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { outcome, text: text.into(), trouble: None }
     }
 
     /// Reads why a connection could not be made.
@@ -130,7 +166,7 @@ impl Failure {
             }
             io::ErrorKind::TimedOut => Self::timed_out(Stage::Connect),
             io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-                Self::unreachable(Unreachable::Other, "there is no route to the receiver")
+                Self::unreachable(Unreachable::Other, "there is no route to that address")
             }
             _ => Self::unreachable(Unreachable::Other, "the connection could not be made"),
         }
@@ -275,6 +311,18 @@ mod tests {
         assert_eq!(dialled(v4()), Outcome::Interrupted);
         let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, 443));
         assert_eq!(dialled(v6), Outcome::Unreachable(Unreachable::Other));
+    }
+
+    #[test]
+    fn a_proxy_that_cannot_be_dialled_is_no_verdict_on_the_receiver() {
+        let refused = || Failure::dialling(&Errno::CONNREFUSED.into(), v4());
+        for failure in [Failure::no_proxy(refused()), Failure::timed_out(Stage::Proxy)] {
+            assert_eq!(failure.outcome, Outcome::Interrupted, "{}", failure.text);
+            assert_eq!(failure.trouble, Some(Trouble::Proxy), "{}", failure.text);
+        }
+        assert_eq!(refused().trouble, None, "a receiver that refuses is not the operator's");
+        let lack = Failure::no_proxy(Failure::our_lack());
+        assert_eq!(lack, Failure::our_lack(), "nor is what we lack the proxy's");
     }
 
     #[test]

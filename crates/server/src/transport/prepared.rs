@@ -21,7 +21,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::Full;
-use signature::{Attempt, Brand, Profile, Signer, SigningSecret};
+use signature::{Attempt, Brand, Profile, SetupFault, Signer, SigningSecret};
 use store::Headers;
 use store::catalog::{Credentials, Endpoint, Secret};
 
@@ -306,8 +306,15 @@ fn signed_names(signer: &Signer) -> Result<Vec<HeaderName>, Failure> {
     headers.iter().map(name).collect()
 }
 
+/// Tells what we cannot use from what an owner may choose: the secrets and the profiles are each
+/// looked at when they are saved, and not whether they fit together.
 fn unsigned(error: signature::Error) -> Failure {
-    Failure::unsigned(&error.to_string())
+    let text = error.to_string();
+    let chosen = matches!(
+        error,
+        signature::Error::Setup(SetupFault::NeedsSharedSecret(_) | SetupFault::HeaderTwice(_))
+    );
+    if chosen { Failure::misfit(&text) } else { Failure::unsigned(&text) }
 }
 
 fn unusable_value(_: http::header::InvalidHeaderValue) -> Failure {

@@ -2,6 +2,8 @@
 //!
 //! The proxy is asked for an address that was vetted here, or, if the operator trusts it to vet, for
 //! the host by name. After its answer it is only a wire: TLS and HTTP are spoken with the receiver.
+//!
+//! What it answers may be about the receiver, and so counts; that it cannot be reached does not.
 
 use domain::outcome::Unreachable;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -53,11 +55,6 @@ fn broken_off() -> Failure {
 
 fn unintelligible() -> Failure {
     Failure::unreachable(Unreachable::Other, "the outgoing proxy's answer cannot be read")
-}
-
-/// Words a failure to reach the proxy itself.
-pub(super) fn unreachable() -> Failure {
-    Failure::unreachable(Unreachable::Other, "the outgoing proxy cannot be reached")
 }
 
 #[cfg(test)]

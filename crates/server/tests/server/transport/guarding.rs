@@ -200,3 +200,51 @@ async fn a_proxy_that_refuses_is_named_with_its_status() {
     let text = "the outgoing proxy refused with status 403";
     assert_eq!(record.error.as_deref(), Some(text));
 }
+
+#[tokio::test]
+async fn a_proxy_that_cannot_be_reached_is_nobodys_failed_attempt() {
+    let closed = Proxy { host: "127.0.0.1".parse().unwrap(), port: 1 };
+    let unknown = Proxy { host: "proxy.example.com".parse().unwrap(), port: 3128 };
+    for proxy in [closed, unknown] {
+        for proxying in [Proxying::Tunnel(proxy.clone()), Proxying::Trust(proxy)] {
+            let guard = Settings { proxying, plain_http: PlainHttp::Allowed, ..loopback() };
+            let record = Scene::with(&url(8080), reaching(guard, &["127.0.0.1"])).send().await;
+            assert_eq!(record.outcome, Outcome::Interrupted, "{:?}", record.error);
+            let text = record.error.unwrap();
+            assert!(text.starts_with("the outgoing proxy cannot be reached: "), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_does_not_take_a_call_in_time_is_nobodys_failed_attempt() {
+    let silent = Resolver::from_fn(|_| Box::pin(std::future::pending()));
+    let proxy = Proxy { host: "proxy.example.com".parse().unwrap(), port: 3128 };
+    let guard = Settings {
+        proxying: Proxying::Trust(proxy),
+        plain_http: PlainHttp::Allowed,
+        ..Settings::default()
+    };
+    let short = Duration::from_millis(200);
+    // Whichever time runs out first, for connecting or for everything.
+    for (connect, whole) in [(short, Duration::from_secs(60)), (short, short)] {
+        let transport = Transport::new(settings(guard.clone(), silent.clone()));
+        let record = Scene::with(&url(8080), transport).within(connect, whole).send().await;
+        assert_eq!(record.outcome, Outcome::Interrupted, "{:?}", record.error);
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_finds_no_way_in_time_is_a_receiver_that_does_not_answer() {
+    let proxy = Receiver::start(|mut talk| async move {
+        talk.request().await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let proxying = Proxying::Tunnel(proxy_of(&proxy));
+    let transport = reaching(Settings { proxying, ..loopback() }, &["127.0.0.1"]);
+    let (connect, whole) = (Duration::from_millis(200), Duration::from_secs(60));
+    let record = Scene::with(&url(8080), transport).within(connect, whole).send().await;
+    assert_eq!(record.outcome, Outcome::TimedOut);
+    assert_eq!(record.error.as_deref(), Some("connecting took too long"));
+}

@@ -125,14 +125,26 @@ async fn nothing_is_sent_unsigned() {
         let mut scene = Scene::new(&receiver.url());
         scene.secrets = secrets;
         let record = scene.send().await;
-        assert_eq!(record.outcome, Outcome::Unreachable(Unreachable::Other));
+        assert_eq!(record.outcome, Outcome::Interrupted, "it costs nothing");
         let text = record.error.unwrap();
         assert!(text.starts_with("nothing was sent: "), "{text}");
         assert!(!text.contains("whsec_short"), "{text}");
     }
     let mut scene = Scene::new(&receiver.url());
     scene.settings.signatures = vec!["stripe".to_owned()];
-    assert_eq!(scene.send().await.outcome, Outcome::Unreachable(Unreachable::Other));
+    assert_eq!(scene.send().await.outcome, Outcome::Interrupted);
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn profiles_that_do_not_fit_together_are_their_owners_failed_attempt() {
+    let receiver = Receiver::saying(OK).await;
+    let mut scene = Scene::new(&receiver.url());
+    scene.settings.signatures = vec!["svix".to_owned(), "svix".to_owned()];
+    let record = scene.send().await;
+    assert_eq!(record.outcome, Outcome::Unreachable(Unreachable::Other));
+    let text = record.error.unwrap();
+    assert!(text.contains("two profiles write the header"), "{text}");
     assert_eq!(receiver.connections(), 0);
 }
 
