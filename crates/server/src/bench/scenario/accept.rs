@@ -15,49 +15,49 @@ use crate::bench::pairs::{Pair, measured_comes_first};
 use crate::bench::shapes;
 use crate::bench::site::Site;
 
-/// The share of its answers about its health that the server must reach.
-const LEAST_OF_HEALTH: f64 = 0.5;
+/// The share of its answers to pings that the server must reach.
+const LEAST_OF_PINGS: f64 = 0.5;
 
 /// Measures accepting.
 pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
     let mut site = Site::open(bench, "accept").await?;
     let application = site.customer.application("nobody").await?;
-    let health = Source::new(Method::GET, shapes::HEALTH, vec![Body::empty()])?;
+    let ping = Source::new(Method::GET, shapes::PING, vec![Body::empty()])?;
     let load = |source: &Arc<Source>| Closed {
         port: site.server.port(),
         connections: bench.plan.connections,
         source: Arc::clone(source),
         limit: Limit::Time(bench.plan.run),
     };
-    let health = Arc::new(health);
+    let ping = Arc::new(ping);
     let single = messages(&application, Ingest::Single, &EVERYBODY)?;
     load(&single).run(&bench.clock).await?;
-    let (mut of_health, mut of_bare) = (Vec::new(), Vec::new());
+    let (mut of_pings, mut of_bare) = (Vec::new(), Vec::new());
     bench.rounds(1);
     for number in 1..=bench.plan.pairs {
         bench.pair(number);
         let first = measured_comes_first(number);
         let early = if first { Some(rate(load(&single), bench).await?) } else { None };
-        let healthy = rate(load(&health), bench).await?;
+        let pinged = rate(load(&ping), bench).await?;
         let bare = bare::rate(bench).await?;
         let accepted = match early {
             Some(early) => early,
             None => rate(load(&single), bench).await?,
         };
-        of_health.push(Pair { measured: accepted, compared: healthy });
+        of_pings.push(Pair { measured: accepted, compared: pinged });
         of_bare.push(Pair { measured: accepted, compared: bare });
-        bench.say(&format!("{number}: {accepted:.0}/s, health {healthy:.0}/s"));
+        bench.say(&format!("{number}: {accepted:.0}/s, pings {pinged:.0}/s"));
     }
     site.close(&bench.clock).await?;
     let scenario = Scenario::Accept;
-    let ratio = Figure::ratio(scenario, "accepting ÷ answering about health", &of_health);
-    let accepted = of_health.iter().map(|pair| pair.measured).collect();
-    let healthy = of_health.iter().map(|pair| pair.compared).collect();
+    let ratio = Figure::ratio(scenario, "accepting ÷ answering pings", &of_pings);
+    let accepted = of_pings.iter().map(|pair| pair.measured).collect();
+    let pinged = of_pings.iter().map(|pair| pair.compared).collect();
     Ok(vec![
-        if bench.on_postgres() { ratio } else { ratio.within(Bound::AtLeast(LEAST_OF_HEALTH)) },
+        if bench.on_postgres() { ratio } else { ratio.within(Bound::AtLeast(LEAST_OF_PINGS)) },
         Figure::ratio(scenario, "accepting ÷ bare", &of_bare),
         Figure::median(scenario, "messages accepted", Unit::PerSecond, accepted),
-        Figure::median(scenario, "answers about health", Unit::PerSecond, healthy),
+        Figure::median(scenario, "answers to pings", Unit::PerSecond, pinged),
     ])
 }
 

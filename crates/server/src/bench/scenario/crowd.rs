@@ -30,9 +30,10 @@ const STEADY_ENDPOINTS: usize = 10;
 const ALONE: usize = 1;
 /// How many messages each second the steady ones get, and the hanging ones.
 const PER_SECOND: f64 = 100.0;
-/// How long a crowd hangs before the measurement begins: until each of it has been tried. Five
-/// hundred are within a second, because none of them has answered lately.
-const HANGING: Duration = Duration::from_secs(6);
+/// How many of a crowd that hangs are tried within a second, because none of them has answered lately.
+const TRIED_PER_SECOND: u64 = 500;
+/// How long it hangs before the measurement begins, beyond the time until each of it has been tried.
+const HANGING: Duration = Duration::from_secs(2);
 /// How many messages each of it has then: one that has timed out is tried with the next one. What is
 /// measured goes on for long enough to see that.
 const HANGING_MESSAGES: u64 = 3;
@@ -103,7 +104,8 @@ async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
     bench.receiver.behave(Behaviour::Hangs);
     let everybody = messages(&scene.application, Ingest::Single, &[CROWD])?;
     scene.hand_in(bench, everybody, HANGING_MESSAGES).await?;
-    tokio::time::sleep(HANGING).await;
+    let tried = u64::try_from(bench.plan.hanging)? / TRIED_PER_SECOND;
+    tokio::time::sleep(HANGING + Duration::from_secs(tried)).await;
     let with = scene.times_beside(bench, trickle).await?;
     scene.site.discard().await?;
     bench.receiver.behave(Behaviour::AtOnce);
