@@ -119,6 +119,8 @@ impl Engine {
         // settle was written before this.
         if endpoint.running != written {
             self.write_running(at, act);
+        } else if !endpoint.reset {
+            self.finish_reset(at, act);
         }
         self.look(at, act);
     }

@@ -107,6 +107,9 @@ impl Engine {
         if poison {
             // It must be here to be buried; the store leaves it alone if it is cancelled.
             self.requests.forget_cancel(&key);
+            if let Some(endpoint) = self.endpoints.get_mut(&(key.application, key.endpoint)) {
+                endpoint.window.mark_cancelled(key.message, false);
+            }
         }
         self.put_back(number, act);
         if poison {
@@ -193,7 +196,7 @@ impl Engine {
         key: DeliveryKey,
         role: Role,
         effect: EndpointEffect,
-        act: &mut Act<'_>,
+        act: &Act<'_>,
     ) -> Vec<Announcement> {
         let (now, mut news) = (act.now.rows, Vec::new());
         let Some(member) = self.member(key) else { return news };
@@ -222,23 +225,28 @@ impl Engine {
             }
             Finding::Disable(reason) => Some(reason),
         };
-        if let Some(reason) = effect.disable.or(found) {
-            self.disable(at, reason, act);
-        }
+        news.extend(effect.disable.or(found).and_then(|reason| self.doom(at, reason)));
         news
     }
 
-    fn disable(&mut self, at: At, reason: Reason, act: &mut Act<'_>) {
-        let Some(record) = self.endpoints.get_mut(&at).filter(|one| one.disabling == Disabling::No)
-        else {
-            return;
-        };
+    /// Sends an endpoint nothing more that is to be disabled. That is done and told when the attempt
+    /// which led to it is written: if it was fenced, the next owner has seen what happened since.
+    fn doom(&mut self, at: At, reason: Reason) -> Option<Announcement> {
+        let endpoint = self.endpoints.get_mut(&at);
+        let record = endpoint.filter(|one| one.disabling == Disabling::No)?;
         record.disabling = Disabling::Asked;
         let failing_since = record.running.health.failing_since;
         let (application, endpoint) = at;
-        self.disabling.insert((endpoint, application));
-        act.announce(Announcement::Disabled { application, endpoint, reason, failing_since });
-        act.effects.push(Effect::Disable { application, endpoint, reason });
+        Some(Announcement::Disabled { application, endpoint, reason, failing_since })
+    }
+
+    /// Tells what an attempt led to, and does what is to be done about it.
+    pub(crate) fn tell(&mut self, news: Announcement, act: &mut Act<'_>) {
+        if let Announcement::Disabled { application, endpoint, reason, .. } = news {
+            self.disabling.insert((endpoint, application));
+            act.effects.push(Effect::Disable { application, endpoint, reason });
+        }
+        act.announce(news);
     }
 
     /// Takes in that an endpoint was disabled: the roster says what became of it.

@@ -10,7 +10,7 @@ use crate::effect::Effect;
 use crate::endpoint::{At, Wanted};
 use crate::engine::{Act, Engine};
 use crate::event::{Number, Unanswered};
-use crate::horizon::Horizon;
+use crate::horizon::{Horizon, is_fifo};
 use crate::moment::Moment;
 use crate::window::{Entered, Room};
 
@@ -87,50 +87,68 @@ impl Engine {
         if wanted == Wanted::Nothing || endpoint.window.is_loading() || !self.works_for(partition) {
             return;
         }
-        let (most, most_bytes) = self.measure(at, wanted, act.now.elapsed);
+        let Some(what) = self.measure(at, wanted, act.now) else { return };
         let number = self.number();
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
-        endpoint.window.begin_load(number);
+        endpoint.window.begin_load(number, what.from);
         endpoint.doubt = false;
-        self.loads.insert(number, Running { at, wanted, most });
-        let what = Load { application: at.0, endpoint: at.1, most, most_bytes };
+        self.loads.insert(number, Running { at, wanted, most: what.most });
         act.effects.push(Effect::Load { load: number, what });
     }
 
-    /// Returns how many rows and bytes to ask for. The store returns the earliest rows, known ones
+    /// Returns what to ask for. The store returns the earliest rows from a turn on, known ones
     /// included, so those are asked for in addition; otherwise a load might bring nothing new.
-    fn measure(&mut self, at: At, wanted: Wanted, now: Duration) -> (u32, u64) {
+    fn measure(&mut self, at: At, wanted: Wanted, now: Moment) -> Option<Load> {
+        self.clear_the_way(at, wanted, now.rows);
         let over = self.is_full();
-        let reserve = u32::try_from(self.reserve(at, now)).unwrap_or(u32::MAX);
+        let reserve = u32::try_from(self.reserve(at, now.elapsed)).unwrap_or(u32::MAX);
+        let rows = u32::try_from(self.room(now.rows).rows).unwrap_or(u32::MAX);
         let left = self.settings.payload_bytes.saturating_sub(self.held_bytes());
         let has_breaker = self.rosters.get(at.0).and_then(|roster| roster.member(at.1));
         let has_breaker = has_breaker.is_some_and(|member| member.defaults.breaker.is_some());
-        let Some(endpoint) = self.endpoints.get_mut(&at) else { return (0, 0) };
+        let endpoint = self.endpoints.get_mut(&at)?;
         let window = &mut endpoint.window;
-        if window.waiting() > 0 && window.head().is_none() {
-            // The head of a sequence is missing, and the rest may leave no room for it.
-            window.unload();
-        }
-        let known = u32::try_from(window.known()).unwrap_or(u32::MAX);
         let waiting = u32::try_from(window.waiting()).unwrap_or(u32::MAX);
-        let known_bytes = window.bytes();
+        // What is to be buried may wait in memory, and what is in doubt may be anywhere.
+        let all = wanted != Wanted::Rows || endpoint.doubt;
+        let from = if all { i64::MIN } else { window.unread_from() };
+        let known = window.known_from(from);
         let more = match wanted {
             Wanted::Check | Wanted::Nothing => self.settings.bury_chunk,
             Wanted::Rows if endpoint.wants_probe_only(has_breaker) => 1,
             Wanted::Rows if over => reserve.saturating_sub(waiting).max(1),
+            Wanted::Rows => rows.saturating_sub(waiting).min(self.settings.load_rows).max(1),
+        };
+        let most = known.rows.saturating_add(more << endpoint.unreadable.min(8));
+        let most_bytes = match wanted {
+            Wanted::Check | Wanted::Nothing => 0,
             Wanted::Rows => {
-                let room = self.settings.window.saturating_sub(waiting);
-                room.min(self.settings.load_rows).max(1)
+                let bytes = left.min(self.settings.payload_bytes / SHARE).max(LEAST_BYTES);
+                let bytes = bytes << endpoint.left_out.min(16);
+                let bytes = bytes.min(self.settings.payload_bytes.max(LEAST_BYTES));
+                known.bytes.saturating_add(bytes)
             }
         };
-        let most = known.saturating_add(more << endpoint.unreadable.min(8));
-        let bytes = match wanted {
-            Wanted::Check | Wanted::Nothing => return (most, 0),
-            Wanted::Rows => left.min(self.settings.payload_bytes / SHARE).max(LEAST_BYTES),
+        Some(Load { application: at.0, endpoint: at.1, from, most, most_bytes })
+    }
+
+    /// Forgets what waits in memory if it may leave no room for what comes before it: the head of a
+    /// sequence, or what is due while all that waits has time.
+    fn clear_the_way(&mut self, at: At, wanted: Wanted, now: Timestamp) {
+        let (rows, over) = (self.room(now).rows, self.is_full());
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        let window = &mut endpoint.window;
+        let behind = match window.head() {
+            None => true,
+            Some(head) if is_fifo(head) || head.pending.due <= now => false,
+            Some(_) => {
+                let due = window.horizon().is_some_and(|horizon| horizon.at <= now);
+                wanted == Wanted::Rows && due && (over || window.waiting() >= rows)
+            }
         };
-        let bytes = bytes << endpoint.left_out.min(16);
-        let bytes = bytes.min(self.settings.payload_bytes.max(LEAST_BYTES));
-        (most, known_bytes.saturating_add(bytes))
+        if behind && window.waiting() > 0 {
+            window.unload();
+        }
     }
 
     pub(crate) fn loaded(

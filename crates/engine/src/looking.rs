@@ -12,9 +12,11 @@ use domain::delivery::Cause;
 use domain::endpoint::State;
 use domain::time::Timestamp;
 use store::keys::{ApplicationKey, EndpointKey};
+use store::queue::PendingDelivery;
 
 use crate::endpoint::{Allowance, At, Disabling, Queued, Readiness, Wanted};
 use crate::engine::{Act, Engine};
+use crate::horizon::is_fifo;
 use crate::loading::AGAIN_AFTER;
 use crate::moment::Moment;
 use crate::planted::{self, Bug};
@@ -247,7 +249,10 @@ impl Engine {
         let reserve = self.reserve(at, now.elapsed);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return Timestamp::FAR_FUTURE };
         let Some(horizon) = endpoint.window.horizon() else { return Timestamp::FAR_FUTURE };
-        let head = endpoint.window.head().is_some();
+        // What waits in memory for its time is no reason to leave in the store what is due before it.
+        let is_next =
+            |head: &PendingDelivery| is_fifo(head) || head.pending.due <= now.rows.max(horizon.at);
+        let head = endpoint.window.head().is_some_and(is_next);
         if endpoint.window.is_loading() || (head && endpoint.window.waiting() > half) {
             return Timestamp::FAR_FUTURE;
         }

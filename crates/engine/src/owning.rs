@@ -149,6 +149,7 @@ impl Engine {
                 act.effects.push(Effect::Abort(number));
             }
         }
+        self.requests.lose(&partitions);
         let partition = |at: &At| self.endpoints.get(at).map(|one| one.partition);
         let is_theirs = |at: &At| partition(at).is_some_and(|one| partitions.contains(&one));
         let theirs: Vec<At> = self.endpoints.keys().filter(is_theirs).collect();
@@ -164,6 +165,7 @@ impl Engine {
     /// Forgets an endpoint, whatever is known about it.
     pub(crate) fn forget(&mut self, at: At) {
         let Some(mut endpoint) = self.endpoints.remove(&at) else { return };
+        self.requests.leave(at, endpoint.created);
         self.timers.set(at, &mut endpoint, domain::time::Timestamp::FAR_FUTURE);
         self.payload_bytes = self.payload_bytes.saturating_sub(endpoint.counted);
         self.rows = self.rows.saturating_sub(endpoint.counted_rows);
@@ -177,6 +179,8 @@ impl Engine {
         if !self.leases.any_leaving() || !self.leases.releasing.is_empty() {
             return;
         }
+        // What is done here should not be done again by the next owner.
+        self.consume_done(act);
         if planted::has(Bug::AbortAtHandOver) {
             let is_leaving = |it: &Partition| self.leases.get(*it).is_some_and(|one| one.leaving);
             let leaving: Vec<Partition> = Partition::all().filter(is_leaving).collect();

@@ -1,4 +1,7 @@
 //! Requests that other nodes left for the owner: acted on once, then consumed under the lease.
+//!
+//! A breaker's reset is consumed only when it is written. Until then nothing but memory knows of it,
+//! and should that be lost, whoever owns the endpoint next reads the request again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,6 +24,13 @@ use crate::recent::Recent;
 /// The most deliveries that are remembered as hurried, and as cancelled.
 const REMEMBERED: usize = 4_096;
 
+/// The resets of one endpoint's breaker that are not written.
+#[derive(Debug)]
+struct Reset {
+    partition: Partition,
+    requests: Vec<i64>,
+}
+
 /// What was asked for, and what has been done about it.
 #[derive(Debug)]
 pub(crate) struct Requests {
@@ -30,9 +40,16 @@ pub(crate) struct Requests {
     full: bool,
     /// Requests that were acted on, and when removing them was answered.
     acted: BTreeMap<i64, Option<Duration>>,
+    /// Resets that are under way.
+    resets: BTreeMap<At, Reset>,
+    /// Those whose endpoint memory has let go, with when it had begun to know it.
+    left: Vec<(At, Duration, Reset)>,
+    /// Requests to be removed: nothing is left to be done about them.
+    done: BTreeMap<Partition, Vec<i64>>,
     /// Deliveries whose next attempt a person asked for.
     hurried: Recent<()>,
-    /// Deliveries that were cancelled: their hand-over or an attempt may still be on its way.
+    /// Deliveries that were cancelled and were not out: their hand-over may still be on its way. The
+    /// window marks those that were.
     cancelled: Recent<()>,
 }
 
@@ -44,6 +61,9 @@ impl Default for Requests {
             next: Duration::ZERO,
             full: false,
             acted: BTreeMap::new(),
+            resets: BTreeMap::new(),
+            left: Vec::new(),
+            done: BTreeMap::new(),
             hurried,
             cancelled,
         }
@@ -59,6 +79,50 @@ impl Requests {
     /// Has them read as soon as a reading that is on its way has answered.
     pub(crate) fn read_soon(&mut self) {
         self.next = Duration::ZERO;
+    }
+
+    /// Takes in that a request is acted on.
+    fn begin(&mut self, request: &Request) {
+        let Request { number, partition, .. } = *request;
+        self.acted.insert(number, None);
+        if request.kind == RequestKind::ResetBreaker {
+            let none = || Reset { partition, requests: Vec::new() };
+            let at = (request.application, request.endpoint);
+            self.resets.entry(at).or_insert_with(none).requests.push(number);
+        } else {
+            self.done.entry(partition).or_default().push(number);
+        }
+    }
+
+    fn finish(&mut self, reset: Reset) {
+        self.done.entry(reset.partition).or_default().extend(reset.requests);
+    }
+
+    /// Takes in that memory lets an endpoint go that it has known since a moment.
+    pub(crate) fn leave(&mut self, at: At, since: Duration) {
+        if let Some(reset) = self.resets.remove(&at) {
+            self.left.push((at, since, reset));
+        }
+    }
+
+    /// Forgets what was not consumed for partitions that are lost: their next owner reads it again,
+    /// whoever that is.
+    pub(crate) fn lose(&mut self, partitions: &[Partition]) {
+        let is_lost = |reset: &Reset| partitions.contains(&reset.partition);
+        let resets = self.resets.values().chain(self.left.iter().map(|(_, _, reset)| reset));
+        let lost = resets.filter(|reset| is_lost(reset)).flat_map(|reset| reset.requests.iter());
+        let mut lost: Vec<i64> = lost.copied().collect();
+        lost.extend(partitions.iter().filter_map(|one| self.done.remove(one)).flatten());
+        self.resets.retain(|_, reset| !is_lost(reset));
+        self.left.retain(|(_, _, reset)| !is_lost(reset));
+        self.act_again(&lost);
+    }
+
+    /// Has requests acted on when they are read again.
+    fn act_again(&mut self, requests: &[i64]) {
+        for number in requests {
+            self.acted.remove(number);
+        }
     }
 
     /// Takes in that requests are removed from the store.
@@ -108,6 +172,8 @@ impl Engine {
             return;
         }
         self.requests.next = now.saturating_add(self.settings.requests_every);
+        self.look_after_left(now);
+        self.consume_done(act);
         let partitions = self.leases.staying();
         if !partitions.is_empty() {
             self.requests.reading = Some(now);
@@ -125,17 +191,20 @@ impl Engine {
         // A reading that began after the removal cannot see the request any more.
         let seen = |consumed: &Option<Duration>| consumed.is_none_or(|moment| moment >= asked_at);
         self.requests.acted.retain(|_, consumed| seen(consumed));
-        let mut done: BTreeMap<Partition, Vec<i64>> = BTreeMap::new();
         self.requests.full = requests.len() >= limits::REQUESTS;
         for request in requests {
             let held = self.leases.get(request.partition).is_some_and(|held| !held.leaving);
             if held && !self.requests.acted.contains_key(&request.number) {
-                self.requests.acted.insert(request.number, None);
-                done.entry(request.partition).or_default().push(request.number);
+                self.requests.begin(&request);
                 self.act_on(&request, act);
             }
         }
-        for (partition, requests) in done {
+        self.consume_done(act);
+    }
+
+    /// Has requests removed about which nothing is left to be done.
+    pub(crate) fn consume_done(&mut self, act: &mut Act<'_>) {
+        for (partition, requests) in std::mem::take(&mut self.requests.done) {
             let Some(lease) = self.leases.lease(partition) else { continue };
             let step = Step::Consume { lease, requests: requests.clone() };
             self.keep_up(step, Upkeep::Consume { lease, requests }, act);
@@ -172,17 +241,35 @@ impl Engine {
                 }
             }
             RequestKind::Cancel(message) => {
-                self.requests.cancel(DeliveryKey { application, endpoint, message });
+                let mut is_out = false;
                 if let Some(record) = self.endpoints.get_mut(&at) {
-                    record.window.cancel(message);
+                    is_out = record.window.cancel(message);
                     // It may have been the head of a sequence, or what the horizon was set to.
                     if record.window.horizon().is_some() {
                         record.window.lower(Horizon::unknown(act.now.rows));
                     }
                 }
+                if !is_out {
+                    self.requests.cancel(DeliveryKey { application, endpoint, message });
+                }
             }
         }
         self.look(at, act);
+    }
+
+    /// Looks after resets whose endpoint memory has let go. If that is gone, there is nothing to write;
+    /// otherwise they are read again.
+    fn look_after_left(&mut self, now: Duration) {
+        for (at, since, reset) in std::mem::take(&mut self.requests.left) {
+            let entry = self.rosters.using(at.0, now);
+            let fresh = entry.asked_at.is_some_and(|asked_at| asked_at >= since);
+            let member = entry.roster.as_ref().and_then(|roster| roster.member(at.1));
+            if fresh && member.is_none() {
+                self.requests.finish(reset);
+            } else {
+                self.requests.act_again(&reset.requests);
+            }
+        }
     }
 
     /// Closes a breaker by hand: now, or as soon as the running state is known and no settle is on its
@@ -202,6 +289,16 @@ impl Engine {
             act.announce(Announcement::Closed { application, endpoint });
         }
         self.write_running(at, act);
+    }
+
+    /// Takes in that a reset is written, or that the store refuses it: what is asked for once is not
+    /// tried for ever. Many that are under way at once are consumed together.
+    pub(crate) fn finish_reset(&mut self, at: At, act: &mut Act<'_>) {
+        let Some(reset) = self.requests.resets.remove(&at) else { return };
+        self.requests.finish(reset);
+        if self.requests.resets.is_empty() {
+            self.consume_done(act);
+        }
     }
 
     /// Resets a breaker that waited for the last settle, if it did.

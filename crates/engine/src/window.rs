@@ -43,6 +43,8 @@ struct Known {
     place: Place,
     /// Whether the store was seen to hold it anew while it was out.
     again: bool,
+    /// Whether it was cancelled while it was out: then it does not wait again.
+    cancelled: bool,
     /// Its share in a payload that it has in common with others.
     share: Option<Share>,
 }
@@ -51,7 +53,14 @@ impl Known {
     /// Describes a row that is in memory without any payload.
     fn of(row: &PendingDelivery, place: Place) -> Self {
         let (turn, recorded, ended_before) = (row.turn, row.recorded, row.ended_before);
-        Self { turn, bytes: 0, recorded, ended_before, place, again: false, share: None }
+        Self { turn, recorded, ended_before, ..Self::bare(place) }
+    }
+
+    /// Describes a delivery of which nothing is known but where it is.
+    fn bare(place: Place) -> Self {
+        let (turn, bytes, recorded, ended_before) = (i64::MAX, 0, 0, None);
+        let (again, cancelled, share) = (false, false, None);
+        Self { turn, bytes, recorded, ended_before, place, again, cancelled, share }
     }
 
     /// Tells whether a row of the store is what became of this one since memory got it.
@@ -63,6 +72,8 @@ impl Known {
 #[derive(Debug)]
 struct Loading {
     number: Number,
+    /// The lowest turn that it reads.
+    from: i64,
     /// What was left out since the load was issued; its answer cannot make up for that.
     lowered: Option<Horizon>,
     gone: Vec<MessageKey>,
@@ -88,6 +99,13 @@ pub(crate) struct Room {
     pub(crate) first: u64,
     /// What is due later stays in the store.
     pub(crate) until: Timestamp,
+}
+
+/// How much of what a load will bring is known already, at the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Familiar {
+    pub(crate) rows: u32,
+    pub(crate) bytes: u64,
 }
 
 /// What came of a load.
@@ -142,6 +160,24 @@ impl Window {
     /// Returns how many rows are known.
     pub(crate) fn known(&self) -> usize {
         self.known.len()
+    }
+
+    /// Returns the turn from which on the store may hold rows that are not known. Of a sequence the
+    /// head must be seen, so that nothing is trusted that might have come before it.
+    pub(crate) fn unread_from(&self) -> i64 {
+        let by_due = |horizon: &Horizon| horizon.turn == horizon.at.as_micros();
+        self.horizon.filter(by_due).map_or(i64::MIN, |horizon| horizon.turn)
+    }
+
+    /// Returns how much of what the store holds from a turn on may be known. Where in the store
+    /// something is that is out, its settle decides.
+    pub(crate) fn known_from(&self, from: i64) -> Familiar {
+        let familiar = |known: &&Known| known.place != Place::Waiting || known.turn >= from;
+        let add = |sum: Familiar, known: &Known| Familiar {
+            rows: sum.rows.saturating_add(1),
+            bytes: sum.bytes.saturating_add(u64::from(known.bytes)),
+        };
+        self.known.values().filter(familiar).fold(Familiar::default(), add)
     }
 
     pub(crate) fn is_loading(&self) -> bool {
@@ -224,17 +260,29 @@ impl Window {
     /// Puts back a delivery that was out, unchanged.
     pub(crate) fn put_back(&mut self, row: Box<PendingDelivery>) {
         let message = row.key.message;
-        if self.known.get(&message).is_some_and(|known| known.place == Place::Out) {
-            self.place(message, Place::Waiting);
-            self.rows.insert((row.turn, message), row);
+        let known = self.known.get(&message).filter(|known| known.place == Place::Out);
+        let Some(known) = known else { return };
+        if known.cancelled {
+            return self.leave_to_the_store(message);
         }
+        self.place(message, Place::Waiting);
+        self.rows.insert((row.turn, message), row);
+    }
+
+    /// Forgets a delivery that was cancelled while it was out: if it was replayed since, the store has
+    /// it.
+    fn leave_to_the_store(&mut self, message: MessageKey) {
+        self.settled(message);
+        self.lower(Horizon::unknown(Timestamp::EPOCH));
     }
 
     /// Lets a delivery wait again whose attempt was settled, or leaves it to a load.
     pub(crate) fn wait_again(&mut self, row: Box<PendingDelivery>, room: Room) {
         let message = row.key.message;
-        if self.known.get(&message).is_none_or(|known| known.place != Place::Out) {
-            return;
+        let known = self.known.get(&message).filter(|known| known.place == Place::Out);
+        let Some(known) = known else { return };
+        if known.cancelled && !planted::has(Bug::SendCancelledAgain) {
+            return self.leave_to_the_store(message);
         }
         // It was in memory all the time, so there is room for it.
         if !self.fits(&row, Room { bytes: u64::MAX, rows: usize::MAX, ..room }) {
@@ -273,18 +321,25 @@ impl Window {
         }
     }
 
-    /// Forgets a waiting delivery that was cancelled. A load that runs may have read it before.
-    pub(crate) fn cancel(&mut self, message: MessageKey) {
+    /// Forgets a waiting delivery that was cancelled. A load that runs may have read it before. One
+    /// that is out will not wait again; tells whether it is.
+    pub(crate) fn cancel(&mut self, message: MessageKey) -> bool {
         match (self.known.get(&message).map(|known| known.place), &mut self.loading) {
             (Some(Place::Waiting), _) => self.settled(message),
             (None, Some(loading)) => {
-                let (turn, place) = (i64::MAX, Place::Gone);
-                let (again, share, ended_before) = (false, None, None);
-                let gone = Known { turn, bytes: 0, recorded: 0, ended_before, place, again, share };
-                self.known.insert(message, gone);
+                self.known.insert(message, Known::bare(Place::Gone));
                 loading.gone.push(message);
             }
-            (Some(Place::Out | Place::Gone), _) | (None, None) => {}
+            (Some(Place::Out), _) => self.mark_cancelled(message, true),
+            (Some(Place::Gone), _) | (None, None) => {}
+        }
+        self.is_out(message)
+    }
+
+    /// Says whether a delivery that is out was cancelled meanwhile.
+    pub(crate) fn mark_cancelled(&mut self, message: MessageKey, cancelled: bool) {
+        if let Some(known) = self.known.get_mut(&message) {
+            known.cancelled = cancelled;
         }
     }
 
@@ -339,7 +394,8 @@ impl Window {
     }
 
     /// Tells whether what is known explains that the first row in the store is due then. What is out
-    /// and would come before it is settled there, so it explains nothing but itself.
+    /// and would come before it is settled there, so it explains nothing but itself; and a load that
+    /// runs explains what it reads.
     pub(crate) fn explains(&self, due: Timestamp) -> bool {
         let turn = due.as_micros();
         let explains = |known: &Known| match known.place {
@@ -347,7 +403,7 @@ impl Window {
             Place::Out | Place::Gone => known.turn == turn,
         };
         self.horizon.is_some_and(|horizon| horizon.at <= due)
-            || self.loading.is_some()
+            || self.loading.as_ref().is_some_and(|loading| loading.from <= turn)
             || self.known.values().any(explains)
     }
 
@@ -361,9 +417,9 @@ impl Window {
         }
     }
 
-    /// Begins a load.
-    pub(crate) fn begin_load(&mut self, number: Number) {
-        self.loading = Some(Box::new(Loading { number, lowered: None, gone: Vec::new() }));
+    /// Begins a load of what has this turn or a later one.
+    pub(crate) fn begin_load(&mut self, number: Number, from: i64) {
+        self.loading = Some(Box::new(Loading { number, from, lowered: None, gone: Vec::new() }));
     }
 
     /// Tells whether this load runs.

@@ -53,7 +53,7 @@ fn moment(tick: u64) -> Moment {
 #[test]
 fn rows_with_the_turn_of_the_last_one_may_be_missing() {
     let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
-    window.begin_load(Number(1));
+    window.begin_load(Number(1), i64::MIN);
     let deliveries = vec![row(1, 10), row(2, 20)];
     window.loaded(Loaded { deliveries, complete: false }, moment(5), room(8));
     assert_eq!(window.horizon().unwrap().turn, 20);
@@ -64,10 +64,39 @@ fn rows_with_the_turn_of_the_last_one_may_be_missing() {
 }
 
 #[test]
+fn what_is_known_below_the_horizon_is_not_read_again() {
+    let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
+    assert_eq!(window.unread_from(), i64::MIN);
+    window.begin_load(Number(1), i64::MIN);
+    let deliveries = vec![row(1, 10), row(2, 20), row(3, 30)];
+    window.loaded(Loaded { deliveries, complete: false }, moment(5), room(8));
+    assert_eq!(window.unread_from(), 30);
+    assert_eq!(window.known_from(30), Familiar { rows: 1, bytes: 2 }, "the one at the horizon");
+    window.take_head();
+    assert_eq!(window.known_from(30).rows, 2, "what is out may be anywhere by now");
+    window.lower(Horizon::unknown(Timestamp::EPOCH));
+    assert_eq!(window.unread_from(), i64::MIN);
+}
+
+#[test]
+fn a_load_explains_only_what_it_reads() {
+    let mut window = Window::new(Some(Horizon::of(&row(1, 50))), clock(0));
+    window.begin_load(Number(1), 50);
+    assert!(window.explains(Timestamp::from_micros(50)));
+    assert!(!window.explains(Timestamp::from_micros(49)));
+}
+
+#[test]
+fn of_a_sequence_everything_is_read() {
+    let sequence = Horizon { turn: 3, at: Timestamp::from_micros(10) };
+    assert_eq!(Window::new(Some(sequence), clock(0)).unread_from(), i64::MIN);
+}
+
+#[test]
 fn an_answer_of_rows_that_cannot_be_read_does_not_make_memory_complete() {
     for checked in [false, true] {
         let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
-        window.begin_load(Number(1));
+        window.begin_load(Number(1), i64::MIN);
         let answer = Loaded { deliveries: vec![], complete: false };
         if checked {
             window.checked(&answer, clock(5), |_| true, 8);
@@ -81,7 +110,7 @@ fn an_answer_of_rows_that_cannot_be_read_does_not_make_memory_complete() {
 #[test]
 fn what_was_left_out_while_a_load_ran_is_not_made_up_for_by_its_answer() {
     let mut window = Window::new(None, clock(0));
-    window.begin_load(Number(1));
+    window.begin_load(Number(1), i64::MIN);
     window.offer((row(9, 50), None), clock(1), room(0));
     window.loaded(Loaded { deliveries: vec![], complete: true }, moment(5), room(8));
     assert_eq!(window.horizon().unwrap().turn, 50);
@@ -90,7 +119,7 @@ fn what_was_left_out_while_a_load_ran_is_not_made_up_for_by_its_answer() {
 #[test]
 fn a_hand_over_from_before_the_answer_is_told_apart_by_what_the_load_brought() {
     let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
-    window.begin_load(Number(1));
+    window.begin_load(Number(1), i64::MIN);
     let deliveries = vec![row(1, 10)];
     window.loaded(Loaded { deliveries, complete: true }, moment(5), room(8));
     let taken = window.take_head().unwrap();
@@ -119,7 +148,7 @@ fn what_is_unloaded_while_a_load_runs_is_not_brought_back_as_it_was() {
     let mut window = Window::new(None, clock(0));
     window.offer((row(1, 10), None), clock(1), room(8));
     let taken = window.take_head().unwrap();
-    window.begin_load(Number(1));
+    window.begin_load(Number(1), i64::MIN);
     // Settled after the load has read it, to wait again, and then unloaded.
     let again = PendingDelivery { recorded: 1, turn: 30, ..*taken };
     window.wait_again(Box::new(again), room(8));
@@ -133,7 +162,7 @@ fn what_is_unloaded_while_a_load_runs_is_not_brought_back_as_it_was() {
 #[test]
 fn a_payload_that_did_not_come_along_lowers_the_horizon() {
     let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
-    window.begin_load(Number(1));
+    window.begin_load(Number(1), i64::MIN);
     let bare = PendingDelivery { payload: None, ..row(2, 20) };
     let deliveries = vec![row(1, 10), bare, row(3, 30)];
     let entered = window.loaded(Loaded { deliveries, complete: true }, moment(5), room(8));
@@ -143,7 +172,7 @@ fn a_payload_that_did_not_come_along_lowers_the_horizon() {
 #[test]
 fn an_expunged_payload_stops_none_of_those_behind_it() {
     let mut window = Window::new(Some(Horizon::unknown(Timestamp::EPOCH)), clock(0));
-    window.begin_load(Number(1));
+    window.begin_load(Number(1), i64::MIN);
     let gone = PendingDelivery { payload: None, expunged: true, ..row(1, 10) };
     let deliveries = vec![gone, row(2, 20)];
     let entered = window.loaded(Loaded { deliveries, complete: true }, moment(5), room(8));
@@ -161,7 +190,7 @@ fn what_is_replayed_before_its_settle_was_answered_is_loaded_again() {
         assert!(window.explains(Timestamp::from_micros(10)), "it is the one that is out");
         assert!(!window.explains(Timestamp::from_micros(70)), "it is settled in the store");
         window.lower(Horizon::unknown(Timestamp::EPOCH));
-        window.begin_load(Number(1));
+        window.begin_load(Number(1), i64::MIN);
         if settled_first {
             window.settled(MessageKey(1));
         }
@@ -173,7 +202,7 @@ fn what_is_replayed_before_its_settle_was_answered_is_loaded_again() {
         }
         assert_eq!((window.known(), window.waiting()), (0, 0));
         assert!(window.horizon().is_some(), "the next load brings it");
-        window.begin_load(Number(2));
+        window.begin_load(Number(2), i64::MIN);
         window.loaded(answer(), moment(6), room(8));
         assert_eq!((window.waiting(), window.horizon()), (1, None));
     }
@@ -222,7 +251,7 @@ struct Model {
     pending: BTreeMap<MessageKey, PendingDelivery>,
     done: BTreeSet<MessageKey>,
     late: Vec<(Duration, PendingDelivery)>,
-    load: Option<(Number, usize)>,
+    load: Option<(Number, i64, usize)>,
     read: Option<(Number, Loaded)>,
     out: Vec<PendingDelivery>,
     settling: Vec<(PendingDelivery, Option<u8>)>,
@@ -238,8 +267,9 @@ impl Model {
         self.out.len() + self.settling.len() + self.settled.len()
     }
 
-    fn answer(&self, most: usize) -> Loaded {
-        let mut rows: Vec<_> = self.pending.values().cloned().collect();
+    fn answer(&self, from: i64, most: usize) -> Loaded {
+        let wanted = self.pending.values().filter(|row| row.turn >= from);
+        let mut rows: Vec<_> = wanted.cloned().collect();
         rows.sort_by_key(|row| (row.turn, row.key.message));
         let complete = rows.len() <= most;
         rows.truncate(most);
@@ -272,14 +302,15 @@ impl Model {
                 let wanted = window.horizon().is_some() && window.waiting() <= rows / 2;
                 if wanted && !window.is_loading() {
                     let number = Number(self.tick);
-                    let most = window.known() + rows - window.waiting();
-                    window.begin_load(number);
-                    self.load = Some((number, most));
+                    let from = window.unread_from();
+                    let known = usize::try_from(window.known_from(from).rows).unwrap();
+                    window.begin_load(number, from);
+                    self.load = Some((number, from, known + rows - window.waiting()));
                 }
             }
             Move::Read => {
-                if let Some((number, most)) = self.load.take() {
-                    self.read = Some((number, self.answer(most)));
+                if let Some((number, from, most)) = self.load.take() {
+                    self.read = Some((number, self.answer(from, most)));
                 }
             }
             Move::Answer => {

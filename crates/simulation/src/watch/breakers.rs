@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use domain::breaker::{Admission, Role, WhileOpen};
+use domain::concurrency::Concurrency;
 use domain::delivery::Cause;
 use domain::endpoint::State;
 use domain::judge;
@@ -107,9 +108,12 @@ impl Watch {
         }
         if owned && !put_back {
             let cap = member.in_flight();
-            place.concurrency = place.concurrency.after(verdict.endpoint.pressure, cap);
+            place.ended = self.now;
+            for concurrency in &mut place.concurrency {
+                *concurrency = concurrency.after(verdict.endpoint.pressure, cap);
+            }
             if is_open(before) && !is_open(breaker) {
-                place.concurrency = domain::concurrency::Concurrency::default();
+                place.concurrency = vec![Concurrency::default()];
                 place.held = Some(self.now);
             }
         }
@@ -177,7 +181,7 @@ impl Watch {
         let owner = self.owners.get(&place.partition);
         if owner.is_some_and(|owner| owner.me == me && owner.lease == *lease) {
             if is_open(place.running.breaker) && !is_open(running.breaker) {
-                place.concurrency = domain::concurrency::Concurrency::default();
+                place.concurrency = vec![Concurrency::default()];
             }
             place.set_running(*running, self.now);
         }

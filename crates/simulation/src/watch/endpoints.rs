@@ -41,7 +41,8 @@ impl Watch {
             running: Running::default(),
             written: Running::default(),
             probe: None,
-            concurrency: Concurrency::default(),
+            concurrency: vec![Concurrency::default()],
+            ended: now,
             held: None,
         };
         self.endpoints.entry(endpoint.key).or_insert(place);
@@ -188,7 +189,7 @@ impl Watch {
             };
             place.set_running(Running { breaker, ..running }, now);
             place.probe = None;
-            place.concurrency = Concurrency::default();
+            place.concurrency = vec![Concurrency::default()];
         }
     }
 

@@ -140,7 +140,11 @@ struct Place {
     /// What was last written of it.
     written: Running,
     probe: Option<WireId>,
-    concurrency: Concurrency,
+    /// What its owner may have in mind: whoever had nothing to do for long may have been forgotten
+    /// meanwhile, and then begins anew.
+    concurrency: Vec<Concurrency>,
+    /// When an attempt last ended.
+    ended: Duration,
     /// When it was last held by a breaker or a pause.
     held: Option<Duration>,
 }

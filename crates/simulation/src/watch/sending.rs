@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::concurrency::Concurrency;
 use domain::delivery::Delivery;
 use domain::endpoint::State as EndpointState;
 use domain::partition::Partition;
@@ -17,6 +18,8 @@ use crate::counters::Path;
 use crate::node::NodeRef;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// An engine keeps an endpoint for a minute that has nothing to do, by its own clock.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(55);
 
 impl Watch {
     /// An attempt begins.
@@ -182,7 +185,8 @@ impl Watch {
         }
         self.paths.push(Path::FifoSent);
         let (application, endpoint) = (key.application, key.endpoint);
-        let first = state.load(Load { application, endpoint, most: 1, most_bytes: 0 });
+        let first =
+            state.load(Load { application, endpoint, from: i64::MIN, most: 1, most_bytes: 0 });
         let before = first.deliveries.first().filter(|head| head.turn < turn);
         if let Some(head) = before {
             let text = format!("{key:?} is sent before {:?}, which is pending", head.key);
@@ -221,7 +225,11 @@ impl Watch {
         let rate = rate.max(sending.member.rate().get());
         let started = u32::try_from(place.starts.len()).unwrap_or(u32::MAX) + 1;
         let cap = sending.member.in_flight();
-        let allowed = place.concurrency.allowed(cap).get();
+        if now.saturating_sub(place.ended) >= FORGOTTEN_AFTER {
+            place.concurrency.push(Concurrency::default());
+            place.concurrency.dedup();
+        }
+        let allowed = place.concurrency.iter().map(|one| one.allowed(cap).get()).max().unwrap_or(1);
         let place = self.endpoints.get(&key.endpoint);
         let bound = |wire: &&WireId| {
             let flight = self.flights.get(wire);

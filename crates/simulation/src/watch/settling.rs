@@ -234,7 +234,8 @@ impl Watch {
             if theirs.is_empty() {
                 continue;
             }
-            let what = Load { application, endpoint, most: u32::MAX, most_bytes: 0 };
+            let what =
+                Load { application, endpoint, from: i64::MIN, most: u32::MAX, most_bytes: 0 };
             let left = state.load(what).deliveries;
             theirs.retain(|key| !left.iter().any(|delivery| delivery.key == *key));
             for key in theirs {

@@ -102,3 +102,10 @@ fn a_late_settle_brings_no_old_running_state_back() {
 fn what_is_still_being_settled_is_not_given_back_because_it_was_forgotten() {
     content([218_993]);
 }
+
+/// An engine had forgotten an idle endpoint and begun anew at one, two, four; the watch went on from
+/// three, where a cap that was raised since had held it.
+#[test]
+fn an_endpoint_that_was_forgotten_begins_anew_also_after_its_cap_was_raised() {
+    content([500_505]);
+}

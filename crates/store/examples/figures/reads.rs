@@ -22,7 +22,7 @@ pub(crate) async fn tell<'a>(store: &'a Handle, site: &Site) -> Result<(), Error
     let (application, message) = (*application, MessageKey(7));
     let endpoint = endpoints[endpoints.len() / 2].key;
     let (queue, catalog, ledger) = (&store.queue, &store.catalog, &store.ledger);
-    let load = Load { application, endpoint, most: 100, most_bytes: 1 << 20 };
+    let load = Load { application, endpoint, from: i64::MIN, most: 100, most_bytes: 1 << 20 };
     let day = std::time::Duration::from_secs(86_400);
     let reads: [(&str, &dyn Fn() -> Reading<'a>); 11] = [
         ("load of 100", &|| Box::pin(async move { Ok(queue.load(load).await?.deliveries.len()) })),

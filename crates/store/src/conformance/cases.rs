@@ -136,6 +136,7 @@ macro_rules! conformance {
                 the_earliest_due_is_loaded_first_and_the_earlier_message_before_its_equal
                 a_load_says_whether_it_is_complete
                 loads_at_the_same_time_are_each_answered_with_their_own
+                a_load_begins_at_the_turn_it_names
                 payloads_come_until_their_bytes_are_used_up
                 an_expunged_payload_is_not_loaded
                 a_load_knows_one_endpoint_of_one_application

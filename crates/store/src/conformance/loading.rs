@@ -69,7 +69,7 @@ pub async fn loads_at_the_same_time_are_each_answered_with_their_own(harness: Ha
         scene.pending_due(&many, later(seconds)).await;
     }
     let application = ApplicationKey(i64::MAX);
-    let nobody = Load { application, endpoint: many.key, most: 9, most_bytes: 9 };
+    let nobody = Load { application, endpoint: many.key, from: i64::MIN, most: 9, most_bytes: 9 };
     let (one, none, some, all, of_nobody) = tokio::join!(
         scene.load_most(&one, 3, 1_000),
         scene.load_most(&none, 3, 1_000),
@@ -85,6 +85,30 @@ pub async fn loads_at_the_same_time_are_each_answered_with_their_own(harness: Ha
     assert_eq!(some.deliveries[0].key, all.deliveries[0].key);
     let has_payload: Vec<_> = some.deliveries.iter().map(|it| it.payload.is_some()).collect();
     assert_eq!(has_payload, [true, false]);
+}
+
+pub async fn a_load_begins_at_the_turn_it_names(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    for seconds in [10, 20, 20, 30] {
+        scene.pending_due(&endpoint, later(seconds)).await;
+    }
+    let application = endpoint.application;
+    for (seconds, most, expected, complete) in [
+        (5, 9, vec![10, 20, 20, 30], true),
+        (20, 9, vec![20, 20, 30], true),
+        (20, 2, vec![20, 20], false),
+        (30, 1, vec![30], true),
+        (31, 9, vec![], true),
+    ] {
+        let from = later(seconds).as_micros();
+        let load = Load { application, endpoint: endpoint.key, from, most, most_bytes: 1_000 };
+        let loaded = scene.store().queue.load(load).await.unwrap();
+        let due: Vec<_> = loaded.deliveries.iter().map(|one| one.pending.due).collect();
+        let expected: Vec<_> = expected.into_iter().map(later).collect();
+        assert_eq!((due, loaded.complete), (expected, complete), "from {seconds}, {most}");
+        assert!(loaded.deliveries.iter().all(|one| one.payload.is_some()));
+    }
 }
 
 pub async fn payloads_come_until_their_bytes_are_used_up(harness: Harness) {
@@ -127,7 +151,7 @@ pub async fn a_load_knows_one_endpoint_of_one_application(harness: Harness) {
     scene.pending(&two).await;
     assert_eq!(scene.loaded(&one).await, [key.message]);
     let application = ApplicationKey(one.application.0 + 1_000);
-    let load = Load { application, endpoint: one.key, most: 10, most_bytes: 1_000 };
+    let load = Load { application, endpoint: one.key, from: i64::MIN, most: 10, most_bytes: 1_000 };
     assert!(scene.store().queue.load(load).await.unwrap().deliveries.is_empty());
 }
 

@@ -230,7 +230,7 @@ impl Scene {
     /// Names a delivery to be buried, as it would be loaded now.
     pub async fn doomed(&self, key: DeliveryKey) -> Doomed {
         let DeliveryKey { application, endpoint, message } = key;
-        let load = Load { application, endpoint, most: 1_000, most_bytes: 0 };
+        let load = Load { application, endpoint, from: i64::MIN, most: 1_000, most_bytes: 0 };
         let loaded = self.store().queue.load(load).await.unwrap().deliveries;
         let row = loaded.iter().find(|one| one.key == key);
         let (recorded, ended_before) =
@@ -286,7 +286,7 @@ impl Scene {
     /// Loads some pending deliveries of an endpoint.
     pub async fn load_most(&self, endpoint: &Endpoint, most: u32, most_bytes: u64) -> Loaded {
         let application = self.application.key;
-        let load = Load { application, endpoint: endpoint.key, most, most_bytes };
+        let load = Load { application, endpoint: endpoint.key, from: i64::MIN, most, most_bytes };
         self.store().queue.load(load).await.unwrap()
     }
 

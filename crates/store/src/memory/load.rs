@@ -9,13 +9,13 @@ use crate::limits;
 use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting};
 
 impl State {
-    /// Returns an endpoint's pending deliveries, earliest turn first.
+    /// Returns an endpoint's pending deliveries from a turn on, earliest turn first.
     #[must_use]
     pub fn load(&self, load: Load) -> Loaded {
         let most = usize::try_from(load.most).unwrap_or(usize::MAX);
         let mut rows = self
             .pending
-            .range((load.endpoint, i64::MIN, MessageKey(i64::MIN))..)
+            .range((load.endpoint, load.from, MessageKey(i64::MIN))..)
             .take_while(|(endpoint, ..)| *endpoint == load.endpoint)
             .filter_map(|(_, _, message)| self.pending_delivery(&load, *message));
         let mut deliveries: Vec<_> = rows.by_ref().take(most).collect();

@@ -31,10 +31,10 @@ pub(super) async fn load_all(
     let statement = "\
         select w.number, n.*, \
                case when n.place = 1 or (n.place <= w.most and n.bytes <= w.bytes and \
-                   sum(coalesce(octet_length(n.body), 0)) over (rows unbounded preceding) <= $5) \
+                   sum(coalesce(octet_length(n.body), 0)) over (rows unbounded preceding) <= $6) \
                then n.body end as payload, n.body is null as expunged \
-        from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) with ordinality \
-             as w (application, endpoint, most, bytes, number) \
+        from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) \
+             with ordinality as w (application, endpoint, first, most, bytes, number) \
         cross join lateral ( \
             select d.application, d.endpoint, d.message, d.partition, d.turn, d.due, d.attempts, \
                    d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.settled_at, \
@@ -45,7 +45,7 @@ pub(super) async fn load_all(
             from ( \
                 select * from deliveries \
                 where state = 0 and application = w.application and endpoint = w.endpoint \
-                    and partition = (select partition from endpoints \
+                    and turn >= w.first and partition = (select partition from endpoints \
                         where application = w.application and key = w.endpoint) \
                 order by turn, message limit w.most + 1) d \
             left join messages m on m.application = d.application and m.key = d.message \
@@ -54,13 +54,15 @@ pub(super) async fn load_all(
     let columns = [
         column(|load| load.application.0),
         column(|load| load.endpoint.0),
+        column(|load| load.from),
         column(|load| load.most.into()),
         column(|load| i64::try_from(load.most_bytes).unwrap_or(i64::MAX)),
     ];
-    let [applications, endpoints, most, bytes] = &columns;
+    let [applications, endpoints, first, most, bytes] = &columns;
     let parameters = [
         (applications as _, Type::INT8_ARRAY),
         (endpoints as _, Type::INT8_ARRAY),
+        (first as _, Type::INT8_ARRAY),
         (most as _, Type::INT8_ARRAY),
         (bytes as _, Type::INT8_ARRAY),
         (&BYTES_TOGETHER as _, Type::INT8),

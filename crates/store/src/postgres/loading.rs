@@ -170,7 +170,7 @@ mod tests {
         let load = |(endpoint, most)| {
             let (application, endpoint) = (ApplicationKey(1), EndpointKey(endpoint));
             let (reply, answer) = oneshot::channel();
-            ((Load { application, endpoint, most, most_bytes: 1 }, reply), answer)
+            ((Load { application, endpoint, from: i64::MIN, most, most_bytes: 1 }, reply), answer)
         };
         (0..).zip(rows).map(load).unzip()
     }

@@ -15,18 +15,20 @@ pub struct Load {
     pub application: ApplicationKey,
     /// The endpoint.
     pub endpoint: EndpointKey,
+    /// The lowest turn to return. Whoever knows everything below it need not read that again.
+    pub from: i64,
     /// The most deliveries to return.
     pub most: u32,
     /// The most payload bytes to return; later deliveries come without their payload.
     pub most_bytes: u64,
 }
 
-/// An endpoint's earliest pending deliveries.
+/// An endpoint's earliest pending deliveries, from a turn on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     /// Earliest turn first.
     pub deliveries: Vec<PendingDelivery>,
-    /// Whether these are all there are.
+    /// Whether these are all there are from there on.
     pub complete: bool,
 }
 

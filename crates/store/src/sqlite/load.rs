@@ -22,7 +22,7 @@ pub(super) const PENDING: &str = "SELECT
         m.payload IS NULL AS expunged
     FROM deliveries AS d INDEXED BY deliveries_pending
     CROSS JOIN messages AS m ON m.key = d.message
-    WHERE d.endpoint = ?1 AND d.state = 0 AND d.application = ?2
+    WHERE d.endpoint = ?1 AND d.state = 0 AND d.application = ?2 AND d.turn >= ?4
     ORDER BY d.turn, d.message LIMIT ?3";
 
 /// Walks from endpoint to endpoint, whatever the backlog behind each, and finds the first delivery
@@ -85,9 +85,10 @@ fn pending(
     reading: &Reading<'_>,
     load: Load,
 ) -> Result<(Vec<(PendingDelivery, u64)>, bool), Error> {
-    let Load { application, endpoint, most, .. } = load;
+    let Load { application, endpoint, from, most, .. } = load;
     let mut statement = reading.connection.prepare_cached(PENDING)?;
-    let mut rows = statement.query(params![endpoint.0, application.0, i64::from(most) + 1])?;
+    let parameters = params![endpoint.0, application.0, i64::from(most) + 1, from];
+    let mut rows = statement.query(parameters)?;
     let mut found = Vec::new();
     for _ in 0..most {
         let Some(row) = rows.next()? else {

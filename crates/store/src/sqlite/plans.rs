@@ -33,7 +33,7 @@ fn fill(connection: &Connection, endpoints: i64, each: i64) {
 #[test]
 fn every_list_walks_one_index_and_sorts_nothing() {
     let lists = [
-        (load::PENDING, "SEARCH d USING INDEX deliveries_pending (endpoint=?)"),
+        (load::PENDING, "SEARCH d USING INDEX deliveries_pending (endpoint=? AND turn>?)"),
         (
             messages::NEWEST_FIRST,
             "SEARCH messages USING INDEX messages_id (application=? AND id<?)",

@@ -100,7 +100,13 @@ async fn sends_what_was_missing(
 
 /// Does what the first version could do, and what only later ones can.
 async fn works_on(store: &Handle, application: &Application, due: &store::catalog::Endpoint) {
-    let load = Load { application: application.key, endpoint: due.key, most: 9, most_bytes: 999 };
+    let load = Load {
+        application: application.key,
+        endpoint: due.key,
+        from: i64::MIN,
+        most: 9,
+        most_bytes: 999,
+    };
     let loaded = store.queue.load(load).await.unwrap().deliveries;
     assert_eq!(loaded[0].payload.as_deref(), Some(&br#"{"paid":true}"#[..]));
     let node = Node("after".to_owned());

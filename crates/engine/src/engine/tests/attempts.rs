@@ -281,6 +281,42 @@ fn an_endpoint_that_says_gone_is_disabled_and_its_deliveries_are_buried() {
 }
 
 #[test]
+fn an_endpoint_is_disabled_when_the_attempt_that_led_to_it_is_written() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Settle];
+    scene.end(Outcome::answered(410));
+    scene.pass(SECOND);
+    let disabled = |one: &&Announcement| matches!(one, Announcement::Disabled { .. });
+    assert_eq!(scene.announced.iter().filter(disabled).count(), 0);
+    assert!(scene.flying.is_empty(), "but nothing more is sent to it");
+    scene.keep.clear();
+    scene.answer_kept();
+    scene.pass(SECOND);
+    assert_eq!(scene.announced.iter().filter(disabled).count(), 1);
+    assert_eq!(scene.pending(&endpoint), 0);
+}
+
+#[test]
+fn an_attempt_that_was_fenced_disables_nothing() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Settle];
+    scene.end(Outcome::answered(410));
+    let Some(Effect::Settle { attempt, .. }) = scene.kept.pop_front() else { panic!("no settle") };
+    scene.keep = vec![Kind::Disable];
+    scene.tell(Event::Settled { attempt, answer: Settled::Fenced });
+    scene.pass(SECOND);
+    assert!(scene.kept.is_empty(), "{:?}", scene.kept);
+    let disabled = |one: &&Announcement| matches!(one, Announcement::Disabled { .. });
+    assert_eq!(scene.announced.iter().filter(disabled).count(), 0);
+}
+
+#[test]
 fn while_a_disable_is_not_answered_no_roster_is_read_again_and_again() {
     let mut scene = Scene::new();
     let endpoint = scene.endpoint();

@@ -163,6 +163,7 @@ impl Play {
             let load = store::queue::Load {
                 application: key.application,
                 endpoint: key.endpoint,
+                from: i64::MIN,
                 most: 1,
                 most_bytes: 0,
             };

@@ -4,9 +4,10 @@ use domain::breaker::Breaker;
 use domain::endpoint::State;
 use domain::outcome::Outcome;
 use domain::retry_after::RetryAfter;
+use domain::time::Timestamp;
 use store::catalog::Endpoint;
-use store::keys::MessageKey;
-use store::queue::{Done, PendingDelivery, RequestKind, Running, Trigger, Upkeep};
+use store::keys::{MessageKey, Node};
+use store::queue::{Batch, Done, PendingDelivery, RequestKind, Running, Trigger, Upkeep};
 
 use super::scene::{Kind, SECOND, Scene};
 use crate::{Effect, Event};
@@ -138,6 +139,74 @@ fn a_cancel_is_remembered_however_many_came_before_it() {
     assert!(scene.flying.is_empty() && scene.settles.is_empty());
 }
 
+/// Cancels so many other deliveries that none from before is remembered beside what is out.
+fn cancel_many(scene: &mut Scene, endpoint: &Endpoint, after: MessageKey) {
+    let others = (1..=4_097).map(|more| MessageKey(after.0 + more));
+    others.for_each(|other| scene.ask(endpoint, RequestKind::Cancel(other)));
+    scene.pass(10 * SECOND);
+    assert!(scene.store.requests(&[endpoint.partition]).is_empty());
+}
+
+#[test]
+fn a_cancel_is_remembered_however_many_come_after_it_while_the_delivery_is_out() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    let key = scene.flying[0].delivery.key;
+    scene.store.cancel(key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND);
+    cancel_many(&mut scene, &endpoint, key.message);
+    scene.end(Outcome::Interrupted);
+    scene.pass(20 * SECOND);
+    assert!(scene.flying.is_empty() && scene.settles.is_empty());
+}
+
+#[test]
+fn a_cancel_is_remembered_however_many_come_after_it_until_the_settle_is_answered() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Settle];
+    let key = scene.end(FAILED).delivery.key;
+    // It is settled first, to wait again, and cancelled before that is answered.
+    let settle = scene.kept.pop_front().unwrap();
+    let answer = scene.answer(settle);
+    scene.store.cancel(key, scene.now.rows).unwrap();
+    scene.pass(2 * SECOND);
+    cancel_many(&mut scene, &endpoint, key.message);
+    scene.tell(answer);
+    scene.pass(100 * SECOND);
+    assert!(scene.flying.is_empty());
+}
+
+#[test]
+fn what_was_replayed_before_its_cancel_is_read_is_sent_again_if_we_interrupt_it() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let message = scene.send(&endpoint);
+    scene.ask(&endpoint, RequestKind::Cancel(message));
+    scene.pass(2 * SECOND);
+    scene.end(Outcome::Interrupted);
+    scene.pass(3 * SECOND);
+    assert_eq!(scene.flying.len(), 1, "the store has it");
+}
+
+#[test]
+fn what_was_replayed_before_its_cancel_is_read_is_buried_as_poison_all_the_same() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let message = scene.send(&endpoint);
+    for _ in 0..2 {
+        scene.panic();
+        scene.pass(3 * SECOND);
+    }
+    scene.ask(&endpoint, RequestKind::Cancel(message));
+    scene.pass(2 * SECOND);
+    scene.panic();
+    assert!(scene.upkeep.iter().any(|step| matches!(step, Upkeep::Bury(_))));
+    assert_eq!(scene.pending(&endpoint), 0);
+}
+
 #[test]
 fn a_breaker_that_a_person_resets_closes_at_once_and_stays_so_in_the_store() {
     let mut scene = Scene::new();
@@ -232,6 +301,105 @@ fn a_breaker_is_reset_although_nothing_is_known_of_the_endpoint() {
     scene.pass(2 * SECOND);
     let runs = scene.upkeep.iter().filter(|step| matches!(step, Upkeep::Run { .. })).count();
     assert_eq!(runs, 1);
+}
+
+/// Has an open breaker in the store that memory knows nothing of, and a reset that waits for the
+/// roster.
+fn reset_without_roster(scene: &mut Scene) -> Endpoint {
+    let endpoint = scene.endpoint();
+    let lease = scene.lease(&endpoint).unwrap();
+    let breaker = Breaker::Open { until: Timestamp::FAR_FUTURE, cooldown: SECOND };
+    let running = Running { breaker, ..Running::default() };
+    let application = endpoint.application;
+    let run = Upkeep::Run { lease, application, endpoint: endpoint.key, running };
+    scene.store.commit(Batch { upkeep: vec![run], ..Batch::default() });
+    assert_eq!(stored(scene, &endpoint).breaker, breaker);
+    scene.ask(&endpoint, RequestKind::ResetBreaker);
+    scene.keep = vec![Kind::Roster];
+    scene.pass(5 * SECOND);
+    assert_eq!(scene.kept.len(), 1, "it is read again, and done once");
+    endpoint
+}
+
+/// Counts the steps that wrote a running state, and those that removed requests.
+fn written_and_removed(scene: &Scene) -> (usize, usize) {
+    let runs = scene.upkeep.iter().filter(|step| matches!(step, Upkeep::Run { .. })).count();
+    let removals = scene.upkeep.iter().filter(|step| matches!(step, Upkeep::Consume { .. }));
+    (runs, removals.count())
+}
+
+#[test]
+fn a_reset_is_consumed_only_when_it_is_written() {
+    let mut scene = Scene::new();
+    let endpoint = reset_without_roster(&mut scene);
+    assert_eq!(written_and_removed(&scene), (0, 0));
+    assert_eq!(scene.store.requests(&[endpoint.partition]).len(), 1);
+    scene.keep.clear();
+    scene.answer_kept();
+    assert_eq!(stored(&scene, &endpoint).breaker, Breaker::default());
+    assert!(scene.store.requests(&[endpoint.partition]).is_empty());
+    scene.pass(5 * SECOND);
+    assert_eq!(written_and_removed(&scene), (1, 1));
+}
+
+#[test]
+fn a_reset_that_the_loss_of_a_partition_cut_short_is_done_when_it_is_taken_again() {
+    let mut scene = Scene::new();
+    let endpoint = reset_without_roster(&mut scene);
+    let other = Node("b".into());
+    scene.jump(11 * SECOND);
+    scene.store.renew(other.clone(), scene.now.rows);
+    let leases = scene.store.take(&other, 64, scene.now.rows);
+    assert!(!leases.is_empty());
+    scene.store.release(&other, &leases);
+    scene.pass(12 * SECOND);
+    assert!(scene.lease(&endpoint).is_some());
+    assert_eq!(written_and_removed(&scene), (0, 0));
+    scene.keep.clear();
+    scene.answer_kept();
+    scene.pass(2 * SECOND);
+    assert_eq!(stored(&scene, &endpoint).breaker, Breaker::default());
+    assert!(scene.store.requests(&[endpoint.partition]).is_empty());
+    assert_eq!(written_and_removed(&scene), (1, 1));
+}
+
+#[test]
+fn a_reset_that_was_not_written_is_left_to_the_next_owner() {
+    let mut scene = Scene::new();
+    let endpoint = reset_without_roster(&mut scene);
+    scene.tell(Event::Stop);
+    assert!(scene.stopped);
+    assert_eq!(scene.store.requests(&[endpoint.partition]).len(), 1);
+}
+
+#[test]
+fn a_reset_that_is_written_while_its_node_stops_is_not_left_to_the_next_owner() {
+    let mut scene = Scene::new();
+    let endpoint = reset_without_roster(&mut scene);
+    scene.keep = vec![Kind::Upkeep];
+    let roster = scene.kept.pop_front().unwrap();
+    let answer = scene.answer(roster);
+    scene.tell(answer);
+    scene.tell(Event::Stop);
+    assert!(!scene.stopped, "the reset is on its way");
+    scene.keep.clear();
+    scene.answer_kept();
+    assert!(scene.stopped);
+    assert!(scene.store.requests(&[endpoint.partition]).is_empty());
+}
+
+#[test]
+fn a_reset_of_an_endpoint_that_is_gone_is_consumed() {
+    let mut scene = Scene::new();
+    let endpoint = reset_without_roster(&mut scene);
+    scene.store.delete_endpoint(endpoint.application, endpoint.key, scene.now.rows).unwrap();
+    scene.keep.clear();
+    scene.answer_kept();
+    scene.pass(3 * SECOND);
+    assert!(scene.store.requests(&[endpoint.partition]).is_empty());
+    let rosters = scene.count("rosters");
+    scene.pass(10 * SECOND);
+    assert_eq!((scene.count("rosters"), written_and_removed(&scene).0), (rosters, 0));
 }
 
 #[test]

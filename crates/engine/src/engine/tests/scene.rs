@@ -240,6 +240,7 @@ impl Scene {
         let load = store::queue::Load {
             application,
             endpoint: endpoint.key,
+            from: i64::MIN,
             most: u32::MAX,
             most_bytes: u64::MAX,
         };
@@ -457,6 +458,7 @@ impl Scene {
         let load = store::queue::Load {
             application: endpoint.application,
             endpoint: endpoint.key,
+            from: i64::MIN,
             most: u32::MAX,
             most_bytes: 0,
         };

@@ -120,6 +120,33 @@ fn a_woken_partition_is_walked_at_once() {
 }
 
 #[test]
+fn what_is_due_is_sent_at_its_time_however_much_waits_for_later() {
+    // Be it that a window has no room for more, or that memory has none.
+    for (rows, window) in [(65_536, 8_192), (65_536, 200), (200, 8_192)] {
+        let mut scene = Scene::with(|settings| {
+            (settings.rows, settings.window) = (rows, window);
+            settings.walk_every = 3_600 * SECOND;
+        });
+        let endpoint = scene.endpoint();
+        let later = scene.now.rows.after(9 * SECOND);
+        for _ in 0..200 {
+            let waits = scene.accept_due(&endpoint, later);
+            scene.hand_over(waits);
+        }
+        let (now, others) = (scene.now.rows, Event::Woken(vec![endpoint.partition]));
+        let due = scene.accept_due(&endpoint, now);
+        scene.tell(others);
+        scene.pass(SECOND / 10);
+        let sent: Vec<_> = scene.flying.iter().map(|one| one.delivery.key).collect();
+        assert_eq!(sent, [due.key], "{rows} rows in memory, {window} of an endpoint");
+        assert!(scene.count("loads") <= 3);
+        scene.end(OK);
+        scene.pass(9 * SECOND);
+        assert_eq!(scene.flying_to(endpoint.key), 2, "and the others when they are due");
+    }
+}
+
+#[test]
 fn what_others_accept_behind_a_later_delivery_is_sent_at_its_time() {
     // Be it that a load runs when the walk tells.
     for (order, loading) in [(Order::Due, false), (Order::Due, true), (Order::Fifo, false)] {

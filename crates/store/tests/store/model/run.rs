@@ -308,7 +308,16 @@ impl World {
                 let (application, key) = (endpoint.application, endpoint.key);
                 self.living().await.iter().find(|one| one.key == application)?;
                 let (most, most_bytes) = (*most, *most_bytes);
-                Some(self.load(Load { application, endpoint: key, most, most_bytes }).await)
+                Some(
+                    self.load(Load {
+                        application,
+                        endpoint: key,
+                        from: i64::MIN,
+                        most,
+                        most_bytes,
+                    })
+                    .await,
+                )
             }
         }
     }

@@ -68,6 +68,7 @@ impl World {
             let load = Load {
                 application: endpoint.application,
                 endpoint: endpoint.key,
+                from: i64::MIN,
                 most: 1_000,
                 most_bytes: 1 << 20,
             };

@@ -146,7 +146,7 @@ impl World {
     /// Names a delivery to be buried, as it would be loaded now.
     pub(super) async fn doomed(&self, key: DeliveryKey) -> Doomed {
         let DeliveryKey { application, endpoint, message } = key;
-        let load = Load { application, endpoint, most: 1_000, most_bytes: 0 };
+        let load = Load { application, endpoint, from: i64::MIN, most: 1_000, most_bytes: 0 };
         let loaded = self.store().queue.load(load).await.unwrap().deliveries;
         let row = loaded.iter().find(|one| one.key == key);
         let (recorded, ended_before) =

@@ -79,7 +79,13 @@ impl Worker {
         let mut batch = self.accepts(accepts);
         for endpoint in self.endpoints.clone() {
             let application = self.application.key;
-            let load = Load { application, endpoint: endpoint.key, most: accepts, most_bytes: 0 };
+            let load = Load {
+                application,
+                endpoint: endpoint.key,
+                from: i64::MIN,
+                most: accepts,
+                most_bytes: 0,
+            };
             for delivery in self.store.queue.load(load).await?.deliveries {
                 batch.settles.push(self.settle(&delivery));
             }

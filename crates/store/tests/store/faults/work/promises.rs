@@ -204,7 +204,7 @@ async fn pending(store: &Handle, application: ApplicationKey) -> Result<BTreeSet
     let mut pending = BTreeSet::new();
     for view in fan_out.endpoints {
         let endpoint = view.endpoint.key;
-        let load = Load { application, endpoint, most: ALL, most_bytes: 0 };
+        let load = Load { application, endpoint, from: i64::MIN, most: ALL, most_bytes: 0 };
         let loaded = store.queue.load(load).await?;
         pending.extend(loaded.deliveries.iter().map(|found| (endpoint, found.key.message)));
     }
