@@ -36,30 +36,27 @@ impl Told {
     /// Tells the operator of a failure that is ours, unless that was done a moment ago.
     pub(super) fn tell(&self, failure: &Failure, member: &Member, guard: &Guard, now: Timestamp) {
         let reason = &*failure.text;
-        match failure.trouble {
-            None => {}
-            Some(Trouble::Proxy) => {
-                let (Proxying::Tunnel(proxy) | Proxying::Trust(proxy)) = guard.proxying() else {
-                    return;
-                };
-                if self.is_news(Subject::Proxy, now) {
-                    tracing::error!(
-                        %proxy,
-                        reason,
-                        "nothing can be delivered; start the proxy, or correct egress.proxy"
-                    );
-                }
-            }
-            Some(Trouble::Signing) => {
-                if self.is_news(Subject::Endpoint(member.key()), now) {
-                    tracing::error!(
-                        endpoint.id = %member.view.endpoint.id,
-                        reason,
-                        "an endpoint's messages cannot be signed; give it another secret, or save \
-                         its signatures anew"
-                    );
-                }
-            }
+        let Some(trouble) = failure.trouble else { return };
+        let subject = match trouble {
+            Trouble::Proxy => Subject::Proxy,
+            Trouble::Signing => Subject::Endpoint(member.key()),
+        };
+        if !self.is_news(subject, now) {
+            return;
+        }
+        match (trouble, guard.proxying()) {
+            (Trouble::Proxy, Proxying::Tunnel(proxy) | Proxying::Trust(proxy)) => tracing::error!(
+                %proxy,
+                reason,
+                "nothing can be delivered; start the proxy, or correct egress.proxy"
+            ),
+            (Trouble::Proxy, Proxying::Off) => {}
+            (Trouble::Signing, _) => tracing::error!(
+                endpoint.id = %member.view.endpoint.id,
+                reason,
+                "an endpoint's messages cannot be signed; give it another secret, or save its \
+                 signatures anew"
+            ),
         }
     }
 

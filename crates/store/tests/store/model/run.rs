@@ -307,17 +307,8 @@ impl World {
                 let endpoint = choose(&self.notes.endpoints, *endpoint)?;
                 let (application, key) = (endpoint.application, endpoint.key);
                 self.living().await.iter().find(|one| one.key == application)?;
-                let (most, most_bytes) = (*most, *most_bytes);
-                Some(
-                    self.load(Load {
-                        application,
-                        endpoint: key,
-                        from: i64::MIN,
-                        most,
-                        most_bytes,
-                    })
-                    .await,
-                )
+                let (from, most, most_bytes) = (i64::MIN, *most, *most_bytes);
+                Some(self.load(Load { application, endpoint: key, from, most, most_bytes }).await)
             }
         }
     }
