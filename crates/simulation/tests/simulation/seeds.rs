@@ -72,6 +72,12 @@ fn an_old_load_brings_nothing_back_that_was_unloaded() {
     content([1_058]);
 }
 
+/// A cancel that a new owner read after it had loaded what was replayed since.
+#[test]
+fn an_old_cancel_does_not_hide_what_was_replayed_since() {
+    content([204_130]);
+}
+
 /// A settle that was answered after its delivery had been cancelled let it wait for its next attempt.
 #[test]
 fn what_was_cancelled_while_it_settled_is_not_sent_again() {

@@ -62,6 +62,26 @@ fn replayed_before_the_settle_is_answered(order: Order) {
 }
 
 #[test]
+fn a_replay_is_sent_though_the_cancel_before_it_is_heard_after_it() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint_with(Order::Fifo, Default::default());
+    scene.keep = vec![Kind::Requests];
+    scene.send(&endpoint);
+    let second = scene.accept(&endpoint).key;
+    scene.store.cancel(second, scene.now.rows).unwrap();
+    replay(&mut scene, &endpoint, second.message);
+    scene.pass(6 * SECOND);
+    // Only now the request to cancel it is read.
+    while let Some(requests) = scene.kept.pop_front() {
+        let requests = scene.answer(requests);
+        scene.tell(requests);
+    }
+    scene.end(OK);
+    let flying: Vec<_> = scene.flying.iter().map(|it| it.delivery.key).collect();
+    assert_eq!(flying, [second], "without waiting for a walk");
+}
+
+#[test]
 fn a_replay_that_comes_before_the_answer_to_the_settle_is_sent_after_it() {
     replayed_before_the_settle_is_answered(Order::Due);
     replayed_before_the_settle_is_answered(Order::Fifo);
