@@ -13,8 +13,9 @@
 //!
 //! While many hang, the silent ones begin little by little, so that they do not end all at once.
 //!
-//! Nor should an application with a thousand endpoints that answer keep out one with a few: the last
-//! slots are for applications that hold few of them, who so need not wait until one is free.
+//! Nor should an application with a thousand endpoints keep out one with a few, whether they answer
+//! or nobody knows yet: the last slots are for applications that hold few of them, who so need not
+//! wait until one is free, and may use them for endpoints that are trusted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -283,7 +284,7 @@ impl Attempts {
     /// endpoints that have not answered lately are limited, young and old; and some slots are left to
     /// the others, but for a few.
     pub(crate) fn has_room_for(&self, counted: Counted, settings: &Settings) -> bool {
-        let Tally { trusted, doubtful, slow, .. } = self.in_flight;
+        let Tally { trusted, doubtful, .. } = self.in_flight;
         let half = settings.in_flight.div_ceil(2);
         let most = half + settings.in_flight / 4;
         let few = few(settings);
@@ -294,10 +295,34 @@ impl Attempts {
             }
             Counted::Doubtful | Counted::Hanging => doubtful < half && trusted + doubtful < most,
         };
-        let silent = self.in_flight.silent();
-        let left = silent.saturating_add(slow) < settings.hanging.saturating_add(half);
         let has_share = has_share && (trusted + doubtful < few || !self.is_short(settings));
-        has_share && silent < settings.hanging && (left || silent < few)
+        has_share && self.may_hang(settings)
+    }
+
+    /// Tells whether an attempt of an application may begin that is counted so, if there is a slot at
+    /// all. One that holds few need not wait for the share of a burst that others have to themselves.
+    pub(crate) fn has_room_of(
+        &self,
+        application: ApplicationKey,
+        counted: Counted,
+        settings: &Settings,
+    ) -> bool {
+        let left_to_hopeful = (settings.in_flight / KEPT).max(1);
+        let Tally { trusted, doubtful, .. } = self.in_flight;
+        self.has_room_for(counted, settings)
+            || counted == Counted::Trusted
+                && self.holds_few(application, settings)
+                && trusted + doubtful < settings.in_flight.saturating_sub(left_to_hopeful)
+                && self.may_hang(settings)
+    }
+
+    /// Tells whether one more may hang: of those that have not answered lately there is a limit, and
+    /// as long as there are few of them those that answer slowly do not count.
+    fn may_hang(&self, settings: &Settings) -> bool {
+        let silent = self.in_flight.silent();
+        let most = settings.hanging.saturating_add(settings.in_flight.div_ceil(2));
+        let left = silent.saturating_add(self.in_flight.slow) < most;
+        silent < settings.hanging && (left || silent < few(settings))
     }
 
     /// Tells whether silent endpoints have to wait a moment: many hang, and others have just begun.

@@ -74,7 +74,7 @@ impl Engine {
             endpoint.wanted == Wanted::Check
                 || (has_turn
                     && self.spare_bytes(counted) > 0
-                    && self.attempts.has_room_for(counted, &self.settings))
+                    && self.attempts.has_room_of(at.0, counted, &self.settings))
         });
         self.load_queue = queue;
         next

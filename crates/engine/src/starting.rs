@@ -98,7 +98,7 @@ impl Engine {
             return self.look(at, act);
         }
         let counted = endpoint.counted(act.now.elapsed, self.settings.hanging_after);
-        if !self.attempts.has_room_for(counted, &self.settings)
+        if !self.attempts.has_room_of(at.0, counted, &self.settings)
             || self.attempts.hold_back(counted, act.now.elapsed, &self.settings)
         {
             endpoint.queued = Queued::Parked;

@@ -91,6 +91,28 @@ fn one_that_holds_few_slots_need_not_wait_until_one_is_free() {
 }
 
 #[test]
+fn a_burst_of_one_application_does_not_stop_one_of_another_that_had_nothing_to_do() {
+    let mut scene = Scene::with(|settings| settings.in_flight = 16);
+    let burst: Vec<_> = (0..40).map(|_| scene.endpoint()).collect();
+    let other = scene.application();
+    let quiet = scene.endpoint_of(other, Order::Due, EndpointSettings::default());
+    for endpoint in &burst {
+        scene.send(endpoint);
+    }
+    let begun = scene.flying.len();
+    assert!((8..14).contains(&begun), "nobody knows yet whether they answer: {begun}");
+    scene.send(&quiet);
+    assert_eq!(scene.flying_to(quiet.key), 1, "though nobody has ended");
+    // Even if all of that comes to nothing, some slots are left to those that answer.
+    for _ in 0..20 {
+        let another = scene.application();
+        let endpoint = scene.endpoint_of(another, Order::Due, EndpointSettings::default());
+        scene.send(&endpoint);
+    }
+    assert_eq!(scene.flying.len(), 14);
+}
+
+#[test]
 fn applications_take_turns_at_loading() {
     let mut scene = crowded();
     let others: Vec<_> = (0..64).map(|_| scene.application()).collect();
