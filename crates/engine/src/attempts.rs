@@ -11,7 +11,8 @@
 //! Whoever is in doubt waits until the burst hangs, and not until it has timed out. Endpoints that
 //! answer, but slowly, must not keep the silent ones out either: those may always hold some.
 //!
-//! While many hang, the silent ones begin little by little, so that they do not end all at once.
+//! While many hang, the silent ones begin little by little, so that they do not end all at once, and
+//! the doubtful ones as slowly as they could if each held its slot until it hangs.
 //!
 //! Nor should an application with a thousand endpoints keep out one with a few, whether they answer
 //! or nobody knows yet: the last slots are for applications that hold few of them, who so need not
@@ -177,7 +178,7 @@ impl Attempts {
     pub(crate) fn begin(&mut self, number: Number, attempt: Attempt) {
         *self.in_flight.of(attempt.counted) += 1;
         if attempt.counted != Counted::Hopeful {
-            self.silent.begin(attempt.began);
+            self.silent.begin(attempt.counted, attempt.began);
         }
         *self.held.entry(attempt.delivery.key.application).or_default() += 1;
         self.young.push_back((number, attempt.began));
@@ -199,7 +200,7 @@ impl Attempts {
         if attempt.is_in_flight() {
             *self.in_flight.of(attempt.counted) -= 1;
             if answered && matches!(attempt.counted, Counted::Trusted | Counted::Doubtful) {
-                self.silent.answered();
+                self.silent.answered(attempt.counted);
             }
             give_back(&mut self.held, attempt);
             attempt.stage = Stage::Settling(next);

@@ -121,6 +121,11 @@ impl Engine {
         self
     }
 
+    /// Has each load bring so many deliveries at the most from now on, known ones apart.
+    pub fn load_at_most(&mut self, rows: u32) {
+        self.settings.load_rows = rows;
+    }
+
     /// Takes in one event and adds what is to be done about it.
     pub fn step(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
         let act = &mut Act { now, effects };

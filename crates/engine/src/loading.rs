@@ -44,6 +44,8 @@ pub(crate) struct Running {
     wanted: Wanted,
     /// How many rows were asked for.
     most: u32,
+    /// Whether anything in the store was in doubt, which it still is if this is not answered.
+    doubt: bool,
 }
 
 impl Engine {
@@ -91,8 +93,8 @@ impl Engine {
         let number = self.number();
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         endpoint.window.begin_load(number, what.from);
-        endpoint.doubt = false;
-        self.loads.insert(number, Running { at, wanted, most: what.most });
+        let doubt = std::mem::take(&mut endpoint.doubt);
+        self.loads.insert(number, Running { at, wanted, most: what.most, doubt });
         act.effects.push(Effect::Load { load: number, what });
     }
 
@@ -157,7 +159,7 @@ impl Engine {
         answer: Result<Loaded, Unanswered>,
         act: &mut Act<'_>,
     ) {
-        let Some(Running { at, wanted, most }) = self.loads.remove(&load) else { return };
+        let Some(Running { at, wanted, most, doubt }) = self.loads.remove(&load) else { return };
         let room = self.room_for(at, act.now);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         // The endpoint may have been forgotten and remembered since.
@@ -167,6 +169,7 @@ impl Engine {
         match (answer, wanted) {
             (Err(Unanswered), _) => {
                 endpoint.window.load_failed();
+                endpoint.doubt |= doubt;
                 endpoint.rest_until = act.now.rows.after(AGAIN_AFTER);
             }
             (Ok(answer), Wanted::Rows | Wanted::Nothing) => {

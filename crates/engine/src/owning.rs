@@ -43,7 +43,7 @@ impl Engine {
         self.weigh_trust(act);
         if self.stopping.is_some() {
             // What an unanswered take brought in is not wanted any more.
-            self.release([changes.found, changes.stuck].concat(), act);
+            self.release_when_idle([changes.found, changes.stuck].concat(), act);
             return;
         }
         self.leases.renew_after_others(&renewal, act.now.elapsed);
@@ -70,7 +70,7 @@ impl Engine {
             // One that a renewal brought before may be busy; it goes when it has drained.
             let is_held = |lease: &Lease| self.leases.lease(lease.partition) == Some(*lease);
             let unknown = leases.into_iter().filter(|lease| !is_held(lease)).collect();
-            self.release(unknown, act);
+            self.release_when_idle(unknown, act);
         } else if self.leases.was_renewed_since(asked_at) {
             // The answer is older than what is known: the next renewal tells what is ours.
             self.leases.renew_at(act.now.elapsed);
@@ -92,8 +92,18 @@ impl Engine {
         if let Some(stopping) = self.stopping.as_mut().filter(|_| self.leases.releasing.is_empty())
         {
             let again = stopping.release_again(act.now.elapsed);
-            self.release(again, act);
+            self.release_when_idle(again, act);
         }
+    }
+
+    /// Gives back, while stopping, what is not held here: at once, or when what was judged under it
+    /// has been written. It would be refused once another has it, and what has arrived sent again.
+    fn release_when_idle(&mut self, leases: Vec<Lease>, act: &mut Act<'_>) {
+        let (busy, idle) = leases.into_iter().partition(|lease| self.attempts.are_under(*lease));
+        if let Some(stopping) = &mut self.stopping {
+            stopping.keep(busy, act.now.elapsed);
+        }
+        self.release(idle, act);
     }
 
     fn take_over(&mut self, leases: Vec<Lease>, asked_at: Duration, act: &mut Act<'_>) {

@@ -20,9 +20,12 @@ pub struct Settings {
     pub hanging: u32,
     /// An attempt that runs longer than this hangs.
     pub hanging_after: Duration,
-    /// While many attempts hang, those for endpoints that have not answered within `hanging_after`
-    /// begin so far apart, beyond a burst: they would all run into their deadline at once.
+    /// While many attempts hang, those for endpoints that have not answered within `hanging_after`, and
+    /// have failed before, begin so far apart, beyond a burst: they would all run into their deadline
+    /// at once.
     pub silent_step: Duration,
+    /// The same for endpoints that have not failed.
+    pub trusted_step: Duration,
     /// How far ahead of that they may be. So long a burst, each taking a step, is hardly noticed by
     /// others.
     pub silent_burst: Duration,
@@ -80,8 +83,9 @@ impl Settings {
             in_flight: 1_024,
             hanging: 4_096,
             hanging_after: Duration::from_secs(1),
-            silent_step: Duration::from_micros(250),
-            silent_burst: Duration::from_millis(8),
+            silent_step: Duration::from_millis(2),
+            trusted_step: Duration::from_micros(250),
+            silent_burst: Duration::from_millis(16),
             settling: 4_096,
             settle_patience: Duration::from_millis(500),
             window: 8_192,

@@ -38,6 +38,15 @@ impl Stopping {
         self.later.extend(leases);
     }
 
+    /// Keeps leases that are busy, to look at them again in a while.
+    pub(crate) fn keep(&mut self, busy: Vec<Lease>, now: Duration) {
+        if !busy.is_empty() {
+            self.again_at = now.saturating_add(AGAIN_AFTER);
+            self.later.retain(|lease| !busy.contains(lease));
+            self.later.extend(busy);
+        }
+    }
+
     /// Returns when something is to be given back.
     pub(crate) fn next(&self) -> Option<Duration> {
         (!self.later.is_empty()).then_some(self.again_at)
@@ -70,7 +79,9 @@ impl Engine {
             && self.leases.taking.is_none()
             && self.leases.releasing.is_empty()
             && self.attempts.is_empty()
-            && self.steps.is_empty();
+            && self.steps.is_empty()
+            // It was announced, and nobody else does it.
+            && self.disabling.is_empty();
         let ends = |stopping: &&mut Stopping| over && stopping.next().is_none() && !stopping.said;
         if let Some(stopping) = self.stopping.as_mut().filter(ends) {
             stopping.said = true;

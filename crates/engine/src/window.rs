@@ -324,12 +324,10 @@ impl Window {
     /// Forgets a waiting delivery that was cancelled. A load that runs may have read it before. One
     /// that is out will not wait again; tells whether it is.
     pub(crate) fn cancel(&mut self, message: MessageKey) -> bool {
-        let known = self.known.get(&message);
-        let was_replayed = known.is_some_and(|known| known.ended_before.is_some());
-        match (known.map(|known| known.place), &mut self.loading) {
-            // It may have been replayed after this cancel: only the store knows.
-            (Some(Place::Waiting), _) if was_replayed => self.leave_to_the_store(message),
-            (Some(Place::Waiting), _) => self.settled(message),
+        match (self.known.get(&message).map(|known| known.place), &mut self.loading) {
+            // It may have been replayed after this cancel, whatever memory says of it: only the store
+            // knows.
+            (Some(Place::Waiting), _) => self.leave_to_the_store(message),
             (None, Some(loading)) => {
                 self.known.insert(message, Known::bare(Place::Gone));
                 loading.gone.push(message);

@@ -153,6 +153,7 @@ fn settings(chance: &mut Chance, fleet: usize) -> Settings {
         hanging: if narrow { in_flight / 4 + 1 } else { usual.hanging },
         // One at a time, and far enough apart to be noticed.
         silent_step: if narrow { Duration::from_millis(400) } else { usual.silent_step },
+        trusted_step: if narrow { Duration::from_millis(400) } else { usual.trusted_step },
         silent_burst: if narrow { Duration::from_millis(100) } else { usual.silent_burst },
         settling: if narrow { chance.count(4, 60) } else { usual.settling },
         window: if narrow { chance.count(2, 24) } else { usual.window },

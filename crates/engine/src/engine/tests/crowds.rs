@@ -294,17 +294,17 @@ fn while_many_hang_silent_endpoints_begin_little_by_little() {
     for endpoint in silent {
         scene.send(endpoint);
     }
-    assert_eq!(scene.flying.len(), 64 + 32);
+    assert_eq!(scene.flying.len(), 64 + 64);
     // One of them answers, which makes room for another; and is not held back itself.
     let sending = scene.flying.remove(64);
     scene.end_of(&sending, OK);
-    assert_eq!(scene.flying.len(), 64 + 32);
+    assert_eq!(scene.flying.len(), 64 + 64);
     let answering = silent.iter().find(|one| one.key == sending.delivery.key.endpoint).unwrap();
     scene.send(answering);
     assert_eq!(scene.flying_to(answering.key), 1);
-    assert_eq!(scene.flying.len(), 64 + 33);
+    assert_eq!(scene.flying.len(), 64 + 65);
     scene.pass(SECOND / 100);
-    assert_eq!(scene.flying.len(), 64 + 33 + 40, "four in a millisecond");
+    assert_eq!(scene.flying.len(), 64 + 65 + 40, "four in a millisecond");
     scene.pass(SECOND);
     assert_eq!(scene.flying.len(), 64 + 200, "nobody is forgotten");
     scene.send(&lively);

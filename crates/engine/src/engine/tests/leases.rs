@@ -6,9 +6,9 @@ use domain::dice::Dice;
 use domain::outcome::Outcome;
 use domain::partition::PARTITIONS;
 use store::keys::Node;
-use store::queue::{AttemptRecord, Phases};
+use store::queue::{AttemptRecord, Phases, Renewal};
 
-use super::scene::{Kind, SECOND, Scene};
+use super::scene::{Kind, SECOND, Scene, node};
 use crate::event::Unanswered;
 use crate::{Announcement, Effect, End, Event};
 
@@ -354,6 +354,53 @@ fn what_a_node_gives_to_others_it_does_not_take_back_at_once() {
         assert_eq!(scene.engine.leases.staying().len(), 32);
     }
     assert_eq!(scene.store.take(&Node("b".into()), 64, scene.now.rows).len(), 32);
+}
+
+#[test]
+fn stopping_waits_until_an_endpoint_is_disabled_that_was_announced() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.tell(Event::Stop);
+    scene.keep = vec![Kind::Disable];
+    scene.end(Outcome::answered(410));
+    scene.pass(SECOND);
+    assert!(!scene.stopped, "nobody else would do it");
+    scene.keep.clear();
+    scene.answer_kept();
+    assert!(scene.stopped);
+}
+
+#[test]
+fn stopping_gives_nothing_back_that_is_still_being_settled() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let lease = scene.lease(&endpoint).unwrap();
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Settle, Kind::Renew, Kind::Release];
+    scene.end(OK);
+    // A renewal knows nothing of it, so it is forgotten, and the next one brings it up again.
+    let renewal = scene.store.renew(node(), scene.now.rows);
+    let (own, others) = renewal.owned.iter().partition(|one| **one == lease);
+    let early = Renewal { owned: others, ..renewal.clone() };
+    let later = Renewal { owned: own, ..renewal };
+    scene.pass(SECOND / 100);
+    scene.tell(Event::Renewed { asked_at: scene.now.elapsed, answer: Ok(early) });
+    scene.tell(Event::Stop);
+    let is_release = |effect: &Effect| matches!(effect, Effect::Release(_));
+    let place = scene.kept.iter().position(is_release).expect("the others go at once");
+    let release = scene.kept.remove(place).unwrap();
+    let answer = scene.answer(release);
+    scene.tell(answer);
+    scene.pass(SECOND / 100);
+    scene.tell(Event::Renewed { asked_at: scene.now.elapsed, answer: Ok(later) });
+    scene.pass(SECOND);
+    assert!(!scene.stopped && !scene.kept.iter().any(is_release), "its settle would be refused");
+    scene.keep.clear();
+    scene.answer_kept();
+    scene.pass(SECOND);
+    assert!(scene.stopped);
+    assert_eq!(scene.store.take(&Node("b".into()), 64, scene.now.rows).len(), 64);
 }
 
 #[test]
