@@ -27,11 +27,15 @@ pub(super) async fn load_all(
     loads: &[Load],
 ) -> Result<Vec<Loaded>, Failure> {
     // One row more than asked for tells whether there are more. Sizes are known without reading the
-    // payloads themselves; the first row always gets its own.
+    // payloads themselves; the first row always gets its own. The body is not among the columns, and
+    // what is left out does not count: one endpoint's large payloads are no reason to leave out others'.
     let statement = "\
-        select w.number, n.*, \
+        select w.number, n.place, n.application, n.endpoint, n.message, n.partition, n.turn, n.due, \
+               n.attempts, n.ambiguous, n.last_wait, n.expires_at, n.recorded, n.settled_at, \
+               n.last_attempt_at, n.id, n.event_type, n.received_at, n.policy, n.content_type, \
                case when n.place = 1 or (n.place <= w.most and n.bytes <= w.bytes and \
-                   sum(coalesce(octet_length(n.body), 0)) over (rows unbounded preceding) <= $6) \
+                   sum(case when n.place <= w.most and n.bytes <= w.bytes \
+                       then octet_length(n.body) else 0 end) over (rows unbounded preceding) <= $6) \
                then n.body end as payload, n.body is null as expunged \
         from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) \
              with ordinality as w (application, endpoint, first, most, bytes, number) \

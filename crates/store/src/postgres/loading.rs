@@ -4,7 +4,7 @@
 //! that was called by another has many endpoints to look at. So what is asked for while others are
 //! being read waits a moment, and is read together; whoever comes first goes at once.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use super::link::{Pool, closed};
 use super::load::load_all;
 use crate::Error;
 use crate::damage::Notes;
+use crate::keys::EndpointKey;
 use crate::queue::{Load, Loaded};
 
 /// The most statements that run at once.
@@ -22,6 +23,8 @@ const AT_ONCE: usize = 2;
 /// What one of them reads at the most.
 const LOADS: usize = 64;
 const ROWS: u32 = 16_384;
+/// The most endpoints that are remembered as slow.
+const SLOW: usize = 1_024;
 
 type Reply = oneshot::Sender<Result<Loaded, Error>>;
 
@@ -41,6 +44,8 @@ struct State {
     waiting: VecDeque<(Load, Reply)>,
     /// How many tasks read.
     reading: usize,
+    /// Endpoints whose last load took too long. They are read alone, so that no others wait for them.
+    slow: BTreeSet<EndpointKey>,
 }
 
 impl Loads {
@@ -76,6 +81,19 @@ impl Shared {
             Err(Failure::Final(Error::Unavailable { text, source: None }))
         })
     }
+
+    /// Reads for one endpoint, and remembers whether that took too long.
+    async fn read_alone(&self, load: Load) -> Result<Loaded, Error> {
+        let loaded = self.read(&[load]).await;
+        let was_slow = matches!(loaded, Err(Failure::Slow(_)));
+        let slow = &mut self.lock().slow;
+        if !was_slow {
+            slow.remove(&load.endpoint);
+        } else if slow.len() < SLOW {
+            slow.insert(load.endpoint);
+        }
+        Ok(loaded.and_then(|mut all| all.pop().ok_or_else(closed))?)
+    }
 }
 
 /// A task's place among those that read.
@@ -89,7 +107,8 @@ impl Reader {
     /// comes next finds either the task or its place.
     fn take(&mut self) -> Option<(Vec<Load>, Vec<Reply>)> {
         let mut state = self.shared.lock();
-        let taken = take(&mut state.waiting);
+        let State { waiting, slow, .. } = &mut *state;
+        let taken = take(waiting, slow);
         if taken.0.is_empty() {
             state.reading -= 1;
             self.has_left = true;
@@ -110,13 +129,18 @@ impl Drop for Reader {
     }
 }
 
-/// Takes as many as fit into a statement, and at least one.
-fn take(waiting: &mut VecDeque<(Load, Reply)>) -> (Vec<Load>, Vec<Reply>) {
+/// Takes as many as fit into a statement, and at least one; a slow one alone.
+fn take(
+    waiting: &mut VecDeque<(Load, Reply)>,
+    slow: &BTreeSet<EndpointKey>,
+) -> (Vec<Load>, Vec<Reply>) {
     let mut rows = 0_u32;
-    let mut taken = (Vec::new(), Vec::new());
+    let mut taken: (Vec<Load>, Vec<Reply>) = (Vec::new(), Vec::new());
     while let Some((next, _)) = waiting.front() {
         rows = rows.saturating_add(next.most);
-        if !taken.0.is_empty() && (taken.0.len() >= LOADS || rows > ROWS) {
+        let full = taken.0.len() >= LOADS || rows > ROWS;
+        let alone = |load: &Load| slow.contains(&load.endpoint);
+        if !taken.0.is_empty() && (full || alone(next) || taken.0.iter().any(alone)) {
             break;
         }
         let Some((load, reply)) = waiting.pop_front() else { break };
@@ -131,14 +155,20 @@ fn take(waiting: &mut VecDeque<(Load, Reply)>) -> (Vec<Load>, Vec<Reply>) {
 
 async fn read(mut reader: Reader) {
     while let Some((loads, replies)) = reader.take() {
+        if let [alone] = loads[..] {
+            let loaded = reader.shared.read_alone(alone).await;
+            answer(replies, [loaded]);
+            continue;
+        }
         match reader.shared.read(&loads).await {
             Ok(answers) => answer(replies, answers.into_iter().map(Ok)),
             // One of them may be to blame, and the others need not suffer for it.
-            Err(Failure::Slow(_) | Failure::Data { .. }) if loads.len() > 1 => {
+            Err(Failure::Slow(_) | Failure::Data { .. }) => {
                 for (load, reply) in loads.into_iter().zip(replies) {
-                    let alone = reader.shared.read(&[load]).await;
-                    let loaded = alone.and_then(|mut all| all.pop().ok_or_else(closed));
-                    answer(vec![reply], [loaded.map_err(Error::from)]);
+                    // Whoever has waited for too long has given up meanwhile.
+                    if !reply.is_closed() {
+                        answer(vec![reply], [reader.shared.read_alone(load).await]);
+                    }
                 }
             }
             Err(failure) => {
@@ -161,7 +191,7 @@ fn answer(replies: Vec<Reply>, answers: impl IntoIterator<Item = Result<Loaded, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::{ApplicationKey, EndpointKey};
+    use crate::keys::ApplicationKey;
 
     type Answer = oneshot::Receiver<Result<Loaded, Error>>;
 
@@ -178,19 +208,29 @@ mod tests {
     #[test]
     fn the_oldest_are_read_together_as_many_as_fit_and_at_least_one() {
         let (mut queue, _answers) = waiting([1; 70]);
-        let (taken, replies) = take(&mut queue);
+        let none = BTreeSet::new();
+        let (taken, replies) = take(&mut queue, &none);
         assert_eq!((taken.len(), replies.len(), queue.len()), (LOADS, LOADS, 70 - LOADS));
         assert_eq!((taken[0].endpoint.0, taken[LOADS - 1].endpoint.0), (0, 63));
         let (mut queue, _answers) = waiting([ROWS + 1, ROWS / 2, ROWS / 2, 1]);
-        let taken = [(); 4].map(|()| take(&mut queue).0.len());
+        let taken = [(); 4].map(|()| take(&mut queue, &none).0.len());
         assert_eq!(taken, [1, 2, 1, 0]);
+    }
+
+    #[test]
+    fn whoever_was_slow_is_read_alone() {
+        let slow = BTreeSet::from([EndpointKey(2), EndpointKey(3)]);
+        let (mut queue, _answers) = waiting([1; 6]);
+        let taken = [(); 5].map(|()| take(&mut queue, &slow).0.len());
+        assert_eq!(taken, [2, 1, 1, 2, 0]);
     }
 
     #[test]
     fn nothing_is_read_for_whoever_has_given_up() {
         let (mut queue, mut answers) = waiting([1; 3]);
         drop(answers.remove(1));
-        let endpoints: Vec<_> = take(&mut queue).0.iter().map(|load| load.endpoint.0).collect();
+        let endpoints: Vec<_> =
+            take(&mut queue, &BTreeSet::new()).0.iter().map(|load| load.endpoint.0).collect();
         assert_eq!(endpoints, [0, 2]);
     }
 }
