@@ -22,6 +22,8 @@ pub(super) enum Ingest {
     Keyed,
     /// So many in each request.
     Batch(usize),
+    /// So many in each request, with an idempotency key from which each gets one of its own.
+    KeyedBatch(usize),
 }
 
 /// Somebody who uses the API.
@@ -94,7 +96,7 @@ pub(super) fn messages(
 ) -> anyhow::Result<Arc<Source>> {
     let body = |channel: Option<&str>| match ingest {
         Ingest::Single | Ingest::Keyed => Body::message(channel),
-        Ingest::Batch(messages) => Body::batch(messages, channel),
+        Ingest::Batch(messages) | Ingest::KeyedBatch(messages) => Body::batch(messages, channel),
     };
     let mut bodies: Vec<Body> =
         channels.iter().map(|channel| body(Some(channel.as_ref()))).collect();
@@ -103,14 +105,16 @@ pub(super) fn messages(
     }
     let path = match ingest {
         Ingest::Single | Ingest::Keyed => shapes::messages(application),
-        Ingest::Batch(_) => shapes::batches(application),
+        Ingest::Batch(_) | Ingest::KeyedBatch(_) => shapes::batches(application),
     };
     let source = Source::new(Method::POST, &path, bodies)?;
     let source = source.with_header(header::AUTHORIZATION, bearer()?);
     let json = HeaderValue::from_static("application/json");
     let source = source.with_header(header::CONTENT_TYPE, json);
     let source = match ingest {
-        Ingest::Keyed => source.with_keys(application),
+        // One application may get both, and a key that comes again is not done again.
+        Ingest::Keyed => source.with_keys(&format!("{application}-single")),
+        Ingest::KeyedBatch(_) => source.with_keys(&format!("{application}-batch")),
         Ingest::Single | Ingest::Batch(_) => source,
     };
     Ok(Arc::new(source))

@@ -34,6 +34,18 @@ pub(crate) enum Bound {
     AtMost(f64),
 }
 
+/// How often a figure was measured. A single run may have met a bad minute of the machine, so whoever
+/// reads it should know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// One run.
+    Once,
+    /// Several runs, of which the median counts.
+    Median,
+    /// Several runs, taken together as if they were one.
+    Together,
+}
+
 /// Something that was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
@@ -43,8 +55,10 @@ pub(crate) struct Figure {
     pub(crate) name: String,
     /// What it is counted in.
     pub(crate) unit: Unit,
-    /// How much it is: the median, if it was measured several times.
+    /// How much it is.
     pub(crate) value: f64,
+    /// What that was taken from.
+    pub(crate) basis: Basis,
     /// Where it should lie.
     pub(crate) bound: Option<Bound>,
     /// What was measured, each time, where it is a median.
@@ -79,6 +93,16 @@ impl Unit {
             Self::Bytes => "bytes",
             Self::Count => "count",
             Self::Share => "share",
+        }
+    }
+}
+
+impl Basis {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Median => "median",
+            Self::Together => "together",
         }
     }
 }
@@ -120,14 +144,19 @@ impl Bound {
 impl Figure {
     /// Makes a figure that was measured once.
     pub(super) fn once(scenario: Scenario, name: &str, unit: Unit, value: f64) -> Self {
-        let samples = Vec::new();
-        Self { scenario, name: name.to_owned(), unit, value, bound: None, samples }
+        let (name, basis, samples) = (name.to_owned(), Basis::Once, Vec::new());
+        Self { scenario, name, unit, value, basis, bound: None, samples }
+    }
+
+    /// Makes a figure of all runs taken together.
+    pub(super) fn together(scenario: Scenario, name: &str, unit: Unit, value: f64) -> Self {
+        Self { basis: Basis::Together, ..Self::once(scenario, name, unit, value) }
     }
 
     /// Makes a figure of which the median counts.
     pub(super) fn median(scenario: Scenario, name: &str, unit: Unit, samples: Vec<f64>) -> Self {
         let value = median(samples.iter().copied());
-        Self { samples, ..Self::once(scenario, name, unit, value) }
+        Self { samples, basis: Basis::Median, ..Self::once(scenario, name, unit, value) }
     }
 
     /// Makes the median ratio of pairs.
@@ -175,6 +204,7 @@ impl Figure {
             "name": self.name,
             "unit": self.unit.word(),
             "value": self.value,
+            "basis": self.basis.word(),
         });
         match self.bound {
             Some(Bound::AtLeast(least)) => json["at_least"] = json!(least),
@@ -272,5 +302,6 @@ mod tests {
         let json = figure.to_json();
         assert_eq!((json["value"].as_f64(), json["at_least"].as_f64()), (Some(0.2), Some(0.2)));
         assert_eq!(json["samples"], json!([0.1, 0.3, 0.2]));
+        assert_eq!(json["basis"], "median");
     }
 }

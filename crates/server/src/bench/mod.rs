@@ -121,7 +121,8 @@ pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Repo
     let Order { build, command, .. } = order;
     let subject = Subject { build, at: bench.clock.now(), command, database };
     let mut report = Report::new(subject, machine, order.plan);
-    if order.scenarios.contains(&Scenario::EndToEnd) && !bench.sees_database() {
+    let counts_cpu = |it: &Scenario| matches!(it, Scenario::EndToEnd | Scenario::Old);
+    if order.scenarios.iter().any(counts_cpu) && !bench.sees_database() {
         bench.progress.complain(CPU_UNSEEN);
         report.remark(CPU_UNSEEN);
     }

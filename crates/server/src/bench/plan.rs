@@ -116,7 +116,7 @@ impl Plan {
         hanging: 300,
         flood: 10_000,
         busy: 300,
-        backlog: 120_000,
+        backlog: 30_000,
         old: 20_000,
         kills: Kills::NoneOfFleets,
     };

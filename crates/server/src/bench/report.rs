@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::figure::{Figure, Unit};
+use super::figure::{Basis, Figure, Unit};
 use super::machine::Machine;
 use super::plan::Plan;
 use super::scenario::Scenario;
@@ -81,6 +81,11 @@ impl Report {
         self.figures.iter().filter(|figure| !counts(figure))
     }
 
+    /// Tells whether a figure is of a single run while others are medians of several.
+    pub(crate) fn is_of_one_run(&self, figure: &Figure) -> bool {
+        self.plan.pairs > 1 && figure.basis == Basis::Once
+    }
+
     /// Returns all figures.
     pub(super) fn figures(&self) -> &[Figure] {
         &self.figures
@@ -122,14 +127,35 @@ fn counts(figure: &Figure) -> bool {
 }
 
 #[cfg(test)]
+impl Report {
+    /// A report for tests.
+    pub(crate) fn example(figures: Vec<Figure>) -> Self {
+        let mut report = Self::new(Subject::example(), Machine::example(), Plan::SMOKE);
+        report.add(figures);
+        report
+    }
+
+    /// A report for tests, of a ratio that should be at least 0.4.
+    pub(crate) fn of_ratio(value: f64) -> Self {
+        let ratio = Figure::once(Scenario::EndToEnd, "a ÷ b", Unit::Ratio, value);
+        Self::example(vec![ratio.within(super::figure::Bound::AtLeast(0.4))])
+    }
+
+    /// The same, of which a scenario could not be measured.
+    pub(crate) fn of_failure() -> Self {
+        let mut report = Self::example(Vec::new());
+        report.failed(Scenario::Accept, &anyhow::anyhow!("it is full"));
+        report
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::bench::figure::Bound;
 
     fn report(figures: Vec<Figure>) -> Report {
-        let mut report = Report::new(Subject::example(), Machine::example(), Plan::SMOKE);
-        report.add(figures);
-        report
+        Report::example(figures)
     }
 
     #[test]
@@ -146,6 +172,20 @@ mod tests {
         let bad = report(vec![missed, slow, figure("c ÷ d", Unit::Ratio, 0.19, least)]);
         let told = "not even half as good as it should be: c ÷ d is 0.19, should be ≥ 0.40";
         assert_eq!(bad.badly_wrong().as_deref(), Some(told));
+    }
+
+    #[test]
+    fn what_was_measured_once_is_marked_where_the_rest_is_not() {
+        let once = Figure::once(Scenario::Backlog, "a", Unit::Bytes, 1.0);
+        let median = Figure::median(Scenario::Backlog, "b", Unit::Bytes, vec![1.0, 2.0]);
+        let together = Figure::together(Scenario::Backlog, "c", Unit::Bytes, 1.0);
+        let mut report = report(Vec::new());
+        let marked = |report: &Report| {
+            [&once, &median, &together].map(|figure| report.is_of_one_run(figure))
+        };
+        assert_eq!(marked(&report), [true, false, false]);
+        report.plan.pairs = 1;
+        assert_eq!(marked(&report), [false; 3]);
     }
 
     #[test]
@@ -175,10 +215,10 @@ mod tests {
         assert_eq!(json["command"], "redial bench");
         assert_eq!(
             (&json["machine"]["cores"], &json["plan"]["backlog"]),
-            (&json!(2), &json!(120_000))
+            (&json!(2), &json!(30_000))
         );
         assert_eq!(json["remarks"], json!(["mind this"]));
-        assert!(report.recipe()[1].contains("120,000 pending"), "{:?}", report.recipe());
+        assert!(report.recipe()[1].contains("30,000 pending"), "{:?}", report.recipe());
     }
 
     #[test]

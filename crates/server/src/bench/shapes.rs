@@ -96,6 +96,15 @@ pub(super) const METRIC_DEAD: &str = "redial_deliveries_dead_total";
 pub(super) const METRIC_WAITING: &str = "redial_endpoints_waiting";
 /// Where a server is told to show its metrics.
 pub(super) const METRICS_SETTING: &str = "REDIAL_METRICS_LISTEN";
+/// How long a server that is told to stop still answers.
+const NOTICE_SETTING: &str = "REDIAL_LIMITS_NOTICE";
+
+/// Returns the setting of a server that stops as soon as it can. Nobody asks it whether it is ready, so
+/// nobody has to be given time to hear that it is not.
+pub(super) fn without_notice() -> (&'static str, String) {
+    (NOTICE_SETTING, "1ms".to_owned())
+}
+
 /// How many partitions each node of a fleet owns, for those who own some.
 pub(super) const SHARES: &str =
     "select count(*) as owned from partitions where owner is not null group by owner";

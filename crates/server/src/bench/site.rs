@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use domain::partition::PARTITIONS;
 
-use super::client::{Closed, Limit, Source};
+use super::client::{Closed, Limit, Sent, Source};
 use super::customer::{Customer, EVERYBODY, Ingest, messages};
 use super::metrics::Counters;
 use super::process::Server;
@@ -52,6 +52,16 @@ pub(super) struct Flow {
     pub(super) endpoints: usize,
 }
 
+/// An application whose endpoints can be sent to one by one.
+#[derive(Debug)]
+pub(super) struct Turns {
+    pub(super) application: String,
+    /// The ids of its endpoints.
+    pub(super) endpoints: Vec<String>,
+    /// The channel of each.
+    channels: Vec<String>,
+}
+
 /// What came of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Delivered {
@@ -86,18 +96,12 @@ impl Site {
         Ok(Self { server, others: Vec::new(), customer, database })
     }
 
-    /// Stops the server and removes what it wrote.
-    pub(super) async fn close(mut self, clock: &Arc<dyn Clock>) -> anyhow::Result<()> {
-        let data = self.server.data();
+    /// Ends all nodes and removes what they wrote. They are killed: to stop takes a second of notice, or
+    /// as long as an endpoint hangs, and nobody will look at the store again.
+    pub(super) async fn close(mut self) -> anyhow::Result<()> {
         for server in self.others.iter_mut().chain([&mut self.server]) {
-            server.stop(clock).await?;
+            server.kill()?;
         }
-        remove(&data, self.database).await
-    }
-
-    /// Kills the server, which would wait for endpoints that hang, and removes what it wrote.
-    pub(super) async fn discard(mut self) -> anyhow::Result<()> {
-        self.server.kill()?;
         remove(&self.server.data(), self.database).await
     }
 
@@ -118,21 +122,21 @@ impl Site {
         Ok(Flow { source, fan_out, endpoints: fan_out })
     }
 
-    /// Makes an application with steady endpoints that get messages in turn.
+    /// Makes an application with steady endpoints that can be sent to one by one.
     pub(super) async fn turns(
         &mut self,
         bench: &Bench<'_>,
         endpoints: usize,
-    ) -> anyhow::Result<Flow> {
+    ) -> anyhow::Result<Turns> {
         let name = format!("turns-{}", bench.number());
         let application = self.customer.application(&name).await?;
         let channels: Vec<String> = (0..endpoints).map(|number| format!("c{number}")).collect();
+        let mut endpoints = Vec::new();
         for (endpoint, channel) in channels.iter().enumerate() {
             let url = bench.receiver.url(Group::Steady, endpoint);
-            self.customer.endpoint(&application, &url, &[channel]).await?;
+            endpoints.push(self.customer.endpoint(&application, &url, &[channel]).await?);
         }
-        let source = messages(&application, Ingest::Single, &channels)?;
-        Ok(Flow { source, fan_out: 1, endpoints })
+        Ok(Turns { application, endpoints, channels })
     }
 
     /// Returns the bytes of the store on disk.
@@ -234,6 +238,23 @@ pub(super) fn batch_for(fan_out: usize) -> Ingest {
     Ingest::Batch((MOST_DELIVERIES / fan_out.max(1)).clamp(1, BATCH))
 }
 
+impl Turns {
+    /// Returns messages, or batches, that go to one endpoint after the other.
+    pub(super) fn all(&self, ingest: Ingest) -> anyhow::Result<Flow> {
+        self.of_first(self.channels.len(), ingest)
+    }
+
+    /// Returns messages that all go to the first endpoint.
+    pub(super) fn first(&self, ingest: Ingest) -> anyhow::Result<Flow> {
+        self.of_first(1, ingest)
+    }
+
+    fn of_first(&self, endpoints: usize, ingest: Ingest) -> anyhow::Result<Flow> {
+        let source = messages(&self.application, ingest, &self.channels[..endpoints])?;
+        Ok(Flow { source, fan_out: 1, endpoints })
+    }
+}
+
 impl Flow {
     /// Returns how many deliveries one message leads to.
     pub(super) fn deliveries_per_message(&self) -> u64 {
@@ -267,7 +288,7 @@ impl Flow {
         let deliveries = sent.messages * self.deliveries_per_message();
         bench.receiver.wait_for(Group::Steady, deliveries, PATIENCE).await?;
         let elapsed = bench.receiver.last_arrival(Group::Steady).since(sent.began);
-        self.check(bench, sent.messages, made..self.source.made())?;
+        self.check(bench, sent, made..self.source.made())?;
         site.settled(&bench.clock, before, deliveries).await?;
         let cpu = site.cpu_time(bench).saturating_sub(cpu);
         Ok(Delivered {
@@ -280,18 +301,21 @@ impl Flow {
 
     /// A benchmark that loses something is worth nothing: either everybody got everything, or each
     /// what was its turn.
-    fn check(
+    pub(super) fn check(
         &self,
         bench: &Bench<'_>,
-        messages: u64,
+        all: Sent,
         requests: Range<usize>,
     ) -> anyhow::Result<()> {
+        // Of a batch a part may have been turned away, and nobody knows for whom it was.
+        let batch = self.source.messages();
+        let lost = if batch > 1 { all.turned_away } else { 0 };
         let counts = bench.receiver.per_endpoint(Group::Steady, self.endpoints);
         for (endpoint, got) in counts.into_iter().enumerate() {
             let sent = if self.fan_out == self.endpoints {
-                messages
+                all.messages
             } else {
-                turns(&requests, endpoint, self.endpoints)
+                (turns(&requests, endpoint, self.endpoints) * batch).saturating_sub(lost)
             };
             anyhow::ensure!(got >= sent, "endpoint {endpoint} got {got} of {sent} messages");
         }

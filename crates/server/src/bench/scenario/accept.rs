@@ -19,7 +19,7 @@ use crate::bench::site::Site;
 const LEAST_OF_PINGS: f64 = 0.5;
 
 /// Measures accepting.
-pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+pub(super) async fn run(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow::Result<()> {
     let mut site = Site::open(bench, "accept").await?;
     let application = site.customer.application("nobody").await?;
     let ping = Source::new(Method::GET, shapes::PING, vec![Body::empty()])?;
@@ -47,18 +47,23 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         of_pings.push(Pair { measured: accepted, compared: pinged });
         of_bare.push(Pair { measured: accepted, compared: bare });
         bench.say(&format!("{number}: {accepted:.0}/s, pings {pinged:.0}/s"));
+        *figures = told(bench, &of_pings, &of_bare);
     }
-    site.close(&bench.clock).await?;
+    site.close().await
+}
+
+fn told(bench: &Bench<'_>, of_pings: &[Pair], of_bare: &[Pair]) -> Vec<Figure> {
     let scenario = Scenario::Accept;
-    let ratio = Figure::ratio(scenario, "accepting ÷ answering pings", &of_pings);
+    let ratio = Figure::ratio(scenario, "accepting ÷ answering pings", of_pings);
+    let least = Bound::AtLeast(LEAST_OF_PINGS);
     let accepted = of_pings.iter().map(|pair| pair.measured).collect();
     let pinged = of_pings.iter().map(|pair| pair.compared).collect();
-    Ok(vec![
-        if bench.on_postgres() { ratio } else { ratio.within(Bound::AtLeast(LEAST_OF_PINGS)) },
-        Figure::ratio(scenario, "accepting ÷ bare", &of_bare),
+    vec![
+        ratio.within_if(!bench.on_postgres(), least),
+        Figure::ratio(scenario, "accepting ÷ bare", of_bare),
         Figure::median(scenario, "messages accepted", Unit::PerSecond, accepted),
         Figure::median(scenario, "answers to pings", Unit::PerSecond, pinged),
-    ])
+    ]
 }
 
 async fn rate(load: Closed, bench: &Bench<'_>) -> anyhow::Result<f64> {

@@ -1,5 +1,8 @@
 //! Many deliveries that wait: what they take of memory and disk, how soon the first one is sent
 //! after the server was killed and started again, and how fast they drain.
+//!
+//! Each is of a message of its own, so that no payload is shared. A few more wait than are asked for:
+//! some are sent before each restart, and as many as were asked for must still be pending then.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +10,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::Scenario;
-use crate::bench::client::{Closed, Limit};
-use crate::bench::customer::{EVERYBODY, Ingest, messages};
+use crate::bench::client::{Closed, Limit, Sent};
+use crate::bench::customer::Ingest;
 use crate::bench::figure::{Bound, Figure, Unit, seconds};
-use crate::bench::plan::Kills;
+use crate::bench::plan::{Kills, Plan};
 use crate::bench::receiver::Group;
-use crate::bench::site::{PATIENCE, Site};
+use crate::bench::shapes;
+use crate::bench::site::{Flow, PATIENCE, Site, Turns};
 use crate::bench::usage::{most_resident_bytes, resident_bytes};
 use crate::bench::{Bench, per_second, real};
 use crate::words::grouped;
@@ -26,8 +30,10 @@ const BATCH: usize = 100;
 const STEPS: u32 = 20;
 /// The connections that hand them in.
 const CONNECTIONS: usize = 8;
-/// The share that is sent before the server is killed, as a divisor.
-const SENT_BEFORE: u64 = 50;
+/// The share that is sent before each restart, as a divisor: enough to see that it is at work.
+const SENT_BEFORE: u64 = 200;
+/// The share by which more wait than are asked for, as a divisor.
+const SPARE: u64 = 10;
 /// What the kernel still holds of a killed server's requests has arrived after this time.
 const LAST_BYTES: Duration = Duration::from_millis(100);
 /// How often it is looked whether anything still waits.
@@ -40,11 +46,22 @@ const LONGEST_START: f64 = 2.0;
 /// Endpoints with deliveries that wait.
 struct Waiting {
     site: Site,
-    application: String,
-    endpoints: Vec<String>,
-    deliveries: u64,
+    turns: Turns,
+    /// What is handed in.
+    flow: Flow,
+    /// What was handed in; each message is one delivery.
+    sent: Sent,
     /// The most memory that any server had which has ended.
     most: f64,
+}
+
+/// How a server began anew.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    /// How long it took until the first delivery was sent.
+    took: Duration,
+    /// How many were pending when it was started, at least.
+    pending: u64,
 }
 
 /// How a server ends before it is started again.
@@ -57,83 +74,78 @@ enum Ending {
 }
 
 /// Measures a backlog.
-pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
-    bench.progress.steps(2 * STEPS + 1);
+pub(super) async fn run(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow::Result<()> {
+    bench.progress.steps(2 * STEPS + bench.plan.pairs + 1);
+    let once = |name: &str, unit, value| Figure::once(SCENARIO, name, unit, value);
     let mut waiting = Waiting::open(bench).await?;
     let accepted = waiting.fill(bench).await?;
-    let resident = waiting.resident()?;
     let bytes = real(waiting.site.bytes().await?);
+    figures.extend([
+        once("deliveries that waited", Unit::Count, real(waiting.sent.messages)),
+        once("deliveries accepted to wait", Unit::PerSecond, accepted),
+        once("resident memory while they wait", Unit::Bytes, waiting.resident()?),
+        once("bytes on disk while they wait", Unit::Bytes, bytes),
+    ]);
     bench.receiver.forget();
     waiting.resume().await?;
-    bench.receiver.wait_for(Group::Steady, waiting.deliveries / SENT_BEFORE, PATIENCE).await?;
-    bench.progress.step("starting again");
-    let spared = bench.on_postgres() && bench.plan.kills == Kills::NoneOfFleets;
-    let killed = if spared { None } else { Some(waiting.restart(bench, Ending::Killed).await?) };
-    let first = match killed {
-        Some(killed) if !bench.on_postgres() => killed,
-        // A fleet cannot know that a killed node is gone before its lease has run out.
-        Some(_) | None => waiting.restart(bench, Ending::Stopped).await?,
-    };
+    waiting.restarts(bench, figures).await?;
     let restarted = waiting.resident()?;
+    figures.push(once("resident memory after the restart", Unit::Bytes, restarted));
     let drained = waiting.drain(bench).await?;
-    let after = waiting.resident()?;
+    figures.push(once("deliveries drained", Unit::PerSecond, drained));
+    figures.push(once("resident memory after draining", Unit::Bytes, waiting.resident()?));
     waiting.remember_memory()?;
-    waiting.site.close(&bench.clock).await?;
-    let once = |name: &str, unit, value| Figure::once(SCENARIO, name, unit, value);
+    let name = format!("most resident memory with {} pending", grouped(waiting.sent.messages));
+    let most = once(&name, Unit::Bytes, waiting.most);
     let full = bench.plan.is_full(|plan| plan.backlog);
-    let pending = |what: &str| format!("{what} with {} pending", grouped(waiting.deliveries));
-    let start = pending("first send after a restart");
-    let memory = pending("most resident memory");
-    let mut figures = vec![
-        once(&start, Unit::Time, seconds(first)).within_if(full, Bound::AtMost(LONGEST_START)),
-        once(&memory, Unit::Bytes, waiting.most).within_if(full, Bound::AtMost(MOST_BYTES)),
-        once("deliveries that waited", Unit::Count, real(waiting.deliveries)),
-        once("deliveries accepted to wait", Unit::PerSecond, accepted),
-        once("deliveries drained", Unit::PerSecond, drained),
-        once("resident memory while they wait", Unit::Bytes, resident),
-        once("resident memory after the restart", Unit::Bytes, restarted),
-        once("resident memory after draining", Unit::Bytes, after),
-        once("bytes on disk while they wait", Unit::Bytes, bytes),
-    ];
-    let killed = killed.map(|killed| once("first send after a kill", Unit::Time, seconds(killed)));
-    figures.extend(killed);
-    Ok(figures)
+    figures.push(most.within_if(full, Bound::AtMost(MOST_BYTES)));
+    waiting.site.close().await
+}
+
+/// Tells the median of how long it took to begin, by the fewest that were pending at any time.
+fn told(starts: &[Start], full: u64) -> Figure {
+    let pending = starts.iter().map(|it| it.pending).min().unwrap_or(0);
+    let name = format!("first send after a restart with {} pending", grouped(pending));
+    let times = starts.iter().map(|it| seconds(it.took)).collect();
+    let figure = Figure::median(SCENARIO, &name, Unit::Time, times);
+    figure.within_if(pending >= full, Bound::AtMost(LONGEST_START))
 }
 
 impl Waiting {
     async fn open(bench: &Bench<'_>) -> anyhow::Result<Self> {
         bench.receiver.forget();
-        let mut site = Site::open(bench, "backlog").await?;
-        let application = site.customer.application("waiting").await?;
-        let mut endpoints = Vec::new();
-        for endpoint in 0..ENDPOINTS {
-            let url = bench.receiver.url(Group::Steady, endpoint);
-            let id = site.customer.endpoint(&application, &url, &[]).await?;
-            site.customer.pause(&application, &id).await?;
-            endpoints.push(id);
+        let mut launch = bench.launch.clone();
+        launch.settings.push(shapes::without_notice());
+        let mut site = Site::open_as(bench, "backlog", launch).await?;
+        let turns = site.turns(bench, ENDPOINTS).await?;
+        for endpoint in &turns.endpoints {
+            site.customer.pause(&turns.application, endpoint).await?;
         }
-        Ok(Self { site, application, endpoints, deliveries: 0, most: 0.0 })
+        let flow = turns.all(Ingest::Batch(BATCH))?;
+        let (began, ended) = (bench.clock.now(), bench.clock.now());
+        let sent = Sent { messages: 0, turned_away: 0, began, ended };
+        Ok(Self { site, turns, flow, sent, most: 0.0 })
     }
 
     /// Hands everything in, and returns the deliveries per second.
     async fn fill(&mut self, bench: &Bench<'_>) -> anyhow::Result<f64> {
-        let each = u64::try_from(ENDPOINTS)?;
-        let source = messages(&self.application, Ingest::Batch(BATCH), &EVERYBODY)?;
+        let all = bench.plan.backlog + bench.plan.backlog / SPARE;
         let mut took = Duration::ZERO;
         for _ in 0..STEPS {
-            bench.progress.step(&format!("filling it with {}", bench.plan.backlog));
+            bench.progress.step(&format!("filling it with {all}"));
             let load = Closed {
                 port: self.site.server.port(),
                 connections: CONNECTIONS,
-                source: Arc::clone(&source),
-                limit: Limit::Messages(bench.plan.backlog.div_ceil(each * u64::from(STEPS))),
+                source: Arc::clone(&self.flow.source),
+                limit: Limit::Messages(all.div_ceil(u64::from(STEPS))),
             };
             let sent = load.run(&bench.clock).await?;
-            self.deliveries += sent.messages * each;
+            self.sent.messages += sent.messages;
+            self.sent.turned_away += sent.turned_away;
             took += sent.ended.since(sent.began);
         }
-        let rate = per_second(self.deliveries, took);
-        bench.say(&format!("{} deliveries wait, accepted at {rate:.0}/s", self.deliveries));
+        let rate = per_second(self.sent.messages, took);
+        bench.say(&format!("{} deliveries wait, accepted at {rate:.0}/s", self.sent.messages));
         anyhow::ensure!(
             bench.receiver.arrived(Group::Steady) == 0,
             "a paused endpoint was sent to"
@@ -142,35 +154,64 @@ impl Waiting {
     }
 
     async fn resume(&mut self) -> anyhow::Result<()> {
-        for endpoint in &self.endpoints {
-            self.site.customer.resume(&self.application, endpoint).await?;
+        for endpoint in &self.turns.endpoints {
+            self.site.customer.resume(&self.turns.application, endpoint).await?;
         }
         Ok(())
     }
 
-    /// Ends the server, starts it again, and returns how long the first delivery took from then.
-    async fn restart(&mut self, bench: &Bench<'_>, ending: Ending) -> anyhow::Result<Duration> {
+    /// Ends the server and starts it again, once for each pair.
+    async fn restarts(
+        &mut self,
+        bench: &Bench<'_>,
+        figures: &mut Vec<Figure>,
+    ) -> anyhow::Result<()> {
+        // A fleet cannot know that a killed node is gone before its lease has run out.
+        let ending = if bench.on_postgres() { Ending::Stopped } else { Ending::Killed };
+        if ending == Ending::Stopped && bench.plan.kills == Kills::All {
+            bench.progress.step("starting again after a kill");
+            let start = self.restart(bench, Ending::Killed).await?;
+            let name = format!("first send after a kill with {} pending", grouped(start.pending));
+            figures.push(Figure::once(SCENARIO, &name, Unit::Time, seconds(start.took)));
+        }
+        let (mut starts, known) = (Vec::new(), figures.len());
+        for _ in 1..=bench.plan.pairs {
+            bench.progress.step("starting again");
+            starts.push(self.restart(bench, ending).await?);
+            figures.truncate(known);
+            figures.push(told(&starts, Plan::FULL.backlog));
+        }
+        Ok(())
+    }
+
+    /// Lets a few be sent, ends the server and starts it again.
+    async fn restart(&mut self, bench: &Bench<'_>, ending: Ending) -> anyhow::Result<Start> {
+        let some = bench.receiver.arrived(Group::Steady) + bench.plan.backlog / SENT_BEFORE;
+        bench.receiver.wait_for(Group::Steady, some, PATIENCE).await?;
         self.remember_memory()?;
         match ending {
             Ending::Stopped => self.site.server.stop(&bench.clock).await?,
             Ending::Killed => self.site.server.kill()?,
         }
         tokio::time::sleep(LAST_BYTES).await;
+        // What was sent and not written down is pending, too, so there may be a few more.
         let before = bench.receiver.arrived(Group::Steady);
+        let pending = self.sent.messages.saturating_sub(before);
+        anyhow::ensure!(pending > 0, "all was sent before the server had ended");
         let began = bench.clock.now();
         self.site.server.respawn()?;
         bench.receiver.wait_for(Group::Steady, before + 1, PATIENCE).await?;
-        let first = bench.clock.now().since(began);
+        let took = bench.clock.now().since(began);
         self.site.after_restart(bench).await?;
-        let text = Unit::Time.format(seconds(first));
-        bench.say(&format!("restarted after {before}; the first was sent after {text}"));
-        Ok(first)
+        let text = Unit::Time.format(seconds(took));
+        bench.say(&format!("restarted with {pending} pending; the first was sent after {text}"));
+        Ok(Start { took, pending })
     }
 
     /// Waits until everything has arrived, and returns the deliveries per second.
     async fn drain(&self, bench: &Bench<'_>) -> anyhow::Result<f64> {
         let (began, before) = (bench.clock.now(), bench.receiver.arrived(Group::Steady));
-        let left = self.deliveries.saturating_sub(before);
+        let left = self.sent.messages.saturating_sub(before);
         for step in 1..=STEPS {
             bench.progress.step("draining it");
             let arrived = before + left * u64::from(step) / u64::from(STEPS);
@@ -198,16 +239,7 @@ impl Waiting {
             anyhow::ensure!(patient, "{} endpoints still wait", counters.waiting);
             tokio::time::sleep(LOOK).await;
         }
-        let messages = self.deliveries / u64::try_from(ENDPOINTS)?;
-        for (endpoint, got) in
-            bench.receiver.per_endpoint(Group::Steady, ENDPOINTS).into_iter().enumerate()
-        {
-            anyhow::ensure!(
-                got >= messages,
-                "endpoint {endpoint} got {got} of {messages} messages"
-            );
-        }
-        Ok(())
+        self.flow.check(bench, self.sent, 0..self.flow.source.made())
     }
 
     fn resident(&self) -> anyhow::Result<f64> {
@@ -221,5 +253,20 @@ impl Waiting {
         let bytes = bytes.map(real).context("the server's memory cannot be read")?;
         self.most = self.most.max(bytes);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_told_by_what_was_pending_and_judged_only_if_that_was_enough() {
+        let start = |millis, pending| Start { took: Duration::from_millis(millis), pending };
+        let starts = [start(50, 1_000_300), start(90, 1_000_200), start(70, 1_000_000)];
+        let figure = told(&starts, 1_000_000);
+        assert_eq!(figure.name, "first send after a restart with 1,000,000 pending");
+        assert_eq!((figure.value, figure.holds()), (0.07, Some(true)));
+        assert_eq!(told(&[start(50, 999_999)], 1_000_000).holds(), None);
     }
 }

@@ -42,8 +42,13 @@ const HEADERS: [(&str, &str); 10] = [
 ];
 
 /// Measures the yardstick alone, in turn with connections that are held by hand.
-pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+pub(super) async fn run(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow::Result<()> {
     bench.rounds(1);
+    let name = format!("bare requests, {} at a time", bench.plan.connections);
+    let beside = format!("{name}, connections held by hand");
+    let figure = |name: &str, rates: &[f64]| {
+        Figure::median(Scenario::Bare, name, Unit::PerSecond, rates.to_vec())
+    };
     let (mut pooled, mut held) = (Vec::new(), Vec::new());
     for number in 1..=bench.plan.pairs {
         bench.pair(number);
@@ -54,14 +59,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
             held.push(rate_held(bench).await?);
             pooled.push(rate(bench).await?);
         }
+        *figures = vec![figure(&name, &pooled), figure(&beside, &held)];
     }
-    let connections = bench.plan.connections;
-    let name = format!("bare requests, {connections} at a time");
-    let beside = format!("{name}, connections held by hand");
-    Ok(vec![
-        Figure::median(Scenario::Bare, &name, Unit::PerSecond, pooled),
-        Figure::median(Scenario::Bare, &beside, Unit::PerSecond, held),
-    ])
+    Ok(())
 }
 
 /// Returns how many requests a bare client makes to a bare receiver in a second.

@@ -1,8 +1,8 @@
 //! Whether some endpoints can slow down others: a few steady ones get a hundred messages a second,
 //! and their p99 is taken without and with a crowd that hangs, is flooded, or is many.
 //!
-//! Each pair has a server of its own. Without comes first: what a crowd has done to a server cannot
-//! be undone.
+//! Each pair has a server of its own. Without always comes first: what a crowd has done to a server
+//! cannot be undone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,9 +34,10 @@ const PER_SECOND: f64 = 100.0;
 const TRIED_PER_SECOND: u64 = 500;
 /// How long it hangs before the measurement begins, beyond the time until each of it has been tried.
 const HANGING: Duration = Duration::from_secs(2);
-/// How many messages each of it has then: one that has timed out is tried with the next one. What is
-/// measured goes on for long enough to see that.
+/// How many messages each of it has then: one that has timed out is tried with the next one.
 const HANGING_MESSAGES: u64 = 3;
+/// After how long an attempt has timed out.
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// How many messages each endpoint of the busy application has to do.
 const BUSY_MESSAGES: u64 = 30;
 /// How many connections flood.
@@ -68,24 +69,19 @@ struct Slowed {
 
 /// Measures endpoints that hang, in the application of the steady ones. Both get as many messages,
 /// without and with; the one difference is whether the crowd answers.
-pub(super) async fn hanging(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+pub(super) async fn hanging(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow::Result<()> {
     let crowd = Crowd {
         scenario: Scenario::Hanging,
         name: format!("{} endpoints hanging", grouped(bench.plan.hanging.try_into()?)),
         is_full: bench.plan.is_full(|plan| plan.hanging),
     };
-    let mut all = Vec::new();
-    bench.rounds(1);
-    for number in 1..=bench.plan.pairs {
-        bench.pair(number);
-        let slowed = hanging_once(bench).await?;
-        all.push(slowed.tell(bench, number));
-    }
-    Ok(crowd.figures(&all))
+    crowd.measure(bench, figures, hanging_once).await
 }
 
 async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
     bench.receiver.behave(Behaviour::AtOnce);
+    let tried = u64::try_from(bench.plan.hanging)? / TRIED_PER_SECOND;
+    let hanging = HANGING + Duration::from_secs(tried);
     let mut scene = Scene::open(bench, STEADY_ENDPOINTS).await?;
     let channels: Vec<String> = (0..bench.plan.hanging).map(|it| format!("c{it}")).collect();
     for (endpoint, own) in channels.iter().enumerate() {
@@ -98,74 +94,75 @@ async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
         connections: FLOODING,
         source: messages(&scene.application, Ingest::Single, &channels)?,
         per_second: PER_SECOND,
-        span: 2 * bench.plan.paced,
+        span: span_beside(hanging, bench.plan.paced),
     };
     let without = scene.times_beside(bench, trickle.clone()).await?;
     bench.receiver.behave(Behaviour::Hangs);
     let everybody = messages(&scene.application, Ingest::Single, &[CROWD])?;
     scene.hand_in(bench, everybody, HANGING_MESSAGES).await?;
-    let tried = u64::try_from(bench.plan.hanging)? / TRIED_PER_SECOND;
-    tokio::time::sleep(HANGING + Duration::from_secs(tried)).await;
+    tokio::time::sleep(hanging).await;
     let with = scene.times_beside(bench, trickle).await?;
-    scene.site.discard().await?;
+    scene.site.close().await?;
     bench.receiver.behave(Behaviour::AtOnce);
     Ok(Slowed { without, with })
 }
 
+/// Returns how long it is measured beside endpoints that have hung for some time: twice as long as
+/// elsewhere if their attempts time out within that, which is to be seen too.
+fn span_beside(hanging: Duration, paced: Duration) -> Duration {
+    if hanging + 2 * paced > TIMEOUT { 2 * paced } else { paced }
+}
+
 /// Measures one endpoint that has more to do than it can, in the application of the steady ones.
-pub(super) async fn flood(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+pub(super) async fn flood(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow::Result<()> {
     let crowd = Crowd {
         scenario: Scenario::Flood,
         name: format!("one endpoint flooded by {}", grouped(bench.plan.flood)),
         is_full: bench.plan.is_full(|plan| plan.flood),
     };
-    let mut all = Vec::new();
-    bench.rounds(1);
-    for number in 1..=bench.plan.pairs {
-        bench.pair(number);
-        bench.receiver.behave(Behaviour::Late);
-        let mut scene = Scene::open(bench, STEADY_ENDPOINTS).await?;
-        let url = bench.receiver.url(Group::Crowd, 0);
-        scene.site.customer.endpoint(&scene.application, &url, &[CROWD]).await?;
-        let without = scene.times(bench, bench.plan.paced).await?;
-        let size = LARGEST_BATCH.min(usize::try_from(bench.plan.flood)?);
-        let flood = messages(&scene.application, Ingest::Batch(size), &[CROWD])?;
-        scene.hand_in(bench, flood, bench.plan.flood).await?;
-        let with = scene.times(bench, bench.plan.paced).await?;
-        scene.site.discard().await?;
-        all.push(Slowed { without, with }.tell(bench, number));
-    }
+    crowd.measure(bench, figures, flood_once).await
+}
+
+async fn flood_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
+    bench.receiver.behave(Behaviour::Late);
+    let mut scene = Scene::open(bench, STEADY_ENDPOINTS).await?;
+    let url = bench.receiver.url(Group::Crowd, 0);
+    scene.site.customer.endpoint(&scene.application, &url, &[CROWD]).await?;
+    let without = scene.times(bench, bench.plan.paced).await?;
+    let size = LARGEST_BATCH.min(usize::try_from(bench.plan.flood)?);
+    let flood = messages(&scene.application, Ingest::Batch(size), &[CROWD])?;
+    scene.hand_in(bench, flood, bench.plan.flood).await?;
+    let with = scene.times(bench, bench.plan.paced).await?;
+    scene.site.close().await?;
     bench.receiver.behave(Behaviour::AtOnce);
-    Ok(crowd.figures(&all))
+    Ok(Slowed { without, with })
 }
 
 /// Measures an application with many busy endpoints beside one with a single steady one.
-pub(super) async fn busy(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+pub(super) async fn busy(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow::Result<()> {
     let crowd = Crowd {
         scenario: Scenario::Busy,
         name: format!("an application of {} busy endpoints", grouped(bench.plan.busy.try_into()?)),
         is_full: bench.plan.is_full(|plan| plan.busy),
     };
-    let mut all = Vec::new();
-    bench.rounds(1);
-    for number in 1..=bench.plan.pairs {
-        bench.pair(number);
-        bench.receiver.behave(Behaviour::Busy);
-        let mut scene = Scene::open(bench, ALONE).await?;
-        let busy = scene.site.customer.application("busy").await?;
-        for endpoint in 0..bench.plan.busy {
-            let url = bench.receiver.url(Group::Crowd, endpoint);
-            scene.site.customer.endpoint(&busy, &url, &[]).await?;
-        }
-        let without = scene.times(bench, bench.plan.paced).await?;
-        let work = messages(&busy, Ingest::Single, &EVERYBODY)?;
-        scene.hand_in(bench, work, BUSY_MESSAGES).await?;
-        let with = scene.times(bench, bench.plan.paced).await?;
-        scene.site.discard().await?;
-        all.push(Slowed { without, with }.tell(bench, number));
+    crowd.measure(bench, figures, busy_once).await
+}
+
+async fn busy_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
+    bench.receiver.behave(Behaviour::Busy);
+    let mut scene = Scene::open(bench, ALONE).await?;
+    let busy = scene.site.customer.application("busy").await?;
+    for endpoint in 0..bench.plan.busy {
+        let url = bench.receiver.url(Group::Crowd, endpoint);
+        scene.site.customer.endpoint(&busy, &url, &[]).await?;
     }
+    let without = scene.times(bench, bench.plan.paced).await?;
+    let work = messages(&busy, Ingest::Single, &EVERYBODY)?;
+    scene.hand_in(bench, work, BUSY_MESSAGES).await?;
+    let with = scene.times(bench, bench.plan.paced).await?;
+    scene.site.close().await?;
     bench.receiver.behave(Behaviour::AtOnce);
-    Ok(crowd.figures(&all))
+    Ok(Slowed { without, with })
 }
 
 impl Scene {
@@ -230,6 +227,23 @@ impl Slowed {
 }
 
 impl Crowd {
+    /// Measures all pairs.
+    async fn measure(
+        &self,
+        bench: &Bench<'_>,
+        figures: &mut Vec<Figure>,
+        once: impl AsyncFn(&Bench<'_>) -> anyhow::Result<Slowed>,
+    ) -> anyhow::Result<()> {
+        let mut all = Vec::new();
+        bench.rounds(1);
+        for number in 1..=bench.plan.pairs {
+            bench.pair(number);
+            all.push(once(bench).await?.tell(bench, number));
+            *figures = self.figures(&all);
+        }
+        Ok(())
+    }
+
     fn figures(&self, all: &[Slowed]) -> Vec<Figure> {
         let Self { scenario, name, is_full } = self;
         let p99 = |times: &Times| seconds(times.arrived.quantile(0.99));
@@ -245,5 +259,25 @@ impl Crowd {
             figure("without", pairs.iter().map(|it| it.compared).collect()),
             figure("with", pairs.iter().map(|it| it.measured).collect()),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::plan::Plan;
+
+    #[test]
+    fn only_a_full_run_lasts_until_attempts_have_timed_out() {
+        let hanging = |seconds| HANGING + Duration::from_secs(seconds);
+        let full = Plan::FULL.paced;
+        assert_eq!(span_beside(hanging(4), full), 2 * full);
+        assert_eq!(span_beside(hanging(0), Plan::QUICK.paced), Plan::QUICK.paced);
+    }
+
+    #[test]
+    fn attempts_time_out_as_the_default_policy_says() {
+        let preset = domain::policy::preset("redial").unwrap();
+        assert_eq!(preset.policy.timeouts.whole(), TIMEOUT);
     }
 }

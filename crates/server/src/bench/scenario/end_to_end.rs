@@ -56,34 +56,34 @@ pub(super) async fn run(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow:
     ways.retain(promised);
     bench.rounds(ways.len());
     for way in ways {
-        figures.extend(way.measure(bench).await?);
+        way.measure(bench, figures).await?;
     }
     Ok(())
 }
 
 impl Way {
-    async fn measure(self, bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+    async fn measure(self, bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow::Result<()> {
         let mut site = Site::open(bench, "end-to-end").await?;
         let flow = site.flow(bench, self.fan_out, self.ingest).await?;
         let messages = flow.size(bench, &site).await?;
         let before = site.counters().await?;
-        let mut runs = Vec::new();
+        let (mut runs, known) = (Vec::new(), figures.len());
         for number in 1..=bench.plan.pairs {
             bench.pair_of(&self.name(), number);
             let run = self.pair(bench, &site, (&flow, messages), number).await?;
             let (rate, bare) = (run.delivered.per_second, run.bare.pooled);
             bench.say(&format!("{}, {number}: {rate:.0}/s, bare {bare:.0}/s", self.name()));
             runs.push(run);
+            let counters = site.counters().await?;
+            figures.truncate(known);
+            figures.extend(self.rates(bench, &runs));
+            figures.extend(self.costs(bench, &runs));
+            figures.extend(counted(bench, SCENARIO, &self.name(), counters.since(before))?);
+            if self.is_plain() {
+                figures.extend(footprint(&site, counters).await?);
+            }
         }
-        let counters = site.counters().await?;
-        let mut figures = self.rates(bench, &runs);
-        figures.extend(self.costs(bench, &runs));
-        figures.extend(counted(bench, &self.name(), counters.since(before))?);
-        if self.is_plain() {
-            figures.extend(footprint(&site, counters).await?);
-        }
-        site.close(&bench.clock).await?;
-        Ok(figures)
+        site.close().await
     }
 
     async fn pair(
@@ -135,7 +135,7 @@ impl Way {
         let turned_away: u64 = runs.iter().map(|run| run.delivered.turned_away).sum();
         if turned_away > 0 {
             let name = format!("{}: messages turned away", self.name());
-            figures.push(Figure::once(SCENARIO, &name, Unit::Count, real(turned_away)));
+            figures.push(Figure::together(SCENARIO, &name, Unit::Count, real(turned_away)));
         }
         figures
     }
@@ -157,7 +157,7 @@ impl Way {
         match (self.fan_out, self.ingest) {
             (1, Ingest::Single) => Some(if postgres { 0.25 } else { 0.45 }),
             (5, Ingest::Batch(_)) => Some(if postgres { 0.2 } else { 0.4 }),
-            (_, Ingest::Single | Ingest::Keyed | Ingest::Batch(_)) => None,
+            (_, Ingest::Single | Ingest::Keyed | Ingest::Batch(_) | Ingest::KeyedBatch(_)) => None,
         }
     }
 
@@ -166,7 +166,7 @@ impl Way {
     }
 
     fn in_batches(self) -> bool {
-        matches!(self.ingest, Ingest::Batch(_))
+        matches!(self.ingest, Ingest::Batch(_) | Ingest::KeyedBatch(_))
     }
 
     fn name(self) -> String {
@@ -178,12 +178,20 @@ impl Way {
             Ingest::Single => format!("{endpoints}, one at a time"),
             Ingest::Keyed => format!("{endpoints}, one at a time with idempotency keys"),
             Ingest::Batch(messages) => format!("{endpoints}, batches of {messages}"),
+            Ingest::KeyedBatch(messages) => {
+                format!("{endpoints}, batches of {messages} with idempotency keys")
+            }
         }
     }
 }
 
 /// Returns what the server says about its work. What it should say and does not is an error.
-fn counted(bench: &Bench<'_>, way: &str, counters: Counters) -> anyhow::Result<Vec<Figure>> {
+pub(super) fn counted(
+    bench: &Bench<'_>,
+    scenario: Scenario,
+    way: &str,
+    counters: Counters,
+) -> anyhow::Result<Vec<Figure>> {
     let Counters { commits, delivered, .. } = counters;
     anyhow::ensure!(commits > 0.0 && delivered > 0.0, "the server counts nothing: {counters:?}");
     let syncs = match (counters.syncs, bench.on_postgres()) {
@@ -200,7 +208,7 @@ fn counted(bench: &Bench<'_>, way: &str, counters: Counters) -> anyhow::Result<V
         ("read back from the store", Unit::Share, counters.loaded / delivered),
     ];
     let figure = |(name, unit, value): (&str, Unit, f64)| {
-        Figure::once(SCENARIO, &format!("{way}: {name}"), unit, value)
+        Figure::together(scenario, &format!("{way}: {name}"), unit, value)
     };
     Ok(figures.into_iter().chain(syncs).map(figure).collect())
 }
@@ -215,6 +223,6 @@ async fn footprint(site: &Site, counters: Counters) -> anyhow::Result<Vec<Figure
         ("resident memory after the load", memory(resident_bytes(process))?),
         ("most resident memory during the load", memory(most_resident_bytes(process))?),
     ];
-    let figure = |(name, value): (&str, f64)| Figure::once(SCENARIO, name, Unit::Bytes, value);
+    let figure = |(name, value): (&str, f64)| Figure::together(SCENARIO, name, Unit::Bytes, value);
     Ok(figures.map(figure).into())
 }

@@ -1,14 +1,16 @@
 //! Two nodes on one PostgreSQL, with every message accepted on the first: what the second one owns
 //! has to find its way there. Compared with the first one alone.
 //!
-//! Two come first in one pair and last in the next, so that the second node is started or stopped once
-//! in each.
+//! One comes first in one pair and last in the next, so that the second node is started or stopped once
+//! in each. The first pair begins with one, which is there already.
 
 use super::Scenario;
 use crate::bench::Bench;
+use crate::bench::customer::Ingest;
 use crate::bench::figure::{Bound, Figure, Unit};
 use crate::bench::pairs::{Pair, measured_comes_first};
 use crate::bench::process::{Server, launch};
+use crate::bench::shapes;
 use crate::bench::site::{Flow, Site};
 use crate::bench::usage::Processes;
 
@@ -26,16 +28,16 @@ struct Both {
 }
 
 /// Measures a fleet.
-pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+pub(super) async fn run(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow::Result<()> {
     let mut site = Site::open(bench, "fleet").await?;
-    let flow = site.turns(bench, ENDPOINTS).await?;
+    let flow = site.turns(bench, ENDPOINTS).await?.all(Ingest::Single)?;
     let messages = flow.size(bench, &site).await?;
     let (mut pairs, mut shares) = (Vec::new(), Vec::new());
     bench.rounds(1);
     for number in 1..=bench.plan.pairs {
         bench.pair(number);
         let (both, compared);
-        if measured_comes_first(number) {
+        if measured_comes_first(number + 1) {
             both = with_two(bench, &mut site, &flow, messages).await?;
             compared = with_one(bench, &mut site, &flow, messages).await?;
         } else {
@@ -45,17 +47,26 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         bench.say(&format!("{number}: {:.0}/s, one node {compared:.0}/s", both.per_second));
         pairs.push(Pair { measured: both.per_second, compared });
         shares.push(both.share);
+        *figures = told(&pairs, &shares);
     }
-    site.close(&bench.clock).await?;
+    site.close().await
+}
+
+fn told(pairs: &[Pair], shares: &[f64]) -> Vec<Figure> {
     let rates = |which: fn(&Pair) -> f64| pairs.iter().map(which).collect();
-    let ratio = Figure::ratio(SCENARIO, "two nodes, all accepted on one ÷ one node", &pairs);
-    Ok(vec![
+    let ratio = Figure::ratio(SCENARIO, "two nodes, all accepted on one ÷ one node", pairs);
+    vec![
         ratio.within(Bound::AtLeast(LEAST)),
         Figure::median(SCENARIO, "two nodes", Unit::PerSecond, rates(|pair| pair.measured)),
         Figure::median(SCENARIO, "one node", Unit::PerSecond, rates(|pair| pair.compared)),
         // If it is near zero, the second node did nothing and the ratio says nothing.
-        Figure::median(SCENARIO, "share of the second node's CPU time", Unit::Share, shares),
-    ])
+        Figure::median(
+            SCENARIO,
+            "share of the second node's CPU time",
+            Unit::Share,
+            shares.to_vec(),
+        ),
+    ]
 }
 
 /// Stops the second node, if there is one, and returns the deliveries per second of the first.
@@ -81,7 +92,8 @@ async fn with_two(
 ) -> anyhow::Result<Both> {
     if site.others.is_empty() {
         let database = site.database_url().map(str::to_owned);
-        let launch = launch(bench.launch.executable.clone(), database);
+        let mut launch = launch(bench.launch.executable.clone(), database);
+        launch.settings.push(shapes::without_notice());
         let directory = bench.fresh_directory("second");
         site.others.push(Server::start(&launch, &directory, &bench.clock).await?);
     }

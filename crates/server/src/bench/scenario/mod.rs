@@ -129,26 +129,25 @@ impl Scenario {
         }
     }
 
-    /// Measures it. What was found before something failed is kept.
+    /// Measures it. After each pair a scenario leaves in `figures`, which is empty at first, what it
+    /// knows then, so that minutes of measuring are not lost if the next pair fails or is interrupted.
     pub(super) async fn run(
         self,
         bench: &Bench<'_>,
         figures: &mut Vec<Figure>,
     ) -> anyhow::Result<()> {
-        let found = match self {
-            Self::EndToEnd => return end_to_end::run(bench, figures).await,
-            Self::Bare => bare::run(bench).await,
-            Self::Accept => accept::run(bench).await,
-            Self::Latency => latency::run(bench).await,
-            Self::Hanging => crowd::hanging(bench).await,
-            Self::Flood => crowd::flood(bench).await,
-            Self::Busy => crowd::busy(bench).await,
-            Self::Backlog => backlog::run(bench).await,
-            Self::Old => old::run(bench).await,
-            Self::SlowSync => slow::run(bench).await,
-            Self::Fleet => fleet::run(bench).await,
-        };
-        figures.extend(found?);
-        Ok(())
+        match self {
+            Self::Bare => bare::run(bench, figures).await,
+            Self::Accept => accept::run(bench, figures).await,
+            Self::EndToEnd => end_to_end::run(bench, figures).await,
+            Self::Latency => latency::run(bench, figures).await,
+            Self::Hanging => crowd::hanging(bench, figures).await,
+            Self::Flood => crowd::flood(bench, figures).await,
+            Self::Busy => crowd::busy(bench, figures).await,
+            Self::Backlog => backlog::run(bench, figures).await,
+            Self::Old => old::run(bench, figures).await,
+            Self::SlowSync => slow::run(bench, figures).await,
+            Self::Fleet => fleet::run(bench, figures).await,
+        }
     }
 }

@@ -18,7 +18,7 @@ const CALLERS: usize = 64;
 const LEAST_ACCEPTED: f64 = 5_000.0;
 
 /// Measures with a slow disk.
-pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
+pub(super) async fn run(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow::Result<()> {
     let mut launch = bench.launch.clone();
     launch.settings.push(("REDIAL_SYNC_DELAY", format!("{DELAY_MILLIS}ms")));
     let mut site = Site::open_as(bench, "slow-sync", launch).await?;
@@ -41,12 +41,15 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Figure>> {
         bench.say(&format!("{number}: {taken:.0}/s accepted, {arrived:.0}/s delivered"));
         accepted.push(taken);
         delivered.push(arrived);
+        *figures = vec![
+            figure("messages accepted", &accepted).within(Bound::AtLeast(LEAST_ACCEPTED)),
+            figure("1 endpoint", &delivered),
+        ];
     }
-    site.close(&bench.clock).await?;
-    let name = |what: &str| format!("{what}, a commit's sync takes {DELAY_MILLIS} ms longer");
-    let accepted = Figure::median(SCENARIO, &name("messages accepted"), Unit::PerSecond, accepted);
-    Ok(vec![
-        accepted.within(Bound::AtLeast(LEAST_ACCEPTED)),
-        Figure::median(SCENARIO, &name("1 endpoint"), Unit::PerSecond, delivered),
-    ])
+    site.close().await
+}
+
+fn figure(what: &str, rates: &[f64]) -> Figure {
+    let name = format!("{what}, a commit's sync takes {DELAY_MILLIS} ms longer");
+    Figure::median(SCENARIO, &name, Unit::PerSecond, rates.to_vec())
 }

@@ -180,19 +180,63 @@ fn show(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
             Some(true) => "reached",
             None => "",
         };
-        table.row([figure.name.clone(), written(figure), bound, word.to_owned()]);
+        let words = [word, mark(report, figure)].into_iter().filter(|it| !it.is_empty());
+        let words = words.collect::<Vec<_>>().join(", ");
+        table.row([figure.name.clone(), written(figure), bound, words]);
     }
     if report.judged().next().is_some() {
         write!(out, "\n{table}")?;
     }
-    let mut table = Table::plain([Side::Left, Side::Right]);
+    let mut table = Table::plain([Side::Left, Side::Right, Side::Left]);
     for figure in report.absolute() {
-        table.row([figure.name.clone(), written(figure)]);
+        table.row([figure.name.clone(), written(figure), mark(report, figure).to_owned()]);
     }
     write!(out, "\n{table}")?;
     Ok(())
 }
 
+/// Returns the word for a figure that no median stands behind.
+fn mark(report: &Report, figure: &Figure) -> &'static str {
+    if report.is_of_one_run(figure) { "once" } else { "" }
+}
+
 fn written(figure: &Figure) -> String {
     figure.unit.format(figure.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        whole: Whole,
+    }
+
+    fn judged(options: &[&str], report: &Report) -> Result<(), String> {
+        let line = Line::try_parse_from([&["bench"], options].concat()).unwrap();
+        line.whole.judge(report).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn only_the_smoke_form_fails_for_a_ratio_below_half() {
+        let bad = Report::of_ratio(0.19);
+        let told = "not even half as good as it should be: a ÷ b is 0.19, should be ≥ 0.40";
+        assert_eq!(judged(&["--smoke"], &bad), Err(told.to_owned()));
+        for options in [&["--quick"][..], &[]] {
+            assert_eq!(judged(options, &bad), Ok(()));
+        }
+        assert_eq!(judged(&["--smoke"], &Report::of_ratio(0.21)), Ok(()));
+    }
+
+    #[test]
+    fn what_could_not_be_measured_fails_every_form() {
+        let told = "`accept` could not be measured: it is full";
+        for options in [&["--smoke"][..], &["--quick"], &[]] {
+            assert_eq!(judged(options, &Report::of_failure()), Err(told.to_owned()));
+        }
+    }
 }

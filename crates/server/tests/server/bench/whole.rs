@@ -51,14 +51,29 @@ fn the_smoke_form_finds_no_ratio_below_half_of_what_it_should_be() {
     assert!(named("÷ (bare, connections held by hand ÷ 2)")["at_least"].is_null());
 }
 
+/// It has the machine to itself, too.
 #[test]
-fn two_nodes_are_measured_and_what_a_database_makes_impossible_is_named() {
+fn the_smoke_form_finds_no_ratio_below_half_with_a_database() {
     let server = postgres();
-    let run = ["bench", "--quick", "--only", "fleet,slow-sync", "--json", "--database", &server];
+    let run = ["bench", "--smoke", "--pairs", "3", "--json", "--database", &server];
+    let report = redial_json(&[&run[..], &["--only", "end-to-end,fleet"]].concat());
+    let figures = report["figures"].as_array().unwrap();
+    let bound = |part: &str| {
+        let found = figures.iter().find(|it| it["name"].as_str().unwrap().contains(part));
+        found.and_then(|it| it["at_least"].as_f64())
+    };
+    assert_eq!(bound("one at a time ÷ (bare ÷ 2)"), Some(0.25), "{report:#}");
+    assert_eq!(bound("batches of 100 ÷ bare"), Some(0.2), "{report:#}");
+    assert_eq!(bound("two nodes, all accepted on one ÷ one node"), Some(0.7), "{report:#}");
+}
+
+#[test]
+fn what_a_database_makes_impossible_is_named() {
+    let server = postgres();
+    let run = ["bench", "--quick", "--only", "bare,slow-sync", "--json", "--database", &server];
     let report = redial_json(&run);
     assert_eq!(report["left_out"][0]["scenario"], "slow-sync", "{report:#}");
-    let name = "two nodes, all accepted on one ÷ one node";
-    assert_eq!(report["figures"][0]["name"], name, "{report:#}");
+    assert_eq!(report["store"], "postgresql", "{report:#}");
 }
 
 #[test]
