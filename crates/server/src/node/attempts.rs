@@ -8,13 +8,14 @@ use domain::dice::Dice;
 use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
-use engine::{End, Event, Number, Sending};
+use engine::{End, Event, Moment, Number, Sending};
 use store::queue::{AttemptRecord, Phases, Trigger};
 use tokio::task::AbortHandle;
 
 use super::World;
 use super::inbox::Inbox;
 use super::suspects::Suspect;
+use super::timeline::Timeline;
 use crate::clock::Clock;
 use crate::dice::Throws;
 use crate::telemetry::InFlight;
@@ -90,10 +91,20 @@ impl Drop for Attempts {
 }
 
 async fn make(world: Arc<World>, sending: Box<Sending>) -> AttemptRecord {
-    let began_at = world.timeline.rows();
-    let record = world.carrier.carry(&sending, began_at).await;
-    // The transport knows our own clock only; rows are on the store's.
-    AttemptRecord { began_at, ended_at: world.timeline.rows(), ..record }
+    let began = world.timeline.moment();
+    let record = world.carrier.carry(&sending, began.rows).await;
+    on_rows(record, began, &world.timeline)
+}
+
+/// Puts a record on the rows' timeline, which the transport does not know; how long the attempt took
+/// stays as it was measured. The rows' time may be corrected meanwhile, so it is read once, and what
+/// has passed since is counted on our own clock. What the attempt waited for on our side went before
+/// it: that is the difference.
+fn on_rows(record: AttemptRecord, began: Moment, timeline: &Timeline) -> AttemptRecord {
+    let took = record.ended_at.since(record.began_at);
+    let passed = timeline.moment().elapsed.saturating_sub(began.elapsed);
+    let began_at = began.rows.after(passed.saturating_sub(took));
+    AttemptRecord { began_at, ended_at: began_at.after(took), ..record }
 }
 
 /// Sees to it that an attempt ends with an event, also if it is aborted or panics. It is made before
@@ -179,19 +190,60 @@ impl Carrier for Outward {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::time::Duration;
+
     use super::*;
 
-    #[tokio::test]
-    async fn an_attempt_that_is_aborted_before_its_first_turn_ends_as_interrupted() {
-        let (inbox, mut events) = (Arc::new(Inbox::new(1)), Vec::new());
-        let promise = Promise {
-            inbox: Arc::clone(&inbox),
+    const HOUR: i64 = 3_600;
+
+    /// A clock that is set by hand, in seconds.
+    struct ByHand(AtomicI64);
+
+    impl Clock for ByHand {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_seconds(self.0.load(Ordering::Relaxed))
+        }
+
+        fn wall(&self) -> Timestamp {
+            self.now()
+        }
+    }
+
+    fn promise(inbox: &Arc<Inbox>) -> Promise {
+        Promise {
+            inbox: Arc::clone(inbox),
             number: Number(7),
             trigger: Trigger::Scheduled,
             began_at: Timestamp::EPOCH,
             dice: Dice::thrown(0),
             kept: false,
-        };
+        }
+    }
+
+    #[test]
+    fn an_attempt_takes_as_long_as_was_measured_whatever_the_stores_clock_says_meanwhile() {
+        let at = Timestamp::from_seconds;
+        for correction in [0, HOUR, -HOUR] {
+            let clock = Arc::new(ByHand(AtomicI64::new(10_000)));
+            let timeline = Timeline::start(Arc::clone(&clock) as _);
+            let began = timeline.moment();
+            clock.0.store(10_005, Ordering::Relaxed);
+            timeline.correct(Duration::from_secs(5), at(10_005 + correction));
+            let mut promise = promise(&Arc::new(Inbox::new(1)));
+            // Of five seconds, two were the attempt, and three were before it: a wait of ours.
+            let (began_at, ended_at) = (at(10_003), at(10_005));
+            let record = AttemptRecord { began_at, ended_at, ..promise.interrupted() };
+            promise.kept = true;
+            let record = on_rows(record, began, &timeline);
+            assert_eq!((record.began_at, record.ended_at), (began_at, ended_at), "{correction}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_attempt_that_is_aborted_before_its_first_turn_ends_as_interrupted() {
+        let (inbox, mut events) = (Arc::new(Inbox::new(1)), Vec::new());
+        let promise = promise(&inbox);
         let task = tokio::spawn(promise.kept_by(std::future::pending()));
         task.abort();
         assert!(task.await.is_err_and(|error| error.is_cancelled()));

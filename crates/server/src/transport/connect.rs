@@ -142,7 +142,8 @@ impl Dialler {
         }
     }
 
-    /// Asks the proxy for one vetted address after the other, each on a connection of its own.
+    /// Asks the proxy for one vetted address after the other, each on a connection of its own. Dialling
+    /// the proxy may take what time there is, since without it there is no way to any of them.
     async fn tunnel(
         &self,
         proxy: &Proxy,
@@ -150,8 +151,9 @@ impl Dialler {
         dialling: Dialling<'_>,
         progress: &mut Progress,
     ) -> Result<TcpStream, Failure> {
-        let mut last = None;
-        for address in to.iter().take(MOST_DIALLED) {
+        let count = to.len().min(MOST_DIALLED);
+        let mut last: Option<Failure> = None;
+        for (index, address) in to.iter().take(count).enumerate() {
             // Once the proxy was reached, it is the receiver's addresses that use the time up.
             if last.is_none() {
                 progress.stage = Stage::Proxy;
@@ -161,9 +163,12 @@ impl Dialler {
                 Err(failure) => return Err(last.unwrap_or(failure)),
             };
             progress.stage = Stage::Connect;
-            match proxy::connect(&mut tcp, &address.socket_addr().to_string()).await {
+            let authority = address.socket_addr().to_string();
+            let asking = proxy::connect(&mut tcp, &authority);
+            let asked = timeout(dialling.share(count - index), asking).await;
+            match asked.unwrap_or_else(|_| Err(Failure::timed_out(Stage::Connect))) {
                 Ok(()) => return Ok(tcp),
-                Err(failure) => last = Some(failure),
+                Err(failure) => last = Some(graver(last, failure)),
             }
         }
         Err(last.unwrap_or_else(|| Failure::timed_out(Stage::Connect)))
@@ -187,17 +192,15 @@ impl Dialler {
             Host::Name(name) => self.resolver.addresses(name).await.map_err(Failure::no_proxy)?,
         };
         let count = addresses.len().min(MOST_DIALLED);
-        let mut last = Failure::timed_out(Stage::Connect);
+        let mut last = None;
         for (index, address) in addresses.into_iter().take(count).enumerate() {
             let address = SocketAddr::new(address, proxy.port);
             match dialling.one(address, count - index).await {
                 Ok(tcp) => return Ok(tcp),
-                // What we lack for one address is not made up for by another's failure.
-                Err(_) if last.outcome == Outcome::Interrupted => {}
-                Err(failure) => last = failure,
+                Err(failure) => last = Some(graver(last, failure)),
             }
         }
-        Err(Failure::no_proxy(last))
+        Err(Failure::no_proxy(last.unwrap_or_else(|| Failure::timed_out(Stage::Connect))))
     }
 }
 
@@ -211,23 +214,25 @@ struct Dialling<'a> {
 impl Dialling<'_> {
     async fn any(self, addresses: &[VettedAddress]) -> Result<TcpStream, Failure> {
         let count = addresses.len().min(MOST_DIALLED);
-        let mut last = Failure::timed_out(Stage::Connect);
+        let mut last = None;
         for (index, address) in addresses.iter().take(count).enumerate() {
             match self.one(address.socket_addr(), count - index).await {
                 Ok(tcp) => return checked(tcp, *address),
-                // What we lack for one address is not made up for by another's failure.
-                Err(_) if last.outcome == Outcome::Interrupted => {}
-                Err(failure) => last = failure,
+                Err(failure) => last = Some(graver(last, failure)),
             }
         }
-        Err(last)
+        Err(last.unwrap_or_else(|| Failure::timed_out(Stage::Connect)))
+    }
+
+    /// Returns the time for one address, of so many that are left.
+    fn share(self, left: usize) -> Duration {
+        let rest = self.ends_at.since(self.clock.now());
+        rest / u32::try_from(left).unwrap_or(1).max(1)
     }
 
     /// Dials one address, of so many that are left.
     async fn one(self, address: SocketAddr, left: usize) -> Result<TcpStream, Failure> {
-        let rest = self.ends_at.since(self.clock.now());
-        let share = rest / u32::try_from(left).unwrap_or(1).max(1);
-        match timeout(share, TcpStream::connect(address)).await {
+        match timeout(self.share(left), TcpStream::connect(address)).await {
             Ok(Ok(tcp)) => {
                 // Requests are written whole, so that waiting for more to send only costs time.
                 tcp.set_nodelay(true).map_err(|error| Failure::dialling(&error, address))?;
@@ -239,10 +244,40 @@ impl Dialling<'_> {
     }
 }
 
+/// Chooses which failure of two addresses is told. What keeps us from one of them, be it our lack or
+/// the proxy's, is not made up for by another's failure.
+fn graver(before: Option<Failure>, failure: Failure) -> Failure {
+    before.filter(|before| before.outcome == Outcome::Interrupted).unwrap_or(failure)
+}
+
 /// Makes sure that a connection leads where it was dialled.
 fn checked(tcp: TcpStream, dialled: VettedAddress) -> Result<TcpStream, Failure> {
     let address = dialled.socket_addr();
     let peer = tcp.peer_addr().map_err(|error| Failure::dialling(&error, address))?;
     Guard::check_peer(dialled, peer).map_err(|refusal| Failure::blocked(&refusal))?;
     Ok(tcp)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use domain::address::Settings;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_leads_elsewhere_is_not_used() {
+        let allowed = vec!["127.0.0.0/8".parse().unwrap()];
+        let guard = Guard::new(Settings { allowed, ..Settings::default() });
+        let vet = |address| guard.vet_address(address, ApplicationId::from_bytes([7; 20])).unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let there = listener.local_addr().unwrap();
+        let tcp = TcpStream::connect(there).await.unwrap();
+        let tcp = checked(tcp, vet(there)).unwrap();
+        let elsewhere = SocketAddr::from(([127, 0, 0, 2], there.port()));
+        let refused = checked(tcp, vet(elsewhere)).unwrap_err();
+        assert_eq!(refused.outcome, Outcome::Blocked);
+    }
 }

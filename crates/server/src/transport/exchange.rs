@@ -114,7 +114,7 @@ impl Wire {
         self.opened_at
     }
 
-    /// Has the next read look whether the peer has closed the connection.
+    /// Has the next read look what the peer has done while the connection was idle.
     pub(super) fn suspect(&self) {
         self.traffic.suspect();
     }

@@ -5,32 +5,62 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+
+use super::outcome::is_our_lack;
 
 /// The most that is read of one of the lists; a router's may be very long.
 const LIST_LIMIT: u64 = 4 * 1024 * 1024;
 
-/// Reads the addresses of this machine's interfaces.
-pub(super) fn own_addresses() -> BTreeSet<IpAddr> {
-    let mut found: BTreeSet<IpAddr> = BTreeSet::new();
-    let four = list("/proc/net/fib_trie");
-    found.extend(four.iter().flat_map(|text| local_ipv4(text)).map(IpAddr::from));
-    let six = list("/proc/net/if_inet6");
-    found.extend(six.iter().flat_map(|text| local_ipv6(text)).map(IpAddr::from));
-    if four.is_none() {
-        found.extend(outgoing("0.0.0.0:0", "192.0.2.1:9"));
-    }
-    if six.is_none() {
-        found.extend(outgoing("[::]:0", "[2001:db8::1]:9"));
-    }
-    found
+/// Reads the addresses of this machine's interfaces; none if a list is there and cannot be read now,
+/// as when files have run out. Half of a list is none: what is missing in it would be let through.
+pub(super) fn own_addresses() -> Option<BTreeSet<IpAddr>> {
+    gathered(list, outgoing)
 }
 
-fn list(path: &str) -> Option<String> {
+fn gathered(
+    list: impl Fn(&str) -> io::Result<String>,
+    outgoing: impl Fn(&str, &str) -> io::Result<IpAddr>,
+) -> Option<BTreeSet<IpAddr>> {
+    let mut found: BTreeSet<IpAddr> = BTreeSet::new();
+    match list("/proc/net/fib_trie") {
+        Ok(text) => found.extend(local_ipv4(&text).into_iter().map(IpAddr::from)),
+        Err(error) if is_hidden(&error) => {
+            found.extend(unless_lacking(outgoing("0.0.0.0:0", "192.0.2.1:9"))?);
+        }
+        Err(_) => return None,
+    }
+    match list("/proc/net/if_inet6") {
+        Ok(text) => found.extend(local_ipv6(&text).into_iter().map(IpAddr::from)),
+        Err(error) if is_hidden(&error) => {
+            found.extend(unless_lacking(outgoing("[::]:0", "[2001:db8::1]:9"))?);
+        }
+        Err(_) => return None,
+    }
+    Some(found)
+}
+
+/// Tells whether a list is not for us to read, today or tomorrow: there is none on this system, or
+/// it is kept from us.
+fn is_hidden(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+}
+
+/// Returns the address, if there is one: a machine without a way out has none. If it could not even
+/// be asked for, nobody knows.
+fn unless_lacking(asked: io::Result<IpAddr>) -> Option<Option<IpAddr>> {
+    match asked {
+        Ok(address) => Some(Some(address)),
+        Err(error) if is_our_lack(&error) => None,
+        Err(_) => Some(None),
+    }
+}
+
+fn list(path: &str) -> io::Result<String> {
     let mut text = String::new();
-    fs::File::open(path).ok()?.take(LIST_LIMIT).read_to_string(&mut text).ok()?;
-    Some(text)
+    fs::File::open(path)?.take(LIST_LIMIT).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Reads the kernel's tree of routes: a local address is a leaf with a line `/32 host LOCAL`.
@@ -57,14 +87,16 @@ fn local_ipv6(text: &str) -> Vec<Ipv6Addr> {
 }
 
 /// Asks from which address a packet would leave. None is sent.
-fn outgoing(from: &str, to: &str) -> Option<IpAddr> {
-    let socket = UdpSocket::bind(from).ok()?;
-    socket.connect(to).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
+fn outgoing(from: &str, to: &str) -> io::Result<IpAddr> {
+    let socket = UdpSocket::bind(from)?;
+    socket.connect(to)?;
+    Ok(socket.local_addr()?.ip())
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]
@@ -102,6 +134,34 @@ garbage
 
     #[test]
     fn this_machine_has_an_address() {
-        assert!(!own_addresses().is_empty());
+        assert!(own_addresses().is_some_and(|found| !found.is_empty()));
+    }
+
+    const LIST: &str = "|-- 192.0.2.7\n/32 host LOCAL\n";
+
+    fn fails<T>(errno: Errno) -> io::Result<T> {
+        Err(errno.into())
+    }
+
+    #[test]
+    fn when_files_run_out_nobody_knows_the_addresses() {
+        assert_eq!(gathered(|_| fails(Errno::MFILE), |_, _| fails(Errno::MFILE)), None);
+        let one = |path: &str| match path {
+            "/proc/net/fib_trie" => Ok(LIST.to_owned()),
+            _ => fails(Errno::NFILE),
+        };
+        assert_eq!(gathered(one, |_, _| fails(Errno::MFILE)), None, "half of them is not all");
+        assert_eq!(gathered(|_| fails(Errno::NOENT), |_, _| fails(Errno::MFILE)), None);
+    }
+
+    #[test]
+    fn where_there_is_no_list_the_address_that_speaks_to_the_outside_is_known() {
+        let outside: IpAddr = [192, 0, 2, 9].into();
+        for hidden in [Errno::NOENT, Errno::ACCESS] {
+            let found = gathered(|_| fails(hidden), |_, _| Ok(outside));
+            assert_eq!(found, Some(BTreeSet::from([outside])));
+            let found = gathered(|_| fails(hidden), |_, _| fails(Errno::NETUNREACH));
+            assert_eq!(found, Some(BTreeSet::new()), "a machine without a way out has none");
+        }
     }
 }

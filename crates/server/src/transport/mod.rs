@@ -33,7 +33,7 @@ mod told;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -89,14 +89,22 @@ pub struct TransportSettings {
 /// Sends requests.
 pub struct Transport {
     guard: RwLock<Arc<Guard>>,
-    /// This machine's addresses, as the guard knows them.
-    own: Mutex<BTreeSet<IpAddr>>,
+    own: Mutex<Own>,
     brand: Brand,
     dialler: Dialler,
     pool: Pool,
     gates: Gates,
     prepared: Cache<Prepared>,
     told: Told,
+}
+
+/// This machine's addresses.
+#[derive(Default)]
+struct Own {
+    /// As the guard knows them.
+    known: BTreeSet<IpAddr>,
+    /// Whether they could not be read the last time.
+    stale: bool,
 }
 
 impl TransportSettings {
@@ -127,11 +135,11 @@ impl Deadline<'_> {
         self.at.since(self.clock.now())
     }
 
-    /// Adds what has passed since then; tells whether that was long enough to matter.
-    fn pause(&mut self, since: Timestamp) -> bool {
+    /// Adds what has passed since then, and returns it.
+    fn pause(&mut self, since: Timestamp) -> Duration {
         let paused = self.clock.now().since(since);
         self.at = self.at.after(paused);
-        paused > ON_THE_WAY
+        paused
     }
 }
 
@@ -150,19 +158,19 @@ impl Transport {
     /// Makes a transport. It reads the system's certificates and this machine's addresses.
     #[must_use]
     pub fn new(settings: TransportSettings) -> Self {
-        let own = interfaces::own_addresses();
-        let guard = settings.guard.with_own_addresses(own.clone());
         let tls = Tls::new(&settings.extra_roots);
-        Self {
-            guard: RwLock::new(Arc::new(guard)),
-            own: Mutex::new(own),
+        let transport = Self {
+            guard: RwLock::new(Arc::new(settings.guard)),
+            own: Mutex::default(),
             brand: settings.brand,
             dialler: Dialler { resolver: settings.resolver, tls },
             pool: Pool::new(settings.pool),
             gates: Gates::default(),
             prepared: Cache::new(settings.prepared),
             told: Told::default(),
-        }
+        };
+        transport.learn(interfaces::own_addresses());
+        transport
     }
 
     /// Makes an attempt and tells how it ended. Which secrets sign it is judged by the time on the
@@ -217,9 +225,11 @@ impl Transport {
             let now = clock.now();
             self.pool.sweep(now);
             self.gates.sweep(now);
-            if now.since(read_at) >= ADDRESSES_READ_EVERY {
+            // What could not be read is asked for at each turn.
+            let due = now.since(read_at) >= ADDRESSES_READ_EVERY || self.own().stale;
+            if due {
                 read_at = now;
-                self.read_addresses();
+                self.learn(interfaces::own_addresses());
             }
         }
     }
@@ -264,7 +274,8 @@ impl Transport {
             let wire = match waiting.take() {
                 Some(wire) => wire,
                 None => {
-                    progress.phases.reused = None;
+                    // What came on a connection that was of no use is no part of an answer.
+                    (progress.phases.reused, progress.phases.first_byte) = (None, None);
                     let leave = Leave { guard: &guard, limit: timeouts.connect(), clock };
                     // Boxed, because most attempts find a connection and need no room for this.
                     let dialling = Box::pin(self.dialler.open(&prepared.target, leave, progress));
@@ -279,6 +290,8 @@ impl Transport {
             let passage = passed.map_err(|_| Failure::turn_did_not_come())?;
             let passage = passage.map_err(|Closed| Failure::stopped_waiting())?;
             let waited = deadline.pause(came_at);
+            // Like the deadline, the time on record is the receiver's: as if it had begun later.
+            record.began_at = record.began_at.after(waited);
             progress.phases.reused = Some(used_before);
             let exchanging = exchange(wire, request, terms, progress);
             let exchanged = tokio::time::timeout(deadline.left(), exchanging).await;
@@ -291,7 +304,7 @@ impl Transport {
                     return Ok(());
                 }
                 Ended::Unsent(unsent) if used_before => request = *unsent,
-                Ended::Unsent(_) if waited => return Err(Failure::closed_meanwhile()),
+                Ended::Unsent(_) if waited > ON_THE_WAY => return Err(Failure::closed_meanwhile()),
                 Ended::Unsent(_) => return Err(Failure::closed_at_once()),
                 Ended::Failed(failure) => return Err(failure),
             }
@@ -319,17 +332,60 @@ impl Transport {
         Arc::clone(&self.guard.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn read_addresses(&self) {
-        let own = interfaces::own_addresses();
-        let mut known = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        if *known != own {
-            self.replace_guard(self.guard().as_ref().clone().with_own_addresses(own.clone()));
-            *known = own;
+    fn own(&self) -> MutexGuard<'_, Own> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in which addresses this machine has. If they could not be read it keeps those it had: a
+    /// guard that knows none lets requests through to this machine.
+    fn learn(&self, read: Option<BTreeSet<IpAddr>>) {
+        let mut own = self.own();
+        let Some(read) = read else {
+            if !own.stale {
+                tracing::warn!(
+                    known = own.known.len(),
+                    "this machine's addresses cannot be read; those known before stay closed to \
+                     deliveries"
+                );
+            }
+            own.stale = true;
+            return;
+        };
+        own.stale = false;
+        if own.known != read {
+            self.replace_guard(self.guard().as_ref().clone().with_own_addresses(read.clone()));
+            own.known = read;
         }
     }
 
     fn replace_guard(&self, guard: Guard) {
         *self.guard.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(guard);
         self.pool.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::address::Settings;
+
+    use super::*;
+
+    #[test]
+    fn addresses_that_cannot_be_read_again_stay_closed() {
+        let guard = Guard::new(Settings::default());
+        let resolver = Resolver::from_fn(|_| Box::pin(async { Err(NoAddress::Absent) }));
+        let transport = Transport::new(TransportSettings::new(guard, resolver));
+        let own: IpAddr = [8, 8, 8, 8].into();
+        let is_open = || {
+            let application = domain::ids::ApplicationId::from_bytes([7; 20]);
+            transport.guard().vet_address((own, 443).into(), application).is_ok()
+        };
+        assert!(is_open(), "somebody else's");
+        transport.learn(Some(BTreeSet::from([own])));
+        assert!(!is_open(), "ours");
+        transport.learn(None);
+        assert!(!is_open() && transport.own().stale, "ours, for all that is known");
+        transport.learn(Some(BTreeSet::new()));
+        assert!(is_open() && !transport.own().stale, "ours no more");
     }
 }

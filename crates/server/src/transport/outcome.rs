@@ -27,7 +27,7 @@ pub(super) struct Failure {
 /// What keeps us from sending, and is no receiver's fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// The outgoing proxy cannot be reached.
+    /// The outgoing proxy cannot be reached, or wants none of us.
     Proxy,
     /// Nothing can be signed for the endpoint.
     Signing,
@@ -97,7 +97,11 @@ impl Failure {
         if why.outcome == Outcome::Interrupted {
             return why;
         }
-        let text = ["the outgoing proxy cannot be reached: ", &*why.text].concat();
+        Self::proxys(["the outgoing proxy cannot be reached: ", &*why.text].concat())
+    }
+
+    /// Makes what is between us and the operator's own proxy. It says nothing about the receiver.
+    pub(super) fn proxys(text: impl Into<Cow<'static, str>>) -> Self {
         Self { trouble: Some(Trouble::Proxy), ..Self::new(Outcome::Interrupted, text) }
     }
 

@@ -52,7 +52,9 @@ pub async fn look(proxying: &Proxying, resolver: &Resolver, clock: &dyn Clock) -
 pub async fn vet(guard: &Guard, resolver: &Resolver, url: &str) -> Result<Vec<SocketAddr>, String> {
     // A range that is open to one application only is not open to this one.
     let application = ApplicationId::from_bytes([0; 20]);
-    let guard = guard.clone().with_own_addresses(interfaces::own_addresses());
+    let own = interfaces::own_addresses();
+    let own = own.ok_or("this machine's own addresses cannot be read just now; try again")?;
+    let guard = guard.clone().with_own_addresses(own);
     let url = guard.vet_url(url, application).map_err(|refusal| refusal.for_operator())?;
     if !guard.proxying().resolves_here() {
         return Ok(Vec::new());

@@ -2,18 +2,23 @@
 //!
 //! The counts tell what nothing else does: whether any byte of a request has left, when the first
 //! byte of an answer came, and when a request was written to its end. A connection that has been
-//! idle is asked once more, past the runtime, whether its peer has closed it.
+//! idle is read once more, past the runtime: its peer may have closed it, or said in TLS that it
+//! will, or said something that nobody asked for.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use rustix::net::{RecvFlags, recv};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
+
+/// How often an idle connection is read before it is taken for closed. TLS may have something to say
+/// for itself, such as tickets for later handshakes; whoever says more than this is not idle.
+const MOST_LOOKS: u32 = 16;
 
 /// What has gone through a connection, TLS not counted.
 #[derive(Debug, Default)]
@@ -22,8 +27,8 @@ pub(super) struct Traffic {
     /// What `sent` was when everything written had been handed to the system.
     flushed: AtomicU64,
     received: AtomicU64,
-    /// The next read looks first whether the peer has closed.
-    suspicious: AtomicBool,
+    /// How many reads ask the system itself, until it has nothing more.
+    suspicious: AtomicU32,
 }
 
 /// Where the counts stood when an exchange began.
@@ -53,13 +58,13 @@ impl Traffic {
         flushed > mark.sent && flushed == self.sent.load(Ordering::Relaxed)
     }
 
-    /// Makes the next read look whether the peer has closed.
+    /// Makes the next read look at what has come meanwhile.
     pub(super) fn suspect(&self) {
-        self.suspicious.store(true, Ordering::Relaxed);
+        self.suspicious.store(MOST_LOOKS, Ordering::Relaxed);
     }
 }
 
-/// A TCP connection that can be asked whether its peer has closed it.
+/// A TCP connection that can be asked what its peer has done meanwhile.
 #[derive(Debug)]
 pub(super) struct Socket {
     tcp: TcpStream,
@@ -72,14 +77,28 @@ impl Socket {
         Self { tcp, traffic: Arc::default() }
     }
 
-    /// Asks the system, not the runtime: the runtime learns of a closed connection only when it
-    /// next looks at all its sockets, and a request sent until then would be lost.
-    fn is_closed_by_peer(&self) -> bool {
-        let mut byte = [0_u8; 1];
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        match recv(&self.tcp, &mut byte, flags) {
-            Ok((_, received)) => received == 0,
-            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    /// Reads what has come while the connection was idle; nothing if nothing has. It asks the system,
+    /// not the runtime: the runtime learns of a closed connection only when it next looks at all its
+    /// sockets, and a request sent until then would be lost. To look without reading is not enough:
+    /// what waits may be the last word of TLS, and only TLS can tell.
+    fn read_meanwhile(&self, buffer: &mut ReadBuf<'_>) -> Option<()> {
+        let looks = self.traffic.suspicious.load(Ordering::Relaxed);
+        let more = looks.checked_sub(1)?;
+        self.traffic.suspicious.store(more, Ordering::Relaxed);
+        if more == 0 {
+            // Nothing read is the end of a stream.
+            return Some(());
+        }
+        match recv(&self.tcp, buffer.initialize_unfilled(), RecvFlags::DONTWAIT) {
+            Ok((_, received)) => {
+                buffer.advance(received);
+                Some(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.traffic.suspicious.store(0, Ordering::Relaxed);
+                None
+            }
+            Err(_) => Some(()),
         }
     }
 }
@@ -90,15 +109,10 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let suspicious = &self.traffic.suspicious;
-        if suspicious.load(Ordering::Relaxed) {
-            suspicious.store(false, Ordering::Relaxed);
-            if self.is_closed_by_peer() {
-                // Nothing read is the end of a stream.
-                return Poll::Ready(Ok(()));
-            }
+        match self.read_meanwhile(buffer) {
+            Some(()) => Poll::Ready(Ok(())),
+            None => Pin::new(&mut self.tcp).poll_read(context, buffer),
         }
-        Pin::new(&mut self.tcp).poll_read(context, buffer)
     }
 }
 

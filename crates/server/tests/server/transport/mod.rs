@@ -5,8 +5,10 @@
 
 mod answers;
 mod bad_receivers;
+mod environment;
 mod guarding;
 mod names;
+mod proxies;
 mod rates;
 mod receiver;
 mod requests;

@@ -143,6 +143,20 @@ async fn waiting_for_its_turn_takes_nothing_from_the_time_that_a_receiver_has() 
 }
 
 #[tokio::test]
+async fn waiting_for_its_turn_is_no_part_of_the_time_that_an_attempt_took() {
+    let receiver = Watchful::after(Duration::ZERO).await;
+    let mut scene = Scene::new(&format!("http://{}/", receiver.address));
+    scene.settings.rate = Some(1);
+    let clock = SystemClock::start();
+    let began = clock.now();
+    let records = send_at_once(&scene, 2).await;
+    let whole = clock.now().since(began);
+    assert_eq!(answered(&records), 2, "{records:?}");
+    assert!(whole >= SECOND, "the second had to wait: {whole:?}");
+    assert!(records.iter().all(|it| took(it) < SECOND / 2), "{records:?}");
+}
+
+#[tokio::test]
 async fn when_a_server_stops_what_waits_for_its_turn_is_interrupted_and_what_is_written_ends() {
     let receiver = Watchful::start(Duration::ZERO, SECOND * 3 / 5).await;
     let mut scene = Scene::new(&format!("http://{}/", receiver.address));

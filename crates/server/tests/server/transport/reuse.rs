@@ -112,6 +112,42 @@ async fn bytes_that_nobody_asked_for_end_a_connection() {
     assert_eq!(receiver.connections(), 2);
 }
 
+/// A receiver in a thread of its own: it answers one request on each connection, says what nobody
+/// asked for when it is told to, and tells when it has.
+fn talkative_receiver() -> (SocketAddr, mpsc::Sender<()>, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let ((talk, talking), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        while let Ok((mut tcp, _)) = listener.accept() {
+            assert!(tcp.read(&mut [0; 4096]).unwrap() > 0);
+            tcp.write_all(OK.as_bytes()).unwrap();
+            if talking.recv().is_err() {
+                return;
+            }
+            tcp.write_all(b"HTTP/1.1 500 Forged\r\ncontent-length: 0\r\n\r\n").unwrap();
+            open.push(tcp);
+            tell.send(()).unwrap();
+        }
+    });
+    (address, talk, told)
+}
+
+#[tokio::test]
+async fn what_comes_while_a_connection_waits_is_not_taken_for_the_next_answer() {
+    let (address, talk, told) = talkative_receiver();
+    let scene = Scene::new(&format!("http://{address}/"));
+    for attempt in 0..20 {
+        let record = scene.send().await;
+        assert_eq!(record.outcome, Outcome::answered(200), "{attempt}: {:?}", record.error);
+        assert_eq!(record.phases.reused, Some(false), "{attempt}");
+        // The thread is blocked on purpose: the runtime cannot look at its sockets meanwhile.
+        talk.send(()).unwrap();
+        told.recv().unwrap();
+    }
+}
+
 fn with_limits(limits: PoolLimits) -> Transport {
     let mut settings = settings(loopback(), resolving(&[]));
     settings.pool = limits;

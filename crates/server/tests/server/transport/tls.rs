@@ -1,13 +1,15 @@
 //! TLS: good certificates, and every kind of bad one.
 
-use std::sync::Arc;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use domain::outcome::Outcome;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use redial::transport::Transport;
-use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use store::queue::AttemptRecord;
 use tokio::io::AsyncWriteExt as _;
 use tokio_rustls::TlsAcceptor;
@@ -34,6 +36,10 @@ impl Authority {
 
     /// Makes a receiver's side of TLS.
     fn acceptor(&self, params: CertificateParams) -> TlsAcceptor {
+        TlsAcceptor::from(self.config(params))
+    }
+
+    fn config(&self, params: CertificateParams) -> Arc<ServerConfig> {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
@@ -44,7 +50,7 @@ impl Authority {
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key)
             .unwrap();
-        TlsAcceptor::from(Arc::new(config))
+        Arc::new(config)
     }
 }
 
@@ -71,9 +77,13 @@ async fn receiver(acceptor: TlsAcceptor) -> Receiver {
 }
 
 fn scene(receiver: &Receiver, roots: Vec<CertificateDer<'static>>) -> Scene {
+    scene_at(receiver.address.port(), roots)
+}
+
+fn scene_at(port: u16, roots: Vec<CertificateDer<'static>>) -> Scene {
     let mut settings = settings(loopback(), resolving(&[(NAME, &["127.0.0.1"])]));
     settings.extra_roots = roots;
-    let url = format!("https://{NAME}:{}/", receiver.address.port());
+    let url = format!("https://{NAME}:{port}/");
     Scene::with(&url, Transport::new(settings))
 }
 
@@ -90,6 +100,81 @@ async fn a_good_certificate_is_taken_and_its_connection_used_again() {
     assert_eq!(again.outcome, Outcome::answered(200), "{:?}", again.error);
     assert!(again.phases.tls.is_none());
     assert_eq!(receiver.connections(), 1);
+}
+
+/// A receiver in a thread of its own: it answers one request on each connection, says that it will
+/// say no more and closes when it is told to, and tells when it has.
+fn closing_receiver(config: Arc<ServerConfig>) -> (u16, mpsc::Sender<()>, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let ((close, closing), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    std::thread::spawn(move || {
+        while let Ok((tcp, _)) = listener.accept() {
+            let session = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = StreamOwned::new(session, tcp);
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream.write_all(OK.as_bytes()).unwrap();
+            if closing.recv().is_err() {
+                return;
+            }
+            stream.conn.send_close_notify();
+            stream.flush().unwrap();
+            drop(stream);
+            tell.send(()).unwrap();
+        }
+    });
+    (port, close, told)
+}
+
+#[tokio::test]
+async fn a_connection_that_its_peer_closed_by_the_rules_of_tls_costs_no_attempt() {
+    let authority = Authority::new();
+    let (port, close, closed) = closing_receiver(authority.config(named(NAME)));
+    let scene = scene_at(port, vec![authority.root()]);
+    for attempt in 0..20 {
+        let record = scene.send().await;
+        assert_eq!(record.outcome, Outcome::answered(200), "{attempt}: {:?}", record.error);
+        assert_eq!(record.phases.reused, Some(false), "{attempt}");
+        assert_eq!(scene.transport.idle_connections(), 1);
+        // The thread is blocked on purpose: the runtime cannot look at its sockets meanwhile.
+        close.send(()).unwrap();
+        closed.recv().unwrap();
+    }
+}
+
+/// A receiver in a thread of its own: it answers one request on a connection, changes its keys when
+/// it is told to, which is a word of TLS alone, tells when it has, and answers one more.
+fn key_changer(config: Arc<ServerConfig>) -> (u16, mpsc::Sender<()>, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let ((change, changing), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    std::thread::spawn(move || {
+        let session = ServerConnection::new(config).unwrap();
+        let mut stream = StreamOwned::new(session, listener.accept().unwrap().0);
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        stream.write_all(OK.as_bytes()).unwrap();
+        changing.recv().unwrap();
+        stream.conn.refresh_traffic_keys().unwrap();
+        stream.flush().unwrap();
+        tell.send(()).unwrap();
+        assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+        stream.write_all(OK.as_bytes()).unwrap();
+        assert_eq!(stream.read(&mut [0; 4096]).unwrap_or(0), 0);
+    });
+    (port, change, told)
+}
+
+#[tokio::test]
+async fn what_tls_says_for_itself_does_not_end_a_connection_that_waits() {
+    let authority = Authority::new();
+    let (port, speak, spoken) = key_changer(authority.config(named(NAME)));
+    let scene = scene_at(port, vec![authority.root()]);
+    assert_eq!(scene.send().await.outcome, Outcome::answered(200));
+    speak.send(()).unwrap();
+    spoken.recv().unwrap();
+    let again = scene.send().await;
+    assert_eq!(again.outcome, Outcome::answered(200), "{:?}", again.error);
+    assert_eq!(again.phases.reused, Some(true));
 }
 
 async fn refused(params: CertificateParams, trusted: bool) -> AttemptRecord {
