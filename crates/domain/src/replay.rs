@@ -39,10 +39,33 @@ pub enum States {
     Dead,
     /// Dead letters and what was cancelled: everything the receiver did not get.
     Undelivered,
+    /// What was cancelled, and no dead letter.
+    Cancelled,
     /// What was delivered.
     Delivered,
     /// Everything that is settled.
     Settled,
+}
+
+impl States {
+    /// Tells whether a delivery's state is among them.
+    const fn cover(self, delivery: &Delivery) -> bool {
+        match delivery {
+            Delivery::Pending(_) => false,
+            Delivery::Delivered => match self {
+                Self::Delivered | Self::Settled => true,
+                Self::Dead | Self::Undelivered | Self::Cancelled => false,
+            },
+            Delivery::Cancelled => match self {
+                Self::Undelivered | Self::Cancelled | Self::Settled => true,
+                Self::Dead | Self::Delivered => false,
+            },
+            Delivery::Dead(_) => match self {
+                Self::Dead | Self::Undelivered | Self::Settled => true,
+                Self::Cancelled | Self::Delivered => false,
+            },
+        }
+    }
 }
 
 /// Whether the number of attempts matters.
@@ -121,20 +144,12 @@ impl Selection {
     }
 
     fn selects_state(&self, delivery: &Delivery) -> bool {
-        let by_name = !self.ids.is_empty();
+        let meant = !self.ids.is_empty() || self.states.cover(delivery);
         match delivery {
             Delivery::Pending(_) => false,
-            Delivery::Delivered => {
-                let meant = matches!(self.states, States::Delivered | States::Settled);
-                (by_name || meant) && self.causes.is_empty()
-            }
-            Delivery::Cancelled => {
-                let meant = matches!(self.states, States::Undelivered | States::Settled);
-                (by_name || meant) && self.causes.is_empty()
-            }
+            Delivery::Delivered | Delivery::Cancelled => meant && self.causes.is_empty(),
             Delivery::Dead(cause) => {
-                let meant = !matches!(self.states, States::Delivered);
-                (by_name || meant) && (self.causes.is_empty() || self.causes.contains(cause))
+                meant && (self.causes.is_empty() || self.causes.contains(cause))
             }
         }
     }

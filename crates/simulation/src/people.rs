@@ -13,7 +13,7 @@ use engine::Event;
 use store::catalog::{Confidential, EndpointSettings, Name, NewEndpoint, Secret};
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey};
 use store::ledger::{NewTask, TaskKind};
-use store::queue::{Done, Once, Order, Replay, Request, RequestKind, Upkeep};
+use store::queue::{Chosen, Done, Once, Order, Replay, Request, RequestKind, Upkeep};
 
 use crate::agenda::Happening;
 use crate::calls::Question;
@@ -141,7 +141,13 @@ impl World {
         let bits = self.chance.bits();
         let settled = self.watch.some_settled(application, endpoint, bits);
         let pending = Pending::fresh(&limits, now);
-        let deliveries = settled.into_iter().map(|key| (key, partition, pending)).collect();
+        let chosen = |key: DeliveryKey| {
+            let stored = self.state.deliveries_of(application, key.message);
+            let entry = stored.into_iter().find(|entry| entry.key == key)?;
+            let (state, ended_at) = (entry.state, entry.settled_at);
+            Some(Chosen { key, partition, state, ended_at, pending })
+        };
+        let deliveries = settled.into_iter().filter_map(chosen).collect();
         let replay = Replay {
             lease,
             task,
@@ -149,6 +155,7 @@ impl World {
             next_cursor: None,
             deliveries,
             missing: None,
+            passed_over: 0,
             at: now,
         };
         self.call(me, Question::Write(Write::StartTask(Box::new(replay), application)));
@@ -308,7 +315,7 @@ impl World {
             | Write::Enable(endpoint)
             | Write::Delete(endpoint) => self.ask(me, endpoint, RequestKind::Refresh),
             Write::StartTask(replay, _) => {
-                let partitions = replay.deliveries.iter().map(|it| it.1).collect();
+                let partitions = replay.deliveries.iter().map(|it| it.partition).collect();
                 let errand = Errand::Replay(partitions);
                 self.offer_upkeep(me, Asker::Shell(errand), Upkeep::Replay(*replay));
             }

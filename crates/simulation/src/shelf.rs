@@ -135,7 +135,7 @@ impl World {
             (Upkeep::Bury(bury), Done::Changed(_)) => self.buried(bury),
             (Upkeep::Replay(replay), Done::Changed(_)) => {
                 self.counters.count(Path::Replayed);
-                self.watch.replayed(replay, self.now);
+                self.watch.replayed(replay, self.now, &self.state);
             }
             (Upkeep::Ask { .. }, Done::Changed(_)) => self.watch.asked(&step, &self.state),
             (Upkeep::Prune { .. }, Done::Changed(_)) => self.watch.pruned(&self.state),

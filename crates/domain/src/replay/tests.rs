@@ -33,6 +33,7 @@ fn each_choice_of_states_covers_what_it_says_and_never_the_pending() {
     let table = [
         (States::Dead, [false, true, false, false]),
         (States::Undelivered, [false, true, true, false]),
+        (States::Cancelled, [false, false, true, false]),
         (States::Delivered, [false, false, false, true]),
         (States::Settled, [false, true, true, true]),
     ];

@@ -141,7 +141,7 @@ impl BulkReplayIn {
             None => States::Settled,
             Some(Status::Success) => States::Delivered,
             Some(Status::Fail) => States::Dead,
-            Some(Status::Cancelled) => States::Undelivered,
+            Some(Status::Cancelled) => States::Cancelled,
             Some(Status::Pending | Status::Sending) => {
                 return Err(Error::field("status", "is of what is still on its way"));
             }

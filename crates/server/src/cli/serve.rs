@@ -53,6 +53,8 @@ const HANDED_OVER: usize = 16_384;
 /// How long closing may take after the time to stop is over, or was cut short. Nothing that still
 /// runs then is worth waiting for: what counts is on disk.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
+/// What a stop needs beside the longest attempt: the notice before it, and the last steps after it.
+const BESIDE_ATTEMPTS: Duration = Duration::from_secs(5);
 /// What is said when something was still under way.
 const UNFINISHED: &str = "not everything has ended in time; what is left goes on at the next start";
 /// What is said when somebody does not want to wait.
@@ -411,6 +413,11 @@ async fn open_postgres(
     Ok(Store { catalog: Arc::clone(&store) as _, ledger: Arc::clone(&store) as _, queue: store })
 }
 
+/// Tells whether a stop may be over before an attempt that began just before it.
+fn stops_before(timeout: Duration, shutdown: Duration) -> bool {
+    timeout.saturating_add(BESIDE_ATTEMPTS) > shutdown
+}
+
 fn node_settings(configuration: &Configuration) -> node::Settings {
     let limits = &configuration.limits;
     let shared = configuration.database.is_some();
@@ -424,6 +431,14 @@ fn node_settings(configuration: &Configuration) -> node::Settings {
             in_flight,
             hanging,
             "fewer attempts at a time: this process may open few files"
+        );
+    }
+    let (timeout, shutdown) = (configuration.policy.policy.timeouts.whole(), limits.shutdown);
+    if stops_before(timeout, shutdown) {
+        tracing::warn!(
+            ?timeout,
+            ?shutdown,
+            "a stop may interrupt attempts, which are sent again: raise limits.shutdown"
         );
     }
     engine.payload_bytes = limits.payload_memory;
@@ -491,6 +506,15 @@ mod tests {
 
         fn wall(&self) -> Timestamp {
             Timestamp::EPOCH
+        }
+    }
+
+    #[test]
+    fn a_stop_has_to_leave_time_for_the_notice_and_for_what_is_written() {
+        let usual = Duration::from_secs(30);
+        for (timeout, interrupts) in [(20, false), (25, false), (26, true), (60, true)] {
+            let timeout = Duration::from_secs(timeout);
+            assert_eq!(stops_before(timeout, usual), interrupts, "{timeout:?}");
         }
     }
 

@@ -5,7 +5,8 @@
 //! next engine takes it under a new epoch, reads everything anew, and counts from other numbers.
 //!
 //! A delivery whose end makes engines panic again and again is buried, and so is one that does when
-//! it comes alone: nobody would send anything any more.
+//! it comes: nobody would send anything any more. If it came with others, nobody knows which it was, so
+//! the next engine is careful for a while: deliveries come one by one.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,6 +26,9 @@ use crate::dice;
 
 /// The wait before a core is started again after a panic.
 const AFTER_A_PANIC: Duration = Duration::from_millis(500);
+/// How long a core is careful after one that panicked for reasons that nobody knows. Meanwhile each load
+/// brings a single delivery, which is slow and goes on.
+const CAREFUL_FOR: Duration = Duration::from_secs(30);
 /// How long the store may take for what a core had judged before it panicked. Leases last longer.
 const SETTLED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -33,12 +37,17 @@ pub(super) async fn run(world: Arc<World>, settings: engine::Settings) {
     let mut settings = settings;
     let original = settings.node.0.clone();
     let mut suspects = Suspects::default();
+    let mut careful = false;
     for life in 1_u32.. {
         let mut core = Core::new(&world, settings.clone(), life);
+        if careful {
+            core.be_careful();
+        }
         if core.live().await {
             return;
         }
         tracing::error!("the engine panicked; it starts again and reads everything anew");
+        careful = core.careful_until.is_some() || core.at_work.is_none();
         let poison = core.poison(&mut suspects, settings.panics);
         let settling = core.settling;
         drop(core);
@@ -111,6 +120,10 @@ struct Core {
     effects: Vec<Effect>,
     /// The delivery whose attempt has ended, or that has come alone, while that is being handled.
     at_work: Option<Suspect>,
+    /// How many deliveries a load may bring otherwise.
+    load_rows: u32,
+    /// Until when deliveries come one by one.
+    careful_until: Option<Duration>,
 }
 
 /// Whether a core goes on.
@@ -129,6 +142,8 @@ impl Core {
         Self {
             world: Arc::clone(world),
             node: settings.node.clone(),
+            load_rows: settings.load_rows,
+            careful_until: None,
             engine: Engine::new(settings).after_lives(life - 1),
             attempts: Attempts::new(u64::from_be_bytes(seed)),
             owned: Owned::default(),
@@ -136,6 +151,22 @@ impl Core {
             wake_at: None,
             effects: Vec::new(),
             at_work: None,
+        }
+    }
+
+    /// Has deliveries come one by one for a while.
+    fn be_careful(&mut self) {
+        let now = self.world.timeline.moment().elapsed;
+        self.careful_until = Some(now.saturating_add(CAREFUL_FOR));
+        self.engine.load_at_most(1);
+    }
+
+    /// Ends that when its time is over.
+    fn relax(&mut self) {
+        let now = self.world.timeline.moment().elapsed;
+        if self.careful_until.is_some_and(|until| until <= now) {
+            self.careful_until = None;
+            self.engine.load_at_most(self.load_rows);
         }
     }
 
@@ -153,6 +184,10 @@ impl Core {
     async fn live(&mut self) -> bool {
         let mut events = vec![Event::Policies(self.world.rosters.policies()), Event::TimePassed];
         loop {
+            if self.careful_until.is_some() {
+                self.relax();
+                events = events.into_iter().flat_map(one_by_one).collect();
+            }
             match self.work(&mut events) {
                 Life::Goes => {}
                 Life::Stopped => return true,
@@ -279,6 +314,13 @@ impl Core {
         self.world.inbox.own(self.owned.leases.keys().copied());
         self.world.leases.send_replace(self.owned.leases.clone());
     }
+}
+
+/// Takes a hand-over apart.
+fn one_by_one(event: Event) -> Vec<Event> {
+    let Event::HandedOver { issued_at, deliveries } = event else { return vec![event] };
+    let alone = |one| Event::HandedOver { issued_at, deliveries: vec![one] };
+    deliveries.into_iter().map(alone).collect()
 }
 
 /// What the store said is owned.

@@ -24,7 +24,7 @@ use store::page::{From, Page};
 use store::queue::{FirstState, Missing, Order};
 
 use super::World;
-use super::replays::walk::{CHUNK, Walked, own_policy, pass_over, pending_again, wish_of};
+use super::replays::walk::{CHUNK, Walked, own_policy, pass_over, weigh, wish_of};
 use crate::replay::Wish;
 
 /// How far the clock that ids are made by, or the order of commits, may be from the times of rows.
@@ -45,11 +45,13 @@ pub(super) async fn walk(
     let now = world.timeline.rows();
     let (application, revision) = (task.application, roster.revision);
     let mut missing = Missing { application, revision, deliveries: Vec::new() };
-    let mut chosen = Vec::new();
+    let (mut chosen, mut passed_over) = (Vec::new(), 0);
     for message in messages.iter().filter(|message| message.key <= task.upper) {
         let id = DeliveryId::derive(&message.id, endpoint.0.cast_unsigned());
         match world.ledger.delivery(task.application, id).await {
-            Ok(entry) => chosen.extend(pending_again(world, roster, &wish, &entry)),
+            Ok(entry) => {
+                weigh(world, roster, &wish, &entry).put(&mut chosen, &mut passed_over);
+            }
             Err(store::Error::Missing(_)) => {
                 missing.deliveries.extend(first(world, (roster, &member), message, now));
             }
@@ -57,7 +59,8 @@ pub(super) async fn walk(
             Err(error) => return Err(error),
         }
     }
-    Ok(Walked { chosen, missing: Some(missing), begins: Cursor(begin.as_micros()), reached })
+    let (missing, begins) = (Some(missing), Cursor(begin.as_micros()));
+    Ok(Walked { chosen, missing, passed_over, begins, reached })
 }
 
 /// Describes the delivery of a message that the endpoint takes, as if it were accepted now.

@@ -37,12 +37,11 @@ impl Suspect {
         Self { delivery: key, partition, doomed }
     }
 
-    /// Suspects a delivery that has come alone. Among several, nobody knows which one it was.
+    /// Suspects a delivery that has come alone. Among several, nobody knows which one it was; then the
+    /// next engine has them come one by one.
     pub(super) fn only(deliveries: &[PendingDelivery]) -> Option<Self> {
-        match deliveries {
-            [alone] => Some(Self::of(alone)),
-            _ => None,
-        }
+        let (first, others) = deliveries.split_first()?;
+        others.iter().all(|other| other.key == first.key).then(|| Self::of(first))
     }
 }
 
@@ -134,6 +133,7 @@ mod tests {
         let partition = Partition::from_number(3).unwrap();
         let suspect = Suspect { delivery: delivery(1), partition, doomed };
         assert_eq!(Suspect::only(&[pending(1)]), Some(suspect));
+        assert_eq!(Suspect::only(&[pending(1), pending(1)]), Some(suspect), "twice the same");
         assert_eq!(Suspect::only(&[pending(1), pending(2)]), None);
         assert_eq!(Suspect::only(&[]), None);
     }

@@ -164,20 +164,31 @@ impl Watch {
         }
     }
 
-    /// Deliveries were replayed.
-    pub(crate) fn replayed(&mut self, replay: &Replay, now: Duration) {
+    /// Deliveries were replayed, but for those that were no longer as they were chosen.
+    pub(crate) fn replayed(&mut self, replay: &Replay, now: Duration, state: &State) {
         self.now = now;
-        for (key, _, pending) in &replay.deliveries {
-            let Some(entry) = self.deliveries.get_mut(key) else { continue };
+        for chosen in &replay.deliveries {
+            let key = chosen.key;
+            let Some(entry) = self.deliveries.get_mut(&key) else { continue };
             if let Delivery::Pending(_) = entry.state {
                 continue;
             }
+            let stored = state.deliveries_of(key.application, key.message);
+            let stored = stored.iter().find(|stored| stored.key == key);
+            if !stored.is_some_and(|stored| matches!(stored.state, Delivery::Pending(_))) {
+                continue;
+            }
+            let before = entry.state;
             entry.counted = 0;
             entry.most_attempts = Some(0);
             entry.taken = false;
             entry.sent_after.clear();
             entry.heard = None;
-            self.set_state(*key, Delivery::Pending(*pending));
+            self.set_state(key, Delivery::Pending(chosen.pending));
+            if before != chosen.state {
+                let text = format!("{key:?} is replayed as {:?} and was {before:?}", chosen.state);
+                self.complain(3, text);
+            }
         }
     }
 

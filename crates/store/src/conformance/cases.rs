@@ -208,6 +208,9 @@ macro_rules! conformance {
                 a_replay_follows_the_order_that_its_endpoint_has_by_then
                 a_task_without_a_next_cursor_is_finished
                 a_chunk_that_comes_again_changes_nothing
+                what_another_task_replayed_and_has_ended_anew_is_left_alone
+                an_attempt_that_is_recorded_late_takes_no_replay_away
+                what_a_chunk_passes_over_is_counted_once
                 a_chunk_of_an_old_owner_changes_nothing
                 a_chunk_of_an_unknown_task_changes_nothing
             ;

@@ -216,9 +216,10 @@ pub(super) async fn missing(
     endpoint: &Endpoint,
     keys: &[DeliveryKey],
 ) -> Replay {
-    let Replay { deliveries, .. } = chunk(scene, task, endpoint, keys);
-    let deliveries = deliveries.into_iter().map(|it| (it.0, it.1, endpoint.order, it.2)).collect();
+    let Replay { deliveries, .. } = chunk(scene, task, endpoint, keys).await;
+    let made = deliveries.iter().map(|it| (it.key, it.partition, endpoint.order, it.pending));
+    let deliveries = made.collect();
     let (application, revision) = (scene.application.key, scene.revision().await);
     let missing = Some(Missing { application, revision, deliveries });
-    Replay { missing, ..chunk(scene, task, endpoint, &[]) }
+    Replay { missing, ..chunk(scene, task, endpoint, &[]).await }
 }

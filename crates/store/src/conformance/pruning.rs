@@ -163,7 +163,7 @@ pub async fn a_finished_task_goes_after_thirty_days_and_a_running_one_stays(harn
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
     let (finished, running) = (start(&scene).await, start(&scene).await);
-    let last = chunk(&scene, &finished, &endpoint, &[]);
+    let last = chunk(&scene, &finished, &endpoint, &[]).await;
     let moved = last.at;
     scene.keep_up(Upkeep::Replay(last)).await;
     let ledger = &scene.store().ledger;

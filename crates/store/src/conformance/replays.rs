@@ -9,7 +9,7 @@ use crate::Error;
 use crate::catalog::Endpoint;
 use crate::keys::{Cursor, DeliveryKey, Epoch, MessageKey};
 use crate::ledger::{NewTask, Task, TaskKind, TaskState};
-use crate::queue::{Done, NextState, Order, Replay, Settled, Upkeep};
+use crate::queue::{Chosen, Done, NextState, Order, Replay, Settled, Upkeep};
 
 pub async fn a_task_begins_with_all_that_was_accepted_before_it(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -65,7 +65,7 @@ pub async fn a_replay_makes_settled_deliveries_pending_again(harness: Harness) {
     let unknown = DeliveryKey { message: MessageKey(i64::MAX), ..dead };
     let task = start(&scene).await;
     let all = [dead, delivered, cancelled, pending, unknown];
-    let chunk = chunk(&scene, &task, &endpoint, &all);
+    let chunk = chunk(&scene, &task, &endpoint, &all).await;
     let cursor = Some(Cursor(dead.message.0));
     let replay = Replay { next_cursor: cursor, at: later(40), ..chunk };
     assert_eq!(scene.keep_up(Upkeep::Replay(replay)).await, Done::Changed(3));
@@ -89,7 +89,7 @@ pub async fn a_replayed_delivery_keeps_its_history(harness: Harness) {
     let key = scene.settled(&endpoint, NextState::Dead(Cause::Exhausted)).await;
     let before = scene.look(key).await;
     let task = start(&scene).await;
-    scene.keep_up(Upkeep::Replay(chunk(&scene, &task, &endpoint, &[key]))).await;
+    scene.keep_up(Upkeep::Replay(chunk(&scene, &task, &endpoint, &[key]).await)).await;
     let loaded = scene.load(&endpoint).await.deliveries.remove(0);
     assert_eq!((loaded.recorded, loaded.turn), (1, later(30).as_micros()));
     assert_eq!(loaded.last_attempt_at, Some(later(1)));
@@ -111,7 +111,7 @@ pub async fn a_replay_goes_to_the_end_of_the_line(harness: Harness) {
     );
     let waiting = scene.pending(&endpoint).await;
     let task = start(&scene).await;
-    scene.keep_up(Upkeep::Replay(chunk(&scene, &task, &endpoint, &[second, first]))).await;
+    scene.keep_up(Upkeep::Replay(chunk(&scene, &task, &endpoint, &[second, first]).await)).await;
     let last = scene.pending(&endpoint).await;
     let line = scene.loaded(&endpoint).await;
     assert_eq!(line, [waiting, second, first, last].map(|key| key.message));
@@ -124,7 +124,7 @@ pub async fn a_replay_follows_the_order_that_its_endpoint_has_by_then(harness: H
         let first = scene.settled(&endpoint, NextState::Delivered).await;
         let second = scene.settled(&endpoint, NextState::Delivered).await;
         let task = start(&scene).await;
-        let chunk = chunk(&scene, &task, &endpoint, &[second, first]);
+        let chunk = chunk(&scene, &task, &endpoint, &[second, first]).await;
         let switched = Endpoint { order: after, ..endpoint.clone() };
         scene.store().catalog.update_endpoint(switched.clone()).await.unwrap();
         assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Changed(2));
@@ -158,7 +158,7 @@ pub async fn a_task_without_a_next_cursor_is_finished(harness: Harness) {
     let endpoint = scene.endpoint().await;
     let key = scene.settled(&endpoint, NextState::Delivered).await;
     let task = start(&scene).await;
-    let last = chunk(&scene, &task, &endpoint, &[key]);
+    let last = chunk(&scene, &task, &endpoint, &[key]).await;
     assert_eq!(scene.keep_up(Upkeep::Replay(last.clone())).await, Done::Changed(1));
     let finished = scene.store().ledger.task(task.id).await.unwrap();
     assert_eq!((finished.state, finished.replayed), (TaskState::Finished, 1));
@@ -173,7 +173,7 @@ pub async fn a_chunk_that_comes_again_changes_nothing(harness: Harness) {
     let endpoint = scene.endpoint().await;
     let key = scene.settled(&endpoint, NextState::Delivered).await;
     let task = start(&scene).await;
-    let chunk = chunk(&scene, &task, &endpoint, &[key]);
+    let chunk = chunk(&scene, &task, &endpoint, &[key]).await;
     let cursor = Some(Cursor(key.message.0));
     let chunk = Replay { next_cursor: cursor, ..chunk };
     assert_eq!(scene.keep_up(Upkeep::Replay(chunk.clone())).await, Done::Changed(1));
@@ -185,12 +185,72 @@ pub async fn a_chunk_that_comes_again_changes_nothing(harness: Harness) {
     assert_eq!(scene.keep_up(Upkeep::Replay(next)).await, Done::Changed(1));
 }
 
+pub async fn what_another_task_replayed_and_has_ended_anew_is_left_alone(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let dead = NextState::Dead(Cause::Exhausted);
+    let table = [
+        // Its state is another, and its time the same.
+        (dead, NextState::Delivered, later(1)),
+        // Its state is the same, and its time another.
+        (NextState::Delivered, NextState::Delivered, later(50)),
+        (dead, dead, later(50)),
+    ];
+    for (first, anew, at) in table {
+        let key = scene.settled(&endpoint, first).await;
+        let (slow, quick) = (start(&scene).await, start(&scene).await);
+        // Both have chosen the delivery before one of them writes.
+        let slow_chunk = chunk(&scene, &slow, &endpoint, &[key]).await;
+        let quick_chunk = chunk(&scene, &quick, &endpoint, &[key]).await;
+        assert_eq!(scene.keep_up(Upkeep::Replay(quick_chunk)).await, Done::Changed(1));
+        let mut settle = scene.settling(key, 1, anew).await;
+        settle.attempt.ended_at = at;
+        assert_eq!(scene.settle_one(settle).await, Settled::Applied { turn: None });
+        let before = scene.look(key).await;
+        assert_eq!(scene.keep_up(Upkeep::Replay(slow_chunk)).await, Done::Changed(0));
+        assert_eq!(scene.look(key).await, before);
+        let slow = scene.store().ledger.task(slow.id).await.unwrap();
+        assert_eq!((slow.state, slow.replayed), (TaskState::Finished, 0));
+        // Whoever chooses it now replays it.
+        let task = start(&scene).await;
+        let next = chunk(&scene, &task, &endpoint, &[key]).await;
+        assert_eq!(scene.keep_up(Upkeep::Replay(next)).await, Done::Changed(1));
+    }
+}
+
+pub async fn an_attempt_that_is_recorded_late_takes_no_replay_away(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.pending(&endpoint).await;
+    let in_flight = scene.settling(key, 0, NextState::Dead(Cause::Exhausted)).await;
+    scene.store().ledger.cancel(key, later(5)).await.unwrap();
+    let task = start(&scene).await;
+    let chunk = chunk(&scene, &task, &endpoint, &[key]).await;
+    assert_eq!(scene.settle_one(in_flight).await, Settled::LeftAlone);
+    assert_eq!(scene.look(key).await.recorded, 1);
+    assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Changed(1));
+    assert_eq!(scene.look(key).await.state, Delivery::Pending(fresh(later(30))));
+}
+
+pub async fn what_a_chunk_passes_over_is_counted_once(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.settled(&endpoint, NextState::Delivered).await;
+    let task = start(&scene).await;
+    let chunk = chunk(&scene, &task, &endpoint, &[key]).await;
+    let chunk = Replay { passed_over: 3, ..chunk };
+    assert_eq!(scene.keep_up(Upkeep::Replay(chunk.clone())).await, Done::Changed(1));
+    assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Fenced);
+    let task = scene.store().ledger.task(task.id).await.unwrap();
+    assert_eq!((task.replayed, task.skipped), (1, 3));
+}
+
 pub async fn a_chunk_of_an_old_owner_changes_nothing(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
     let key = scene.settled(&endpoint, NextState::Delivered).await;
     let task = start(&scene).await;
-    let mut chunk = chunk(&scene, &task, &endpoint, &[key]);
+    let mut chunk = chunk(&scene, &task, &endpoint, &[key]).await;
     chunk.lease.epoch = Epoch(chunk.lease.epoch.0 - 1);
     assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Fenced);
     assert_eq!(scene.look(key).await.state, Delivery::Delivered);
@@ -203,7 +263,7 @@ pub async fn a_chunk_of_an_unknown_task_changes_nothing(harness: Harness) {
     let key = scene.settled(&endpoint, NextState::Delivered).await;
     let task = start(&scene).await;
     let unknown: TaskId = scene.id();
-    let chunk = Replay { task: unknown, ..chunk(&scene, &task, &endpoint, &[key]) };
+    let chunk = Replay { task: unknown, ..chunk(&scene, &task, &endpoint, &[key]).await };
     assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Fenced);
     assert_eq!(scene.look(key).await.state, Delivery::Delivered);
 }
@@ -224,21 +284,36 @@ pub(super) async fn start(scene: &Scene) -> Task {
     scene.store().ledger.start_task(new_task(scene, None)).await.unwrap()
 }
 
-/// Describes a chunk which finishes its task, and whose deliveries are due 30 seconds later.
-pub(super) fn chunk(
+/// Describes a chunk which finishes its task, and whose deliveries, chosen as they are now, are due 30
+/// seconds later.
+pub(super) async fn chunk(
     scene: &Scene,
     task: &Task,
     endpoint: &Endpoint,
     keys: &[DeliveryKey],
 ) -> Replay {
-    let replayed = |key: &DeliveryKey| (*key, endpoint.partition, fresh(later(30)));
+    let mut deliveries = Vec::new();
+    for key in keys {
+        deliveries.push(chosen(scene, endpoint, *key).await);
+    }
     Replay {
         lease: scene.lease_on(Partition::from_number(17).unwrap()),
         task: task.id,
         cursor: task.cursor,
         next_cursor: None,
-        deliveries: keys.iter().map(replayed).collect(),
+        deliveries,
         missing: None,
+        passed_over: 0,
         at: later(20),
     }
+}
+
+/// Chooses a delivery as it is now. One that is not there is chosen as if it had been delivered.
+async fn chosen(scene: &Scene, endpoint: &Endpoint, key: DeliveryKey) -> Chosen {
+    let of = scene.store().ledger.deliveries_of(key.application, key.message).await;
+    let found = of.unwrap_or_default().into_iter().find(|entry| entry.key == key);
+    let (state, ended_at) =
+        found.map_or((Delivery::Delivered, None), |entry| (entry.state, entry.settled_at));
+    let (partition, pending) = (endpoint.partition, fresh(later(30)));
+    Chosen { key, partition, state, ended_at, pending }
 }

@@ -50,7 +50,7 @@ pub async fn what_is_delivered_late_is_kept_for_the_whole_time(harness: Harness)
     let key = short_lived(&scene, &endpoint).await;
     settle(&scene, key, NextState::Dead(Cause::Exhausted)).await;
     let task = start(&scene).await;
-    scene.keep_up(Upkeep::Replay(chunk(&scene, &task, &endpoint, &[key]))).await;
+    scene.keep_up(Upkeep::Replay(chunk(&scene, &task, &endpoint, &[key]).await)).await;
     let late = NOW.after(DAY * 2);
     prune(&scene, late).await;
     settle_at(&scene, key, 1, late).await;

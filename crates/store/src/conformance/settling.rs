@@ -126,7 +126,7 @@ pub async fn a_settle_from_before_a_replay_is_recorded_only(harness: Harness) {
         // Cancelled and replayed while the attempt is in flight; nothing is recorded in between.
         scene.store().ledger.cancel(key, later(5)).await.unwrap();
         let task = start(&scene).await;
-        let chunk = chunk(&scene, &task, &endpoint, &[key]);
+        let chunk = chunk(&scene, &task, &endpoint, &[key]).await;
         assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Changed(1));
         for _ in 0..2 {
             assert_eq!(scene.settle_one(old.clone()).await, Settled::LeftAlone);

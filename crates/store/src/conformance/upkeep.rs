@@ -49,7 +49,7 @@ pub async fn a_burial_that_comes_after_a_replay_leaves_it_alone(harness: Harness
             scene.store().ledger.cancel(key, later(5)).await.unwrap();
         }
         let task = start(&scene).await;
-        let chunk = chunk(&scene, &task, &endpoint, &[key]);
+        let chunk = chunk(&scene, &task, &endpoint, &[key]).await;
         assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Changed(1));
         assert_eq!(scene.keep_up(Upkeep::Bury(bury)).await, Done::Changed(0));
         let entry = scene.look(key).await;

@@ -24,7 +24,8 @@ pub struct Task {
     pub cursor: Option<Cursor>,
     /// How many deliveries it has replayed, or made.
     pub replayed: u64,
-    /// How many it could not make because the payload is gone, or its time was over.
+    /// How many it passed over: their endpoint is disabled, or there was nothing to make a delivery
+    /// of because the payload is gone, or its time was over.
     pub skipped: u64,
     /// Where it stands.
     pub state: TaskState,

@@ -14,7 +14,7 @@ use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Epoch, Lease, Messag
 use crate::ledger::{StoredAnswer, Task};
 use crate::limits;
 use crate::queue::{
-    AttemptRecord, Minute, NewMessage, Once, Order, Request, Rollup, Running, Subject,
+    AttemptRecord, Chosen, Minute, NewMessage, Once, Order, Request, Rollup, Running, Subject,
 };
 
 /// A whole store as a value.
@@ -102,6 +102,13 @@ impl DeliveryRow {
     pub(super) fn is_as_loaded(&self, recorded: u32, ended_before: Option<Timestamp>) -> bool {
         let pending = matches!(self.state, Delivery::Pending(_));
         pending && (self.recorded, self.settled_at) == (recorded, ended_before)
+    }
+
+    /// Tells whether it is settled, and as it was when it was chosen for a replay.
+    pub(super) fn is_as_chosen(&self, chosen: &Chosen) -> bool {
+        let settled = !matches!(self.state, Delivery::Pending(_));
+        let same = self.state.word() == chosen.state.word();
+        settled && same && self.settled_at == chosen.ended_at
     }
 }
 

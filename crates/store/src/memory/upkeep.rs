@@ -10,8 +10,8 @@ use super::State;
 use crate::keys::{ApplicationKey, DeliveryKey};
 use crate::ledger::TaskState;
 use crate::queue::{
-    Bury, Done, FirstState, Missing, NewDelivery, Order, Replay, Request, RequestKind, Rollup,
-    Subject, Upkeep,
+    Bury, Chosen, Done, FirstState, Missing, NewDelivery, Order, Replay, Request, RequestKind,
+    Rollup, Subject, Upkeep,
 };
 
 impl State {
@@ -82,21 +82,20 @@ impl State {
             return Done::Fenced;
         }
         let mut replayed = 0;
-        for (key, partition, pending) in &replay.deliveries {
-            let settled = self
-                .delivery_row(*key)
-                .is_some_and(|row| !matches!(row.state, Delivery::Pending(_)));
-            let endpoint = self.endpoints.get(&key.endpoint).filter(|_| settled);
+        for chosen in &replay.deliveries {
+            let Chosen { key, partition, pending, .. } = *chosen;
+            let meant = self.delivery_row(key).is_some_and(|row| row.is_as_chosen(chosen));
+            let endpoint = self.endpoints.get(&key.endpoint).filter(|_| meant);
             let Some(order) = endpoint.map(|row| row.endpoint.order) else { continue };
             let turn = match order {
                 Order::Due => pending.due.as_micros(),
                 Order::Fifo => self.next_in_sequence(),
             };
-            self.change(*key, |row| {
-                row.partition = *partition;
+            self.change(key, |row| {
+                row.partition = partition;
                 row.order = order;
                 row.turn = turn;
-                row.state = Delivery::Pending(*pending);
+                row.state = Delivery::Pending(pending);
             });
             replayed += 1;
         }
@@ -105,7 +104,7 @@ impl State {
         if let Some(task) = self.tasks.get_mut(&replay.task) {
             task.cursor = replay.next_cursor;
             task.replayed += replayed;
-            task.skipped += skipped;
+            task.skipped += skipped + u64::from(replay.passed_over);
             task.updated_at = replay.at;
             if replay.next_cursor.is_none() {
                 task.state = TaskState::Finished;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::breaker::Breaker;
-use domain::delivery::Cause;
+use domain::delivery::{Cause, Delivery};
 use domain::endpoint::{Reason, State};
 use domain::health::Level;
 use domain::outcome::{Outcome, Unreachable};
@@ -29,6 +29,15 @@ pub(super) const ENDPOINT_DELETED: i16 = 3;
 /// Reports a number that no version of this store wrote.
 pub(super) fn unknown(what: &str, number: impl std::fmt::Display) -> Error {
     Error::Damaged { what: what.to_owned(), text: format!("{number} is none that is known") }
+}
+
+pub(super) const fn delivery(state: Delivery) -> i16 {
+    match state {
+        Delivery::Pending(_) => PENDING,
+        Delivery::Delivered => DELIVERED,
+        Delivery::Dead(_) => DEAD,
+        Delivery::Cancelled => CANCELLED,
+    }
 }
 
 pub(super) const fn cause(cause: Cause) -> i16 {

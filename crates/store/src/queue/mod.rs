@@ -17,8 +17,8 @@ pub use accept::{Accept, Accepted, FirstState, NewDelivery, NewMessage, Order};
 pub use load::{Backlog, Load, Loaded, PendingDelivery, Waiting};
 pub use settle::{AttemptRecord, NextState, Phases, Running, Settle, Settled, Trigger};
 pub use upkeep::{
-    Bury, Done, Doomed, Minute, Missing, Once, Replay, Request, RequestKind, Rollup, Subject,
-    Upkeep,
+    Bury, Chosen, Done, Doomed, Minute, Missing, Once, Replay, Request, RequestKind, Rollup,
+    Subject, Upkeep,
 };
 
 use crate::keys::{Lease, Node};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::delivery::{Cause, Pending};
+use domain::delivery::{Cause, Delivery, Pending};
 use domain::ids::TaskId;
 use domain::partition::Partition;
 use domain::time::Timestamp;
@@ -115,14 +115,37 @@ pub struct Replay {
     pub cursor: Option<Cursor>,
     /// How far it has got with it; none when it is finished.
     pub next_cursor: Option<Cursor>,
-    /// Deliveries that become pending; those that are pending already are left alone. Their turns
-    /// follow the order that the endpoint has when this is written: it may have been another when
-    /// they were chosen.
-    pub deliveries: Vec<(DeliveryKey, Partition, Pending)>,
+    /// Deliveries that become pending; those that are no longer as they were chosen are left alone.
+    /// Their turns follow the order that the endpoint has when this is written: it may have been
+    /// another when they were chosen.
+    pub deliveries: Vec<Chosen>,
     /// Deliveries that are made, if the task means such.
     pub missing: Option<Missing>,
+    /// How many the task means and leaves as they are: their endpoint takes nothing. They are counted
+    /// as skipped.
+    pub passed_over: u32,
     /// When.
     pub at: Timestamp,
+}
+
+/// A settled delivery to be replayed, as it was chosen. A chunk may wait while another task means the
+/// same delivery: what was replayed since and has ended anew is not what was asked for, and if it has
+/// arrived by now it would arrive once more.
+///
+/// Recorded attempts do not count here, unlike with a [`Doomed`] one: an attempt that was in flight
+/// when its delivery was cancelled is recorded later, and must not take the replay away.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Chosen {
+    /// Which delivery.
+    pub key: DeliveryKey,
+    /// Its endpoint's partition.
+    pub partition: Partition,
+    /// The state it was in. Why a dead letter is dead does not matter.
+    pub state: Delivery,
+    /// When it had got there.
+    pub ended_at: Option<Timestamp>,
+    /// What it becomes.
+    pub pending: Pending,
 }
 
 /// Deliveries of messages that their endpoint did not get when they were accepted.

@@ -99,6 +99,16 @@ fn cause_of(row: &Row<'_>) -> Result<Cause> {
     known.ok_or_else(|| odd("cause", number))
 }
 
+/// Returns the number of a delivery's state.
+pub(super) const fn delivery(state: Delivery) -> i64 {
+    match state {
+        Delivery::Pending(_) => PENDING,
+        Delivery::Delivered => DELIVERED,
+        Delivery::Dead(_) => DEAD,
+        Delivery::Cancelled => CANCELLED,
+    }
+}
+
 /// Reads where a delivery stands from its columns.
 pub(super) fn delivery_of(row: &Row<'_>) -> Result<Delivery> {
     match row.get("state")? {

@@ -3,16 +3,14 @@
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 
-use domain::delivery::Pending;
-use domain::partition::Partition;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::codec;
 use super::missing::{self, Made};
 use super::writer::Writing;
 use crate::Error;
-use crate::keys::{DeliveryKey, EndpointKey};
-use crate::queue::{Done, Order, Replay};
+use crate::keys::EndpointKey;
+use crate::queue::{Chosen, Done, Order, Replay};
 
 /// Writes a chunk. The caller has seen to it that the lease is current.
 pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done, Error> {
@@ -26,23 +24,24 @@ pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done,
     }
     let mut replayed = 0;
     let (mut endpoints, mut orders) = (BTreeSet::new(), BTreeMap::new());
-    for (key, partition, pending) in &replay.deliveries {
-        let order = match orders.entry(key.endpoint) {
+    for chosen in &replay.deliveries {
+        let endpoint = chosen.key.endpoint;
+        let order = match orders.entry(endpoint) {
             Entry::Occupied(known) => *known.get(),
-            Entry::Vacant(place) => *place.insert(order_by_now(connection, key.endpoint)?),
+            Entry::Vacant(place) => *place.insert(order_by_now(connection, endpoint)?),
         };
         let Some(order) = order else { continue };
         let turn = match order {
-            Order::Due => pending.due.as_micros(),
+            Order::Due => chosen.pending.due.as_micros(),
             Order::Fifo => writing.memo.next_in_sequence(connection)?,
         };
-        let changed = revive(connection, *key, (*partition, order, turn), pending)?;
+        let changed = revive(connection, chosen, (order, turn))?;
         match order {
             Order::Fifo if changed == 0 => writing.memo.take_back(turn),
             Order::Fifo | Order::Due => {}
         }
         if changed > 0 {
-            endpoints.insert(key.endpoint);
+            endpoints.insert(endpoint);
         }
         replayed += changed;
     }
@@ -51,29 +50,31 @@ pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done,
         None => Made::default(),
     };
     replayed += made.made;
-    count(connection, replay, (replayed, made.skipped))?;
+    let passed_over = usize::try_from(replay.passed_over).unwrap_or(usize::MAX);
+    count(connection, replay, (replayed, made.skipped.saturating_add(passed_over)))?;
     for endpoint in endpoints {
         fill_tombstone(connection, endpoint)?;
     }
     Ok(Done::Changed(u32::try_from(replayed).unwrap_or(u32::MAX)))
 }
 
-/// Makes a settled delivery pending again; returns the number of rows. `settled_at` stays: by that
-/// it differs from what it was before, whatever else does not, and no verdict on an attempt from
-/// before applies to it. Needs the primary key of
-/// `deliveries`; writes to it and its partial indexes.
+/// Makes a settled delivery pending again if it is as it was chosen; returns the number of rows.
+/// `settled_at` stays: by that it differs from what it was before, whatever else does not, and no
+/// verdict on an attempt from before applies to it. Needs the primary key of `deliveries`; writes to
+/// it and its partial indexes.
 fn revive(
     connection: &Connection,
-    key: DeliveryKey,
-    (partition, order, turn): (Partition, Order, i64),
-    pending: &Pending,
+    chosen: &Chosen,
+    (order, turn): (Order, i64),
 ) -> Result<usize, Error> {
     let sql = "UPDATE deliveries SET
             partition = ?1, turn_order = ?2, state = 0, cause = NULL, turn = ?3, due = ?4,
             attempts = ?5, ambiguous = ?6, last_wait = ?7, expires_at = ?8
-        WHERE endpoint = ?9 AND message = ?10 AND application = ?11 AND state <> 0";
+        WHERE endpoint = ?9 AND message = ?10 AND application = ?11
+            AND state <> 0 AND state = ?12 AND settled_at IS ?13";
+    let Chosen { key, pending, .. } = chosen;
     Ok(connection.prepare_cached(sql)?.execute(params![
-        partition.number(),
+        chosen.partition.number(),
         codec::order(order),
         turn,
         pending.due.as_micros(),
@@ -84,6 +85,8 @@ fn revive(
         key.endpoint.0,
         key.message.0,
         key.application.0,
+        codec::delivery(chosen.state),
+        codec::micros_if_any(chosen.ended_at),
     ])?)
 }
 

@@ -87,6 +87,7 @@ async fn sends_what_was_missing(
         next_cursor: None,
         deliveries: Vec::new(),
         missing: Some(missing),
+        passed_over: 0,
         at: later(60),
     };
     let batch = Batch { upkeep: vec![Upkeep::Replay(chunk)], ..Batch::default() };

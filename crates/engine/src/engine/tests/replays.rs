@@ -8,7 +8,7 @@ use serde_json::Value;
 use store::catalog::Endpoint;
 use store::keys::{DeliveryKey, MessageKey};
 use store::ledger::{NewTask, TaskKind};
-use store::queue::{Batch, Done, Order, Replay, Upkeep};
+use store::queue::{Batch, Chosen, Done, Order, Replay, Upkeep};
 
 use super::scene::{Kind, SECOND, Scene, policies};
 use crate::Event;
@@ -26,13 +26,23 @@ pub(super) fn replay(scene: &mut Scene, endpoint: &Endpoint, message: MessageKey
     scene.store.start_task(task).unwrap();
     let pending = Pending::fresh(&policies().server.policy.limits, at);
     let delivery = DeliveryKey { application, endpoint: key, message };
+    let stored = scene.store.deliveries_of(application, message);
+    let entry = stored.into_iter().find(|entry| entry.key == delivery).unwrap();
+    let chosen = Chosen {
+        key: delivery,
+        partition,
+        state: entry.state,
+        ended_at: entry.settled_at,
+        pending,
+    };
     let chunk = Replay {
         lease: scene.lease(endpoint).unwrap(),
         task: id,
         cursor: None,
         next_cursor: None,
-        deliveries: vec![(delivery, partition, pending)],
+        deliveries: vec![chosen],
         missing: None,
+        passed_over: 0,
         at,
     };
     let batch = Batch { upkeep: vec![Upkeep::Replay(chunk)], ..Batch::default() };
@@ -79,6 +89,31 @@ fn a_replay_is_sent_though_the_cancel_before_it_is_heard_after_it() {
     scene.end(OK);
     let flying: Vec<_> = scene.flying.iter().map(|it| it.delivery.key).collect();
     assert_eq!(flying, [second], "without waiting for a walk");
+}
+
+#[test]
+fn a_replay_keeps_its_place_though_an_older_cancel_is_heard_after_it() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint_with(Order::Fifo, Default::default());
+    scene.keep = vec![Kind::Requests];
+    scene.send(&endpoint);
+    // It waits in memory, as it was before it was cancelled and replayed.
+    let second = scene.send(&endpoint);
+    let delivery =
+        DeliveryKey { application: endpoint.application, endpoint: endpoint.key, message: second };
+    scene.store.cancel(delivery, scene.now.rows).unwrap();
+    replay(&mut scene, &endpoint, second);
+    let third = scene.send(&endpoint);
+    scene.pass(6 * SECOND);
+    while let Some(requests) = scene.kept.pop_front() {
+        let requests = scene.answer(requests);
+        scene.tell(requests);
+    }
+    let mut arrived = Vec::new();
+    while !scene.flying.is_empty() {
+        arrived.push(scene.end(OK).delivery.key.message);
+    }
+    assert_eq!(arrived[1..], [second, third], "without waiting for a walk");
 }
 
 #[test]

@@ -8,10 +8,10 @@ use domain::partition::Partition;
 use engine::Event;
 use store::keys::{Cursor, DeliveryKey, Lease};
 use store::ledger::Task;
-use store::queue::{Done, Missing, Replay, Upkeep};
+use store::queue::{Chosen, Done, Missing, Replay, Upkeep};
 
 use super::super::World;
-use super::walk::{Chosen, Walked, pass_over};
+use super::walk::{Walked, pass_over};
 
 /// Writes a chunk; tells whether it was fenced, or how many deliveries it changed.
 ///
@@ -23,8 +23,8 @@ pub(super) async fn write(
     task: &Task,
     walked: Walked,
 ) -> Result<Done, store::Error> {
-    let Walked { chosen, missing, begins, reached } = walked;
-    let part = Part { chosen, missing };
+    let Walked { chosen, missing, passed_over, begins, reached } = walked;
+    let part = Part { chosen, missing, passed_over };
     let partitions: Vec<_> = part.partitions().collect();
     let mut writing = Writing { world, lease, task, cursor: task.cursor };
     let whole = writing.put(&part, reached).await;
@@ -63,6 +63,7 @@ impl Writing<'_> {
             next_cursor: next,
             deliveries: part.chosen.clone(),
             missing: part.missing.clone(),
+            passed_over: part.passed_over,
             at: self.world.timeline.rows(),
         };
         let done =
@@ -99,7 +100,8 @@ impl Writing<'_> {
                     pass_over(&format!("delivery of message {} to {}", message.0, endpoint.0));
                     if waiting.is_empty() {
                         // The task moves on all the same.
-                        waiting.push(Part::default());
+                        let passed_over = part.passed_over;
+                        waiting.push(Part { passed_over, ..Part::default() });
                     }
                 }
             }
@@ -111,19 +113,21 @@ impl Writing<'_> {
 /// What is written at once.
 #[derive(Debug, Clone, Default)]
 struct Part {
-    chosen: Chosen,
+    chosen: Vec<Chosen>,
     missing: Option<Missing>,
+    /// Counted with the last part of a chunk only.
+    passed_over: u32,
 }
 
 impl Part {
     fn partitions(&self) -> impl Iterator<Item = Partition> {
         let made = self.missing.iter().flat_map(|missing| &missing.deliveries);
-        self.chosen.iter().map(|it| it.1).chain(made.map(|it| it.1))
+        self.chosen.iter().map(|it| it.partition).chain(made.map(|it| it.1))
     }
 
     fn first(&self) -> Option<DeliveryKey> {
         let mut made = self.missing.iter().flat_map(|missing| &missing.deliveries);
-        self.chosen.first().map(|it| it.0).or_else(|| made.next().map(|it| it.0))
+        self.chosen.first().map(|it| it.key).or_else(|| made.next().map(|it| it.0))
     }
 
     /// Divides it, unless it is a single row; each half has its rows in their order.
@@ -133,6 +137,7 @@ impl Part {
             return None;
         }
         let (mut first, mut second) = (self.clone(), self.clone());
+        first.passed_over = 0;
         let chosen = middle.min(first.chosen.len());
         second.chosen = first.chosen.split_off(chosen);
         if let (Some(first), Some(second)) = (&mut first.missing, &mut second.missing) {

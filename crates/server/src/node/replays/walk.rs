@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use domain::delivery::Pending;
+use domain::endpoint::State;
 use domain::ids::MessageId;
-use domain::partition::Partition;
 use domain::policy::Policy;
 use engine::Roster;
 use engine::roster::read_policy;
 use store::catalog::Name;
-use store::keys::{Cursor, DeliveryKey, EndpointKey, MessageKey};
+use store::keys::{Cursor, EndpointKey, MessageKey};
 use store::ledger::{DeliveryEntry, DeliveryFilter, MessageFilter, Task};
 use store::page::{From, Page};
-use store::queue::Missing;
+use store::queue::{Chosen, Missing};
 
 use super::super::World;
 use super::super::missing::CLOCKS_APART;
@@ -26,14 +26,14 @@ pub(in super::super) const CHUNK: u32 = 500;
 /// What lies before all messages.
 const BEGINNING: MessageKey = MessageKey(0);
 
-pub(in super::super) type Chosen = Vec<(DeliveryKey, Partition, Pending)>;
-
 /// What a chunk found.
 pub(in super::super) struct Walked {
     /// What becomes pending again.
-    pub(in super::super) chosen: Chosen,
+    pub(in super::super) chosen: Vec<Chosen>,
     /// What is made.
     pub(in super::super) missing: Option<Missing>,
+    /// How many are meant, and stay as they are.
+    pub(in super::super) passed_over: u32,
     /// Where it began.
     pub(in super::super) begins: Cursor,
     /// How far it got; none at the end.
@@ -44,7 +44,7 @@ impl Walked {
     /// Found nothing, and will not.
     pub(in super::super) const fn nothing() -> Self {
         let begins = Cursor(BEGINNING.0);
-        Self { chosen: Vec::new(), missing: None, begins, reached: None }
+        Self { chosen: Vec::new(), missing: None, passed_over: 0, begins, reached: None }
     }
 }
 
@@ -64,15 +64,16 @@ pub(super) async fn walk(
     // Rows are in the order of their commits, and one may have been longer on its way than others.
     let over = |last: &DeliveryEntry| wish.is_over_at(last.received_at.before(CLOCKS_APART));
     let over = entries.last().is_some_and(over);
-    let mut chosen = Vec::new();
+    let (mut chosen, mut passed_over) = (Vec::new(), 0);
     for entry in &entries {
-        let Some(again) = pending_again(world, roster, &wish, entry) else { continue };
-        if on_channel(world, &wish, entry).await? {
-            chosen.push(again);
+        let found = weigh(world, roster, &wish, entry);
+        if found == Found::NotMeant || !on_channel(world, &wish, entry).await? {
+            continue;
         }
+        found.put(&mut chosen, &mut passed_over);
     }
     let reached = reached.filter(|_| !over).map(|message| Cursor(message.0));
-    Ok(Walked { chosen, missing: None, begins: Cursor(behind.0), reached })
+    Ok(Walked { chosen, missing: None, passed_over, begins: Cursor(behind.0), reached })
 }
 
 /// Reads what a task means.
@@ -185,22 +186,55 @@ async fn dead_letters(
     }
 }
 
-/// Describes a delivery that is meant as one to be sent again, by the policy that applies to it now.
-pub(in super::super) fn pending_again(
+/// What a delivery is to a task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in super::super) enum Found {
+    /// It is not meant.
+    NotMeant,
+    /// It is meant, and its endpoint takes nothing: it would be buried again at once, under another
+    /// cause, and the task would say that it was sent.
+    PassedOver,
+    /// It is to be sent again.
+    Chosen(Chosen),
+}
+
+impl Found {
+    /// Puts it where it belongs.
+    pub(in super::super) fn put(self, chosen: &mut Vec<Chosen>, passed_over: &mut u32) {
+        match self {
+            Self::NotMeant => {}
+            Self::PassedOver => *passed_over = passed_over.saturating_add(1),
+            Self::Chosen(again) => chosen.push(again),
+        }
+    }
+}
+
+/// Tells what a delivery is to a task. What is to be sent again is described by the policy that
+/// applies to it now.
+pub(in super::super) fn weigh(
     world: &World,
     roster: &Roster,
     wish: &Wish,
     entry: &DeliveryEntry,
-) -> Option<(DeliveryKey, Partition, Pending)> {
-    let member = roster.member(entry.key.endpoint)?;
+) -> Found {
+    let Some(member) = roster.member(entry.key.endpoint) else { return Found::NotMeant };
     let endpoint = &member.view.endpoint;
     if !wish.means(entry, endpoint.id) {
-        return None;
+        return Found::NotMeant;
+    }
+    match endpoint.state {
+        State::Active | State::Paused => {}
+        State::Disabled(_) | State::Deleted => return Found::PassedOver,
     }
     let (own, policies) = (own_policy(entry.policy.as_deref()), world.rosters.policies());
     let policy = roster.applicable(member, &entry.event_type, own.as_ref(), &policies);
-    let pending = Pending::fresh(&policy.limits, world.timeline.rows());
-    Some((entry.key, endpoint.partition, pending))
+    Found::Chosen(Chosen {
+        key: entry.key,
+        partition: endpoint.partition,
+        state: entry.state,
+        ended_at: entry.settled_at,
+        pending: Pending::fresh(&policy.limits, world.timeline.rows()),
+    })
 }
 
 /// Reads the policy that was set on a message. One that no longer reads gives way to the next.

@@ -37,6 +37,39 @@ async fn a_replay_is_a_task_that_is_found_again() {
 }
 
 #[tokio::test]
+async fn a_bulk_replay_means_the_status_and_the_filters_that_it_names() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let path = format!("/app/{app}/endpoint/{}/bulk-replay", server.endpoint(&app).await);
+    let now = server.get(&format!("/app/{app}")).await.expect(200)["createdAt"].clone();
+    let table = [
+        (json!({}), json!({ "states": "settled" })),
+        (json!({ "status": 0 }), json!({ "states": "delivered" })),
+        (json!({ "status": 2 }), json!({ "states": "dead" })),
+        (json!({ "status": 4 }), json!({ "states": "cancelled" })),
+        (json!({ "eventTypes": ["a.b", "c"] }), json!({ "event_types": ["a.b", "c"] })),
+        (json!({ "channel": "quiet" }), json!({ "channel": "quiet" })),
+        (json!({ "statusCodeClass": 500 }), json!({ "status_class": 500 })),
+    ];
+    for (mut body, means) in table {
+        body["since"] = now.clone();
+        let made = server.post(&path, body.clone()).await.expect(202);
+        let task = format!("/background-task/{}", made["id"].as_str().unwrap());
+        let selection = server.get(&task).await.expect(200)["data"]["selection"].clone();
+        for (name, value) in means.as_object().unwrap() {
+            assert_eq!(&selection[name], value, "{body}");
+        }
+    }
+    // What is still on its way is not replayed.
+    for status in [1, 3] {
+        let body = json!({ "since": now, "status": status });
+        server.post(&path, body).await.invalid("body.status");
+    }
+    let unknown = json!({ "since": now, "status": 5 });
+    server.post(&path, unknown).await.refused(400, "generic_error");
+}
+
+#[tokio::test]
 async fn a_range_that_is_too_long_is_refused() {
     let server = Running::start().await;
     let app = server.application().await;

@@ -1,10 +1,12 @@
 //! A node on a store in memory, with a way out that does what a test says.
 
+mod announcements;
 mod clocks;
 mod damaged;
 mod grenade;
 mod replays;
 mod scene;
+mod script;
 mod trouble;
 
 use std::time::Duration;

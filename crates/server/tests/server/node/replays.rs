@@ -5,14 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::delivery::{Cause, Delivery};
+use domain::endpoint::{Reason, State};
 use domain::ids::{DeliveryId, MessageId};
+use domain::names::{Channel, EventTypeName};
 use domain::time::Timestamp;
-use serde_json::json;
-use store::Ledger as _;
+use redial::clock::SystemClock;
+use serde_json::{Value, json};
+use store::catalog::Endpoint;
 use store::ledger::{TaskKind, TaskState};
+use store::{Catalog as _, Ledger as _};
+use tokio::task::JoinSet;
 
 use super::damaged::Damaged;
-use super::scene::{Scene, Step, Store, entry, selection, until};
+use super::scene::{Scene, Step, Store, entry, entry_of, selection, until};
 use super::trouble::{Panics, obedient};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -156,8 +161,167 @@ async fn a_replay_that_a_restart_cuts_off_goes_on_and_sends_everything_once() {
 
     let second = Scene::on(store.clone(), &[Step::Answer(200)]).await;
     assert_eq!(second.done(task).await.replayed, 1_200);
-    second.arrived(700).await;
     until(|| async { (arrived(&store, &messages).await.0 == 1_200).then_some(()) }).await;
+    assert_eq!(second.arrivals(), 700);
     second.end().await;
     assert_eq!(arrived(&store, &messages).await, (1_200, 1_200), "none of them twice");
+}
+
+#[tokio::test]
+async fn a_replay_of_several_chunks_goes_on_at_another_node_and_sends_everything_once() {
+    let store = Scene::begin(&[Step::Answer(200)]).await.end().await;
+    let queue = Panics::after_chunks(&store, 1);
+    let first = Scene::over(store, Arc::new(queue), &[Step::Answer(200)]).await;
+    let messages = first.dead_letters([first.now(); 1_200]).await;
+    let task = first.start(TaskKind::Recover, first.endpoint(), selection("dead")).await;
+    first.arrived(500).await;
+    // The other node is there before the first one goes, and takes over what that gives back.
+    let second = first.beside(Arc::new(SystemClock::start()), true).await;
+    let store = first.end().await;
+    assert_eq!(second.done(task).await.replayed, 1_200);
+    until(|| async { (arrived(&store, &messages).await.0 == 1_200).then_some(()) }).await;
+    assert_eq!(second.arrivals(), 700);
+    second.end().await;
+    assert_eq!(arrived(&store, &messages).await, (1_200, 1_200), "none of them twice");
+}
+
+/// Sends a message of a type and on channels, and waits until it is settled.
+async fn settled_as(scene: &Scene, event_type: &str, channels: &[&str]) -> MessageId {
+    let message = scene.send_as(|draft| {
+        draft.message.event_type = event_type.to_owned();
+        draft.event_type = EventTypeName::parse(event_type).unwrap();
+        draft.message.channels = channels.iter().map(|&name| name.to_owned()).collect();
+        draft.channels = channels.iter().map(|name| Channel::parse(name).unwrap()).collect();
+    });
+    let message = message.await;
+    scene.settled(message).await;
+    message
+}
+
+/// A message for each of the letters, which say how their deliveries stand: two are delivered (`a` and,
+/// on a channel, `b`), three are dead letters (`c`, on a channel and of another type `d`, never tried
+/// `e`), one is cancelled (`f`), one is pending (`g`).
+async fn one_of_each(scene: &Scene, store: &Store) -> [MessageId; 7] {
+    let a = settled_as(scene, "scene.made", &[]).await;
+    let c = settled_as(scene, "scene.made", &[]).await;
+    let b = settled_as(scene, "scene.made", &["quiet"]).await;
+    let d = settled_as(scene, "scene.other", &["quiet", "loud"]).await;
+    let e = scene.dead_letters([scene.now()]).await[0];
+    let tomorrow = scene.now().after(24 * 60 * MINUTE);
+    let f = scene.send_as(|draft| draft.deliver_at = Some(tomorrow)).await;
+    let g = scene.send_as(|draft| draft.deliver_at = Some(tomorrow)).await;
+    store.memory().cancel(scene.look(f).await.key, scene.now()).await.unwrap();
+    [a, b, c, d, e, f, g]
+}
+
+#[tokio::test]
+async fn a_bulk_replay_sends_what_it_describes_and_nothing_else() {
+    let table: [(&str, Value, &str); 11] = [
+        ("settled", json!({}), "abcdef"),
+        ("delivered", json!({}), "ab"),
+        ("dead", json!({}), "cde"),
+        ("cancelled", json!({}), "f"),
+        ("undelivered", json!({}), "cdef"),
+        ("settled", json!({ "event_types": ["scene.other"] }), "d"),
+        ("settled", json!({ "event_types": ["scene.other", "scene.made"] }), "abcdef"),
+        ("settled", json!({ "channel": "quiet" }), "bd"),
+        ("settled", json!({ "status_class": 400 }), "cd"),
+        ("dead", json!({ "status_class": 200 }), ""),
+        ("dead", json!({ "channel": "quiet", "status_class": 400 }), "d"),
+    ];
+    // Each has a node of its own; to begin and to end one takes seconds.
+    let mut cases = JoinSet::new();
+    for (states, filter, expected) in table {
+        cases.spawn(sends_only(states, filter, expected));
+    }
+    cases.join_all().await;
+}
+
+/// Replays what is described, and compares what arrives with the letters.
+async fn sends_only(states: &str, filter: Value, expected: &str) {
+    let store = Scene::begin(&[Step::Answer(200)]).await.end().await;
+    let steps = [200, 400, 200, 400, 200].map(Step::Answer);
+    let scene = Scene::on(store.clone(), &steps).await;
+    let messages = one_of_each(&scene, &store).await;
+    let before = scene.arrivals();
+    let mut described = selection(states);
+    for (name, value) in filter.as_object().unwrap() {
+        described[name] = value.clone();
+    }
+    let task = scene.start(TaskKind::BulkReplay, scene.endpoint(), described).await;
+    let done = scene.done(task).await;
+    scene.arrived(before + expected.len()).await;
+    let again: BTreeSet<MessageId> = scene.messages().split_off(before).into_iter().collect();
+    let letters = "abcdefg".chars().zip(messages);
+    let arrived: String =
+        letters.filter(|(_, message)| again.contains(message)).map(|(letter, _)| letter).collect();
+    assert_eq!(arrived, expected, "{states} {filter}");
+    assert_eq!(scene.arrivals(), before + expected.len(), "{states} {filter}");
+    let counts = (done.replayed, done.skipped);
+    assert_eq!(counts, (u64::try_from(expected.len()).unwrap(), 0), "{states} {filter}");
+    scene.end().await;
+}
+
+/// Makes another endpoint with a dead letter, and puts it into a state, past the node.
+async fn elsewhere_in(scene: &Scene, store: &Store, state: State) -> (Endpoint, MessageId) {
+    let (endpoint, message) = scene.elsewhere().await;
+    let changed = Endpoint { state, ..endpoint.clone() };
+    store.memory().update_endpoint(changed).await.unwrap();
+    (endpoint, message)
+}
+
+const DISABLED: State = State::Disabled(Reason::ByPerson);
+
+#[tokio::test]
+async fn a_replay_passes_over_the_dead_letters_of_a_disabled_endpoint_and_says_so() {
+    for kind in [TaskKind::BulkReplay, TaskKind::ReplayMissing] {
+        let store = Scene::begin(&[Step::Answer(200)]).await.end().await;
+        let scene = Scene::on(store.clone(), &[Step::Answer(200)]).await;
+        let others = scene.dead_letters([scene.now(); 2]).await;
+        let (endpoint, message) = elsewhere_in(&scene, &store, DISABLED).await;
+        // What an endpoint never got is looked for by endpoint.
+        let (named, sent) = match kind {
+            TaskKind::ReplayMissing => (Some(endpoint.key), 0),
+            TaskKind::BulkReplay | TaskKind::Recover => (None, 2),
+        };
+        let task = scene.start(kind, named, selection("dead")).await;
+        let done = scene.done(task).await;
+        assert_eq!((done.replayed, done.skipped), (sent, 1), "{kind:?}");
+        scene.arrived(usize::try_from(sent).unwrap()).await;
+        let entry = entry_of(&store, message, &endpoint).await;
+        assert_eq!(entry.state, Delivery::Dead(Cause::Permanent), "{kind:?}");
+        for other in others.iter().filter(|_| sent > 0) {
+            scene.becomes(*other, Delivery::Delivered).await;
+        }
+        scene.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_replay_waits_for_an_endpoint_that_is_paused() {
+    let store = Scene::begin(&[Step::Answer(200)]).await.end().await;
+    let scene = Scene::on(store.clone(), &[Step::Answer(200)]).await;
+    let (endpoint, message) = elsewhere_in(&scene, &store, State::Paused).await;
+    let task = scene.start(TaskKind::BulkReplay, None, selection("dead")).await;
+    let done = scene.done(task).await;
+    assert_eq!((done.replayed, done.skipped), (1, 0));
+    let entry = entry_of(&store, message, &endpoint).await;
+    assert!(matches!(entry.state, Delivery::Pending(_)), "{entry:?}");
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn what_is_passed_over_counts_once_also_if_the_database_refuses_a_row() {
+    for (count, unfit) in [(3, 1), (1, 0), (2, 1)] {
+        let store = Scene::begin(&[Step::Answer(200)]).await.end().await;
+        let queue = Arc::new(Panics::over(&store));
+        let scene = Scene::over(store.clone(), Arc::clone(&queue) as _, &[Step::Answer(200)]).await;
+        let messages = scene.dead_letters(vec![scene.now(); count]).await;
+        elsewhere_in(&scene, &store, DISABLED).await;
+        queue.refuse(scene.look(messages[unfit]).await.key.message);
+        let task = scene.start(TaskKind::BulkReplay, None, selection("dead")).await;
+        let done = scene.done(task).await;
+        assert_eq!((done.replayed, done.skipped), (u64::try_from(count).unwrap() - 1, 1));
+        scene.end().await;
+    }
 }

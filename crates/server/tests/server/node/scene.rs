@@ -1,113 +1,38 @@
 //! An application with one endpoint on a store in memory, and a node that sends to nobody.
 
-use std::collections::VecDeque;
-use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use domain::delivery::{Cause, Delivery, Pending};
 use domain::endpoint::State;
-use domain::ids::{ApplicationId, AttemptId, EndpointId, MessageId, TaskId};
+use domain::ids::{ApplicationId, EndpointId, MessageId, TaskId};
 use domain::names::EventTypeName;
-use domain::outcome::Outcome;
 use domain::time::Timestamp;
+use engine::Number;
 use engine::roster::read_policy;
-use engine::{Number, Sending};
 use redial::clock::{Clock, SystemClock};
 use redial::committer::Transactions;
-use redial::node::{Carrier, Draft, Ending, Intake, Node, NotTaken, Parts, Settings, unique_name};
+use redial::node::{Draft, Ending, Intake, Node, NotTaken, Parts, Settings, unique_name};
 use serde_json::{Value, json};
 use store::catalog::{
     Application, ApplicationSettings, Confidential, Endpoint, EndpointSettings, Name,
     NewApplication, NewEndpoint, Secret,
 };
-use store::keys::{ApplicationKey, EndpointKey};
+use store::keys::{ApplicationKey, EndpointKey, MessageKey};
 use store::ledger::{DeliveryEntry, DeliveryFilter, NewTask, Task, TaskKind, TaskState};
 use store::memory::{Memory, State as Rows};
 use store::page::{From, Page};
-use store::queue::{
-    Accept, Accepted, AttemptRecord, Batch, FirstState, NewDelivery, NewMessage, Order, Phases,
-};
+use store::queue::{Accept, Accepted, Batch, FirstState, NewDelivery, NewMessage, Order};
 use store::{Catalog as _, Ledger, Queue};
 
-use super::grenade::grenade;
-
-/// What the way out does next.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
-    Answer(u16),
-    Slow(Duration, u16),
-    Panic,
-    /// An interrupted attempt whose record makes the engine panic when it lets go of it.
-    Grenade,
-}
-
-/// Does what it is told, step by step; the last step repeats.
-struct Script {
-    steps: Mutex<VecDeque<Step>>,
-    arrivals: AtomicUsize,
-    numbers: Mutex<Vec<Number>>,
-    messages: Mutex<Vec<MessageId>>,
-    /// The rows' time at each attempt, as it was told.
-    rows: Mutex<Vec<Timestamp>>,
-}
-
-impl Carrier for Script {
-    fn carry<'a>(
-        &'a self,
-        sending: &'a Sending,
-        rows: Timestamp,
-    ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>> {
-        let step = {
-            let mut steps = self.steps.lock().unwrap();
-            if steps.len() > 1 { steps.pop_front() } else { steps.front().copied() }.unwrap()
-        };
-        let number = self.arrivals.fetch_add(1, Ordering::SeqCst);
-        self.numbers.lock().unwrap().push(sending.attempt);
-        self.messages.lock().unwrap().push(sending.delivery.message);
-        self.rows.lock().unwrap().push(rows);
-        Box::pin(async move {
-            let status = match step {
-                Step::Answer(status) => status,
-                Step::Panic => panic!("as told"),
-                Step::Grenade => {
-                    let (outcome, response_body) = (Outcome::Interrupted, grenade());
-                    let usual = record(sending, number, 200);
-                    return AttemptRecord { outcome, response_body, ..usual };
-                }
-                Step::Slow(wait, status) => {
-                    tokio::time::sleep(wait).await;
-                    status
-                }
-            };
-            record(sending, number, status)
-        })
-    }
-}
-
-fn record(sending: &Sending, number: usize, status: u16) -> AttemptRecord {
-    let mut random = [7; 16];
-    random[4..12].copy_from_slice(&number.to_be_bytes());
-    let now = sending.delivery.received_at;
-    AttemptRecord {
-        id: AttemptId::new(now, random),
-        began_at: now,
-        ended_at: now,
-        trigger: sending.trigger,
-        outcome: Outcome::answered(status),
-        phases: Phases::default(),
-        request_headers: store::Headers::default(),
-        response_headers: store::Headers::default(),
-        response_body: Bytes::new(),
-        error: None,
-    }
-}
+use super::script::Script;
+pub(super) use super::script::Step;
 
 /// A node with an application and an endpoint.
 pub(super) struct Scene {
-    node: Node,
+    pub(super) node: Node,
     intake: Intake,
     script: Arc<Script>,
     store: Store,
@@ -184,13 +109,7 @@ impl Scene {
     }
 
     async fn with(store: Store, given: Given, settings: Settings, steps: &[Step]) -> Self {
-        let script = Arc::new(Script {
-            steps: Mutex::new(steps.iter().copied().collect()),
-            arrivals: AtomicUsize::new(0),
-            numbers: Mutex::default(),
-            messages: Mutex::default(),
-            rows: Mutex::default(),
-        });
+        let script = Arc::new(Script::of(steps));
         let parts = Parts {
             queue: given.queue,
             catalog: Arc::clone(&store.memory) as _,
@@ -441,12 +360,41 @@ impl Scene {
         self.elsewhere_as(FirstState::Pending(pending)).await
     }
 
+    /// The same with three, and their keys.
+    pub(super) async fn several_pending_elsewhere(
+        &self,
+    ) -> (Endpoint, [(MessageId, MessageKey); 3]) {
+        let endpoint = self.endpoint_elsewhere().await;
+        let limits = settings().policy.policy.limits;
+        let mut messages = Vec::new();
+        for number in 1..=3 {
+            let state = FirstState::Pending(Pending::fresh(&limits, self.intake.now()));
+            messages.push(self.accept_elsewhere(&endpoint, state, [number; 16]).await);
+        }
+        (endpoint, messages.try_into().unwrap())
+    }
+
     async fn elsewhere_as(&self, state: FirstState) -> (Endpoint, MessageId) {
+        let endpoint = self.endpoint_elsewhere().await;
+        let (id, _) = self.accept_elsewhere(&endpoint, state, [9; 16]).await;
+        (endpoint, id)
+    }
+
+    async fn endpoint_elsewhere(&self) -> Endpoint {
+        let Store { memory, application, .. } = &self.store;
+        let new = new_endpoint(application.key, self.intake.now(), ([9; 16], Order::Due));
+        memory.create_endpoint(new).await.unwrap()
+    }
+
+    async fn accept_elsewhere(
+        &self,
+        endpoint: &Endpoint,
+        state: FirstState,
+        random: [u8; 16],
+    ) -> (MessageId, MessageKey) {
         let Store { memory, application, .. } = &self.store;
         let at = self.intake.now();
-        let new = new_endpoint(application.key, at, ([9; 16], Order::Due));
-        let endpoint = memory.create_endpoint(new).await.unwrap();
-        let id = MessageId::new(at, [9; 16]);
+        let id = MessageId::new(at, random);
         let accept = Accept {
             application: application.key,
             revision: memory.fan_out(application.key, at).await.unwrap().revision,
@@ -461,8 +409,10 @@ impl Scene {
         };
         let batch = Batch { accepts: vec![accept], ..Batch::default() };
         let committed = memory.commit(Arc::new(batch)).await.unwrap();
-        assert!(matches!(committed.accepts[..], [Accepted::New { .. }]), "{committed:?}");
-        (endpoint, id)
+        let [Accepted::New { message, .. }] = committed.accepts[..] else {
+            panic!("{committed:?}");
+        };
+        (id, message)
     }
 
     /// Stops the node and tells how that went.

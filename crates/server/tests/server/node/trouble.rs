@@ -14,7 +14,7 @@ use store::Answer;
 use store::keys::{Lease, MessageKey, Node};
 use store::memory::Memory;
 use store::queue::{
-    Batch, Committed, Done, Load, Loaded, Queue, Renewal, Request, Upkeep, Waiting,
+    Batch, Committed, Done, Load, Loaded, PendingDelivery, Queue, Renewal, Request, Upkeep, Waiting,
 };
 use tokio::sync::Notify;
 
@@ -30,6 +30,8 @@ pub(super) struct Panics {
     loads: AtomicU32,
     /// So many loads bring what makes the engine panic.
     grenades: AtomicU32,
+    /// Each load with the delivery of this message does.
+    explosive: AtomicI64,
     /// So many times nothing is taken back.
     releases: AtomicU32,
     /// If told, only so many chunks of replays are written; the others are refused.
@@ -45,15 +47,16 @@ pub(super) struct Panics {
 }
 
 /// Adds a row that no store returns: one that is there already, so that it is let go at once.
-fn with_grenade(mut loaded: Loaded) -> Loaded {
-    let mut again = loaded.deliveries[0].clone();
+fn with_grenade(mut loaded: Loaded, place: usize) -> Loaded {
+    let mut again = loaded.deliveries[place].clone();
     again.payload = Some(grenade());
-    loaded.deliveries.insert(1, again);
+    loaded.deliveries.insert(place + 1, again);
     loaded
 }
 
 impl Panics {
-    fn over(store: &Store) -> Self {
+    /// Does what it is asked until it is told otherwise.
+    pub(super) fn over(store: &Store) -> Self {
         Self { memory: Some(Arc::clone(store.memory())), ..Self::default() }
     }
 
@@ -90,7 +93,7 @@ impl Queue for Panics {
         let refuses = |step: &Upkeep| {
             let Upkeep::Replay(chunk) = step else { return false };
             self.chunks.as_ref().is_some_and(|chunks| !is_left(chunks))
-                || chunk.deliveries.iter().any(|row| row.0.message.0 == unfit)
+                || chunk.deliveries.iter().any(|row| row.key.message.0 == unfit)
         };
         let refused: Vec<bool> = batch.upkeep.iter().map(refuses).collect();
         Box::pin(async move {
@@ -111,8 +114,16 @@ impl Queue for Panics {
         let loading = self.memory().load(load);
         Box::pin(async move {
             let loaded = loading.await?;
-            let full = !loaded.deliveries.is_empty() && is_left(&self.grenades);
-            Ok(if full { with_grenade(loaded) } else { loaded })
+            let explosive = self.explosive.load(Ordering::SeqCst);
+            let explosive = |row: &PendingDelivery| row.key.message.0 == explosive;
+            let place = loaded.deliveries.iter().position(explosive);
+            let place = place.or_else(|| {
+                (!loaded.deliveries.is_empty() && is_left(&self.grenades)).then_some(0)
+            });
+            Ok(match place {
+                Some(place) => with_grenade(loaded, place),
+                None => loaded,
+            })
         })
     }
 
@@ -280,4 +291,21 @@ async fn what_could_not_be_given_back_has_not_ended_in_time() {
     let (ending, free) = stopped_after(u32::MAX).await;
     assert_eq!(ending, Ending::TooLate);
     assert!(free < 64, "its leases have not run out yet");
+}
+
+#[tokio::test]
+async fn a_delivery_that_makes_the_engine_panic_whenever_it_comes_is_poison_though_others_come_with_it()
+ {
+    let (scene, queue) = obedient(&[Step::Answer(200)]).await;
+    let (endpoint, [before, poison, behind]) = scene.several_pending_elsewhere().await;
+    let (poison, key) = poison;
+    queue.explosive.store(key.0, Ordering::SeqCst);
+    queue.wake.notify_one();
+    let entry = scene.settled_for(poison, &endpoint).await;
+    assert_eq!((entry.state, entry.recorded), (Delivery::Dead(Cause::Poison), 0));
+    for (message, _) in [before, behind] {
+        let entry = scene.settled_for(message, &endpoint).await;
+        assert_eq!((entry.state, entry.recorded), (Delivery::Delivered, 1));
+    }
+    assert_eq!(scene.stop().await, Ending::InTime);
 }

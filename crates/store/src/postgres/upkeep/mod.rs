@@ -121,7 +121,7 @@ fn replayed(steps: &[Upkeep]) -> BTreeSet<ApplicationKey> {
     for step in steps {
         match step {
             Upkeep::Replay(replay) => {
-                applications.extend(replay.deliveries.iter().map(|row| row.0.application));
+                applications.extend(replay.deliveries.iter().map(|row| row.key.application));
                 applications.extend(replay.missing.iter().map(|missing| missing.application));
             }
             Upkeep::Bury(_)
@@ -140,7 +140,7 @@ fn touched(steps: &[Upkeep]) -> Partitions {
     for step in steps {
         match step {
             Upkeep::Replay(replay) => {
-                replay.deliveries.iter().for_each(|delivery| touched.insert(delivery.1));
+                replay.deliveries.iter().for_each(|delivery| touched.insert(delivery.partition));
                 let missing = replay.missing.iter().flat_map(|missing| &missing.deliveries);
                 missing.for_each(|delivery| touched.insert(delivery.1));
             }

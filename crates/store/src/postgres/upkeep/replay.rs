@@ -35,7 +35,8 @@ pub(super) async fn replay(
         Some(_) => return Ok(Done::Fenced),
     };
     let replayed = revive(transaction, replay).await? + made.made;
-    advance(transaction, replay, (replayed, made.skipped)).await?;
+    let skipped = made.skipped.saturating_add(u64::from(replay.passed_over));
+    advance(transaction, replay, (replayed, skipped)).await?;
     Ok(changed(replayed))
 }
 
@@ -61,7 +62,7 @@ async fn is_here(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<b
 /// Index: the primary key of applications.
 async fn hold_orders(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<(), Failure> {
     let statement = "select 1 from applications where key = any($1) order by key for share";
-    let keys: BTreeSet<i64> = replay.deliveries.iter().map(|row| row.0.application.0).collect();
+    let keys: BTreeSet<i64> = replay.deliveries.iter().map(|it| it.key.application.0).collect();
     if !keys.is_empty() {
         let keys: Vec<i64> = keys.into_iter().collect();
         transaction.query(statement, &[(&keys as _, Type::INT8_ARRAY)]).await?;
@@ -70,26 +71,29 @@ async fn hold_orders(transaction: &mut Transaction<'_>, replay: &Replay) -> Resu
 }
 
 /// `settled_at` stays: by that a delivery differs from what it was before, whatever else does not,
-/// and no verdict on an attempt from before applies to it.
+/// and no verdict on an attempt from before applies to it. They are compared with what was chosen as
+/// they are once they are locked: another task may have replayed them until then.
 ///
 /// Indexes: the primary keys of deliveries and endpoints.
 async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u64, Failure> {
     let statement = "\
         with input as materialized ( \
             select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::smallint[], \
-                $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[]) \
+                $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], \
+                $10::smallint[], $11::bigint[]) \
             with ordinality as i (application, endpoint, message, partition, due, \
-                attempts, ambiguous, last_wait, expires_at, position)), \
+                attempts, ambiguous, last_wait, expires_at, chosen, ended_at, position)), \
         held as materialized ( \
-            select d.application, d.endpoint, d.message, i.position \
+            select d.application, d.endpoint, d.message, d.state, d.settled_at, i.position \
             from input i join deliveries d using (application, endpoint, message) \
-            where d.state <> 0 \
             order by application, endpoint, message for update of d), \
         turns as materialized ( \
             select i.*, e.ordering, \
-                   case when e.ordering = $10 then nextval('numbers') else i.due end as turn \
+                   case when e.ordering = $12 then nextval('numbers') else i.due end as turn \
             from input i join held on held.position = i.position \
             join endpoints e on e.application = i.application and e.key = i.endpoint \
+            where held.state <> 0 and held.state = i.chosen \
+              and held.settled_at is not distinct from i.ended_at \
             order by i.position) \
         update deliveries d set \
             state = 0, cause = null, partition = t.partition, \
@@ -100,15 +104,19 @@ async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u6
           and d.message = t.message";
     let rows = &replay.deliveries;
     let columns = [
-        column(rows, Type::INT8_ARRAY, |row| row.0.application.0),
-        column(rows, Type::INT8_ARRAY, |row| row.0.endpoint.0),
-        column(rows, Type::INT8_ARRAY, |row| row.0.message.0),
-        column(rows, Type::INT2_ARRAY, |row| number(row.1)),
-        column(rows, Type::INT8_ARRAY, |row| row.2.due.as_micros()),
-        column(rows, Type::INT8_ARRAY, |row| i64::from(row.2.budget.attempts)),
-        column(rows, Type::INT8_ARRAY, |row| i64::from(row.2.budget.ambiguous)),
-        column(rows, Type::INT8_ARRAY, |row| codes::micros(row.2.budget.last_wait)),
-        column(rows, Type::INT8_ARRAY, |row| row.2.budget.expires_at.map(Timestamp::as_micros)),
+        column(rows, Type::INT8_ARRAY, |row| row.key.application.0),
+        column(rows, Type::INT8_ARRAY, |row| row.key.endpoint.0),
+        column(rows, Type::INT8_ARRAY, |row| row.key.message.0),
+        column(rows, Type::INT2_ARRAY, |row| number(row.partition)),
+        column(rows, Type::INT8_ARRAY, |row| row.pending.due.as_micros()),
+        column(rows, Type::INT8_ARRAY, |row| i64::from(row.pending.budget.attempts)),
+        column(rows, Type::INT8_ARRAY, |row| i64::from(row.pending.budget.ambiguous)),
+        column(rows, Type::INT8_ARRAY, |row| codes::micros(row.pending.budget.last_wait)),
+        column(rows, Type::INT8_ARRAY, |row| {
+            row.pending.budget.expires_at.map(Timestamp::as_micros)
+        }),
+        column(rows, Type::INT2_ARRAY, |row| codes::delivery(row.state)),
+        column(rows, Type::INT8_ARRAY, |row| row.ended_at.map(Timestamp::as_micros)),
         single(codes::order(Order::Fifo), Type::INT2),
     ];
     transaction.execute(statement, &parameters(&columns)).await

@@ -15,7 +15,7 @@ use store::keys::Cursor;
 use store::ledger::{DeliveryFilter, NewTask, StoredAnswer, TaskKind};
 use store::page::{From, Page};
 use store::queue::{
-    Bury, Load, Minute, Order, Replay, Request, RequestKind, Rollup, Subject, Upkeep,
+    Bury, Chosen, Load, Minute, Order, Replay, Request, RequestKind, Rollup, Subject, Upkeep,
 };
 
 use super::operation::{Operation, SetUp, Step, Touch};
@@ -220,18 +220,18 @@ impl World {
         let task = *choose(&self.notes.tasks, task)?;
         let cursor = self.store().ledger.task(task).await.ok().and_then(|task| task.cursor);
         let living = self.living_deliveries().await;
-        let mut keys: Vec<_> = deliveries
-            .iter()
-            .filter_map(|number| choose(&living, *number))
-            .map(|one| one.key)
-            .collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let next = keys.first().map(|key| Cursor(key.message.0));
+        let mut entries: Vec<_> =
+            deliveries.iter().filter_map(|number| choose(&living, *number)).collect();
+        entries.sort_unstable_by_key(|entry| entry.key);
+        entries.dedup();
+        let next = entries.first().map(|entry| Cursor(entry.key.message.0));
         let at = self.now();
-        let again = keys.into_iter().map(|key| {
-            let endpoint = self.endpoint(key.endpoint);
-            (key, endpoint.partition, fresh(at))
+        let again = entries.into_iter().map(|entry| Chosen {
+            key: entry.key,
+            partition: self.endpoint(entry.key.endpoint).partition,
+            state: entry.state,
+            ended_at: entry.settled_at,
+            pending: fresh(at),
         });
         Some(Replay {
             lease: self.lease(Partition::from_number(3).unwrap()),
@@ -240,6 +240,7 @@ impl World {
             next_cursor: if last { None } else { next },
             deliveries: again.collect(),
             missing: None,
+            passed_over: 1,
             at,
         })
     }

@@ -14,7 +14,7 @@ use store::limits;
 use store::page::{From, Page};
 use store::postgres::{Postgres, Settings};
 use store::queue::{
-    Accept, Accepted, Batch, Done, NextState, Order, Replay, Settle, Settled, Upkeep,
+    Accept, Accepted, Batch, Chosen, Done, NextState, Order, Replay, Settle, Settled, Upkeep,
 };
 use store::{Error, Queue as _};
 
@@ -46,13 +46,22 @@ async fn replay_of(scene: &Scene, endpoint: &Endpoint, key: DeliveryKey) -> Repl
         by: "somebody".to_owned(),
         at: NOW,
     };
+    let entry = scene.look(key).await;
+    let chosen = Chosen {
+        key,
+        partition: endpoint.partition,
+        state: entry.state,
+        ended_at: entry.settled_at,
+        pending: fresh(NOW),
+    };
     Replay {
         lease: scene.some_lease(),
         task: scene.store().ledger.start_task(task).await.unwrap().id,
         cursor: None,
         next_cursor: None,
-        deliveries: vec![(key, endpoint.partition, fresh(NOW))],
+        deliveries: vec![chosen],
         missing: None,
+        passed_over: 0,
         at: NOW,
     }
 }
