@@ -3,7 +3,7 @@
 mod columns;
 mod statement;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use tokio_postgres::Row;
@@ -15,8 +15,9 @@ use super::codes;
 use super::columns::{column, parameters};
 use super::failure::{Failure, said};
 use super::link::{Pool, Transaction};
-use super::queue::{Again, Parts};
+use super::queue::{Again, Parts, number};
 use super::row::field;
+use crate::keys::Lease;
 use crate::queue::{AttemptRecord, Settle, Settled};
 use crate::{Error, Headers};
 
@@ -136,16 +137,29 @@ async fn settle(
     columns.push(ended_before(settles));
     columns.push(reused(settles));
     let rows = transaction.query(STATEMENT, &parameters(&columns)).await?;
-    Ok(rows.iter().map(settled).collect::<Result<_, _>>()?)
+    let (mut found, mut current) = (BTreeMap::new(), BTreeSet::new());
+    for row in &rows {
+        match field::<Option<i64>>(row, "position")? {
+            Some(position) => {
+                found.insert(position, settled(row)?);
+            }
+            None => {
+                current.insert((field::<i16>(row, "partition")?, field::<i64>(row, "epoch")?));
+            }
+        }
+    }
+    let answer = |(position, settle): (i64, &Settle)| {
+        let Lease { partition, epoch } = settle.lease;
+        let otherwise = match current.contains(&(number(partition), epoch.0)) {
+            true => Settled::Missing,
+            false => Settled::Fenced,
+        };
+        found.remove(&position).unwrap_or(otherwise)
+    };
+    Ok((1..).zip(settles).map(answer).collect())
 }
 
 fn settled(row: &Row) -> Result<Settled, Error> {
-    if !field::<bool>(row, "current")? {
-        return Ok(Settled::Fenced);
-    }
-    if !field::<bool>(row, "there")? {
-        return Ok(Settled::Missing);
-    }
     if !field::<bool>(row, "applied")? {
         return Ok(Settled::LeftAlone);
     }

@@ -4,7 +4,12 @@
 ///
 /// `fence` locks the partitions whose epoch is current, `held` the deliveries under them, sorted so
 /// that two nodes wait in one direction only; nothing else is touched. A row that had to be waited
-/// for is read as it is then, not as it was when the statement began.
+/// for is read as it is then, not as it was when the statement began. What `fence` found is asked for
+/// as an array, and `held` takes everything along: the planner knows nothing about parts of a statement,
+/// takes them for a row or two, and would join a batch with itself row by row.
+///
+/// It returns a row for each delivery that was found, by its position, and one for each partition of
+/// `fence`.
 ///
 /// `standing` is what has a running state to be written and is not being removed: it holds the rows of
 /// endpoint and application, so that whoever removes them finds the state. It waits for nobody, because
@@ -34,26 +39,20 @@ pub(super) const STATEMENT: &str = "\
         select p.number, p.epoch from partitions p \
         where (p.number, p.epoch) in (select * from unnest($1::smallint[], $2::bigint[])) \
         order by p.number for share), \
+    owned as materialized ( \
+        select * from input \
+        where (epoch << 8) + partition = any (array(select (epoch << 8) + number from fence))), \
     held as materialized ( \
-        select d.application, d.endpoint, d.message, d.state, d.turn, d.ordering, d.recorded, \
-               d.settled_at, d.last_attempt, i.position \
-        from input i \
-        join fence f on f.number = i.partition and f.epoch = i.epoch \
-        join deliveries d using (application, endpoint, message) \
-        order by d.application, d.endpoint, d.message \
+        select i.*, d.state as old_state, d.turn as old_turn, d.ordering, d.recorded, \
+               d.settled_at, d.last_attempt \
+        from owned i join deliveries d using (application, endpoint, message) \
+        order by application, endpoint, message \
         for update of d), \
     decided as materialized ( \
-        select i.*, f.number is not null as current, held.message is not null as there, \
-               held.state as old_state, held.turn as old_turn, held.ordering, held.recorded, \
-               held.last_attempt, known.applied as applied_before, \
-               held.message is not null and known.applied is null as records, \
-               known.applied is null and held.state = 0 and held.recorded = i.loaded \
-                   and held.settled_at is not distinct from i.ended_before as applies \
-        from input i \
-        left join fence f on f.number = i.partition and f.epoch = i.epoch \
-        left join held on held.position = i.position \
-        left join attempts known on known.application = i.application \
-            and known.endpoint = i.endpoint and known.id = i.id), \
+        select held.*, known.applied as applied_before, known.applied is null as records, \
+               known.applied is null and held.old_state = 0 and held.recorded = held.loaded \
+                   and held.settled_at is not distinct from held.ended_before as applies \
+        from held left join attempts known using (application, endpoint, id)), \
     settled as ( \
         update deliveries d set \
             state = case when x.applies then x.next_state else d.state end, \
@@ -83,14 +82,16 @@ pub(super) const STATEMENT: &str = "\
             request_headers, response_headers, response_body, reused \
         from decided where records), \
     standing as materialized ( \
-        select x.* from decided x \
+        select x.* from owned x \
         cross join lateral ( \
             select 1 from applications where key = x.application \
             for key share skip locked) owner \
         cross join lateral ( \
             select 1 from endpoints where application = x.application and key = x.endpoint \
             for key share skip locked) own \
-        where x.current and x.applied_before is null and x.breaker is not null), \
+        where x.breaker is not null and not exists ( \
+            select 1 from attempts known where known.application = x.application \
+                and known.endpoint = x.endpoint and known.id = x.id)), \
     ran as ( \
         insert into endpoint_state (application, endpoint, breaker, failures, open_until, \
             cooldown, permanent_streak, failing_since, warned, paused_until) \
@@ -105,9 +106,11 @@ pub(super) const STATEMENT: &str = "\
             permanent_streak = excluded.permanent_streak, \
             failing_since = excluded.failing_since, warned = excluded.warned, \
             paused_until = excluded.paused_until) \
-    select current, there, \
-           coalesce(applied_before, applies, false) as applied, \
+    select position, null::smallint as partition, null::bigint as epoch, \
+           coalesce(applied_before, applies) as applied, \
            case when applies then next_state else old_state end as state, \
            case when applies and ordering = 0 then coalesce(due, old_turn) else old_turn end \
                as turn \
-    from decided order by position";
+    from decided \
+    union all \
+    select null, number, epoch, null, null, null from fence";
