@@ -138,6 +138,7 @@ macro_rules! conformance {
                 loads_at_the_same_time_are_each_answered_with_their_own
                 a_load_begins_at_the_turn_it_names
                 payloads_come_until_their_bytes_are_used_up
+                payloads_of_every_length_come_as_they_were
                 an_expunged_payload_is_not_loaded
                 a_load_knows_one_endpoint_of_one_application
                 every_endpoint_with_something_pending_is_waiting

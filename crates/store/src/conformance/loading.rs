@@ -129,6 +129,27 @@ pub async fn payloads_come_until_their_bytes_are_used_up(harness: Harness) {
     }
 }
 
+pub async fn payloads_of_every_length_come_as_they_were(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let lengths = [0, 1, 2_047, 2_048, 2_049, 5_000, 70_000, 0, 3];
+    let payloads: Vec<Vec<u8>> =
+        (0_u8..).zip(lengths).map(|(byte, length)| vec![byte; length]).collect();
+    for payload in &payloads {
+        let mut accept = scene.message(&[&endpoint]).await;
+        accept.message.payload = payload.clone().into();
+        scene.accept_new(accept).await;
+    }
+    let all = u64::try_from(lengths.iter().sum::<usize>()).unwrap();
+    for (most_bytes, with_payload) in [(0, 1), (2_048, 3), (100, 2), (all, 9), (all - 1, 8)] {
+        let loaded = scene.load_most(&endpoint, 20, most_bytes).await;
+        let came = loaded.deliveries.iter().map(|row| row.payload.as_deref());
+        let expected = payloads.iter().map(|payload| Some(&**payload));
+        let expected = expected.take(with_payload).chain(std::iter::repeat(None));
+        assert!(came.eq(expected.take(lengths.len())), "at most {most_bytes} bytes");
+    }
+}
+
 pub async fn an_expunged_payload_is_not_loaded(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;

@@ -10,7 +10,7 @@ use domain::ids::Id;
 use domain::partition::Partition;
 use domain::time::Timestamp;
 use rusqlite::types::Type;
-use rusqlite::{Result, Row};
+use rusqlite::{Result, Row, RowIndex};
 
 use crate::Headers;
 use crate::keys::EndpointKey;
@@ -29,7 +29,7 @@ pub(super) fn odd(column: &str, value: impl std::fmt::Display) -> rusqlite::Erro
     rusqlite::Error::FromSqlConversionFailure(0, Type::Null, text.into())
 }
 
-pub(super) fn id<N: domain::ids::Noun>(row: &Row<'_>, column: &str) -> Result<Id<N>> {
+pub(super) fn id<N: domain::ids::Noun>(row: &Row<'_>, column: impl RowIndex) -> Result<Id<N>> {
     row.get::<_, [u8; 20]>(column).map(Id::from_bytes)
 }
 
@@ -40,11 +40,11 @@ pub(super) fn id_if_any<N: domain::ids::Noun>(
     Ok(row.get::<_, Option<[u8; 20]>>(column)?.map(Id::from_bytes))
 }
 
-pub(super) fn time(row: &Row<'_>, column: &str) -> Result<Timestamp> {
+pub(super) fn time(row: &Row<'_>, column: impl RowIndex) -> Result<Timestamp> {
     row.get(column).map(Timestamp::from_micros)
 }
 
-pub(super) fn time_if_any(row: &Row<'_>, column: &str) -> Result<Option<Timestamp>> {
+pub(super) fn time_if_any(row: &Row<'_>, column: impl RowIndex) -> Result<Option<Timestamp>> {
     Ok(row.get::<_, Option<i64>>(column)?.map(Timestamp::from_micros))
 }
 
@@ -56,12 +56,16 @@ pub(super) fn span(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
-pub(super) fn span_of(row: &Row<'_>, column: &str) -> Result<Duration> {
+pub(super) fn span_of(row: &Row<'_>, column: impl RowIndex) -> Result<Duration> {
     row.get(column).map(Duration::from_micros)
 }
 
 pub(super) fn partition(row: &Row<'_>) -> Result<Partition> {
-    let number = row.get("partition")?;
+    partition_at(row, "partition")
+}
+
+pub(super) fn partition_at(row: &Row<'_>, column: impl RowIndex) -> Result<Partition> {
+    let number = row.get(column)?;
     Partition::from_number(number).ok_or_else(|| odd("partition", number))
 }
 
@@ -121,7 +125,7 @@ pub(super) fn delivery_of(row: &Row<'_>) -> Result<Delivery> {
 }
 
 /// Reads due time and budget of a pending delivery from its columns.
-pub(super) fn pending_of(row: &Row<'_>) -> Result<Pending> {
+fn pending_of(row: &Row<'_>) -> Result<Pending> {
     let budget = Budget {
         attempts: row.get("attempts")?,
         ambiguous: row.get("ambiguous")?,

@@ -1,6 +1,7 @@
 //! Loading: an endpoint's pending deliveries, and which endpoints have any.
 
 use bytes::Bytes;
+use domain::delivery::{Budget, Pending};
 use domain::partition::Partition;
 use rusqlite::{Connection, Row, params};
 
@@ -13,13 +14,17 @@ use crate::queue::{Load, Loaded, PendingDelivery, Waiting};
 /// How many endpoints one snapshot looks at.
 const ENDPOINTS_PER_PIECE: u32 = 4_096;
 
+/// A payload up to this length comes along with its row, because it lies on the same page; a longer one
+/// is looked for if there is room for it.
+const SHORT: u64 = 2_048;
+
 /// Finds the first deliveries of an endpoint. The payload's length is in the row's head, so this
-/// does not read the payload.
+/// reads short payloads only. [`pending_of`] reads the columns in this order.
 pub(super) const PENDING: &str = "SELECT
         d.message, d.partition, d.turn, d.due, d.attempts, d.ambiguous, d.last_wait, d.expires_at,
         d.recorded, d.settled_at, d.last_attempt_at, m.id, m.event_type, m.received_at, m.policy,
-        m.content_type, coalesce(length(m.payload), 0) AS payload_length,
-        m.payload IS NULL AS expunged
+        m.content_type, m.payload IS NULL, coalesce(length(m.payload), 0),
+        CASE WHEN length(m.payload) <= ?5 THEN m.payload END
     FROM deliveries AS d INDEXED BY deliveries_pending
     CROSS JOIN messages AS m ON m.key = d.message
     WHERE d.endpoint = ?1 AND d.state = 0 AND d.application = ?2 AND d.turn >= ?4
@@ -43,22 +48,38 @@ pub(super) const WAITING: &str = "WITH RECURSIVE walk (endpoint) AS (
         ORDER BY first.turn, first.message LIMIT 1
     )";
 
+/// Needs the index `deliveries_pending` and the primary keys of both tables. One more than asked
+/// for, to know whether these are all.
 pub(super) fn load(reading: &Reading<'_>, load: Load) -> Result<Loaded, Error> {
+    let Load { application, endpoint, from, most, most_bytes } = load;
+    let short = SHORT.min(most_bytes);
     reading.at_once(|| {
-        let (deliveries, complete) = pending(reading, load)?;
-        let mut bytes = 0_u64;
-        let mut loaded = Vec::with_capacity(deliveries.len());
-        let mut full = false;
-        for (place, (mut delivery, length)) in deliveries.into_iter().enumerate() {
+        let mut statement = reading.connection.prepare_cached(PENDING)?;
+        let limit = i64::from(most) + 1;
+        let mut rows = statement.query(params![endpoint.0, application.0, limit, from, short])?;
+        let (mut deliveries, mut bytes, mut full) = (Vec::new(), 0_u64, false);
+        for _ in 0..most {
+            let Some(row) = rows.next()? else {
+                return Ok(Loaded { deliveries, complete: true });
+            };
+            let key = DeliveryKey { application, endpoint, message: MessageKey(row.get(0)?) };
+            let read = || Ok::<_, Error>((pending_of(row, key)?, row.get(LENGTH)?));
+            // A damaged one is passed over: it must not stop those behind it.
+            let read: Option<(PendingDelivery, u64)> = walk::readable(reading.notes, row, read())?;
+            let Some((mut delivery, length)) = read else { continue };
             bytes = bytes.saturating_add(length);
             // The first always comes along: a payload over the limit must not stop its endpoint.
-            full = full || (place > 0 && bytes > load.most_bytes);
+            full = full || (!deliveries.is_empty() && bytes > most_bytes);
             if !full {
-                delivery.payload = payload(reading.connection, delivery.key.message)?;
+                delivery.payload = if length <= short {
+                    row.get::<_, Option<Vec<u8>>>(PAYLOAD)?.map(Bytes::from)
+                } else {
+                    payload(reading.connection, key.message)?
+                };
             }
-            loaded.push(delivery);
+            deliveries.push(delivery);
         }
-        Ok(Loaded { deliveries: loaded, complete })
+        Ok(Loaded { deliveries, complete: rows.next()?.is_none() })
     })
 }
 
@@ -79,45 +100,34 @@ pub(super) fn waiting(
     }
 }
 
-/// Needs the index `deliveries_pending` and the primary keys of both tables. One more than asked
-/// for, to know whether these are all.
-fn pending(
-    reading: &Reading<'_>,
-    load: Load,
-) -> Result<(Vec<(PendingDelivery, u64)>, bool), Error> {
-    let Load { application, endpoint, from, most, .. } = load;
-    let mut statement = reading.connection.prepare_cached(PENDING)?;
-    let parameters = params![endpoint.0, application.0, i64::from(most) + 1, from];
-    let mut rows = statement.query(parameters)?;
-    let mut found = Vec::new();
-    for _ in 0..most {
-        let Some(row) = rows.next()? else {
-            return Ok((found, true));
-        };
-        let key = DeliveryKey { application, endpoint, message: MessageKey(row.get("message")?) };
-        let read = || Ok::<_, Error>((pending_of(row, key)?, row.get("payload_length")?));
-        // A damaged one is passed over: it must not stop those behind it.
-        found.extend(walk::readable(reading.notes, row, read())?);
-    }
-    Ok((found, rows.next()?.is_none()))
-}
+/// Where [`PENDING`] has the length of a payload, and the payload.
+const LENGTH: usize = 17;
+const PAYLOAD: usize = 18;
 
+/// Reads the columns of [`PENDING`] by their places: to find one by its name takes longer than to read
+/// it, and a backlog is thousands of rows.
 fn pending_of(row: &Row<'_>, key: DeliveryKey) -> rusqlite::Result<PendingDelivery> {
+    let budget = Budget {
+        attempts: row.get(4)?,
+        ambiguous: row.get(5)?,
+        last_wait: codec::span_of(row, 6)?,
+        expires_at: codec::time_if_any(row, 7)?,
+    };
     Ok(PendingDelivery {
         key,
-        partition: codec::partition(row)?,
-        turn: row.get("turn")?,
-        pending: codec::pending_of(row)?,
-        recorded: row.get("recorded")?,
-        ended_before: codec::time_if_any(row, "settled_at")?,
-        last_attempt_at: codec::time_if_any(row, "last_attempt_at")?,
-        message: codec::id(row, "id")?,
-        event_type: row.get("event_type")?,
-        received_at: codec::time(row, "received_at")?,
-        policy: row.get("policy")?,
-        content_type: row.get("content_type")?,
+        partition: codec::partition_at(row, 1)?,
+        turn: row.get(2)?,
+        pending: Pending { due: codec::time(row, 3)?, budget },
+        recorded: row.get(8)?,
+        ended_before: codec::time_if_any(row, 9)?,
+        last_attempt_at: codec::time_if_any(row, 10)?,
+        message: codec::id(row, 11)?,
+        event_type: row.get(12)?,
+        received_at: codec::time(row, 13)?,
+        policy: row.get(14)?,
+        content_type: row.get(15)?,
         payload: None,
-        expunged: row.get("expunged")?,
+        expunged: row.get(16)?,
     })
 }
 
