@@ -44,8 +44,11 @@ struct State {
     waiting: VecDeque<(Load, Reply)>,
     /// How many tasks read.
     reading: usize,
-    /// Endpoints whose last load took too long. They are read alone, so that no others wait for them.
+    /// Endpoints whose last load took too long. They are read alone, and one at a time, so that no
+    /// others wait for them.
     slow: BTreeSet<EndpointKey>,
+    /// Whether one of them is being read.
+    slow_is_read: bool,
 }
 
 impl Loads {
@@ -62,7 +65,7 @@ impl Loads {
             if state.reading < AT_ONCE {
                 state.reading += 1;
                 let shared = Arc::clone(&self.0);
-                tokio::spawn(read(Reader { shared, has_left: false }));
+                tokio::spawn(read(Reader { shared, reads_slow: false, has_left: false }));
             }
         }
         Ok(answer.await.map_err(|_| closed())??)
@@ -99,6 +102,8 @@ impl Shared {
 /// A task's place among those that read.
 struct Reader {
     shared: Arc<Shared>,
+    /// Whether it reads for an endpoint that was slow.
+    reads_slow: bool,
     has_left: bool,
 }
 
@@ -107,8 +112,12 @@ impl Reader {
     /// comes next finds either the task or its place.
     fn take(&mut self) -> Option<(Vec<Load>, Vec<Reply>)> {
         let mut state = self.shared.lock();
-        let State { waiting, slow, .. } = &mut *state;
-        let taken = take(waiting, slow);
+        let State { waiting, slow, slow_is_read, .. } = &mut *state;
+        // Whoever comes back for more has read what it had.
+        *slow_is_read &= !std::mem::take(&mut self.reads_slow);
+        let taken = take(waiting, slow, *slow_is_read);
+        self.reads_slow = taken.0.first().is_some_and(|load| slow.contains(&load.endpoint));
+        *slow_is_read |= self.reads_slow;
         if taken.0.is_empty() {
             state.reading -= 1;
             self.has_left = true;
@@ -124,22 +133,30 @@ impl Drop for Reader {
             // It panicked, or the runtime ends. Those who wait are told by losing their answer.
             let mut state = self.shared.lock();
             state.reading -= 1;
+            state.slow_is_read &= !self.reads_slow;
             state.waiting.clear();
         }
     }
 }
 
-/// Takes as many as fit into a statement, and at least one; a slow one alone.
+/// Takes as many as fit into a statement, and at least one; a slow one alone, and none while another
+/// is being read: whoever reads that one comes back for it.
 fn take(
     waiting: &mut VecDeque<(Load, Reply)>,
     slow: &BTreeSet<EndpointKey>,
+    slow_is_read: bool,
 ) -> (Vec<Load>, Vec<Reply>) {
+    let alone = |load: &Load| slow.contains(&load.endpoint);
     let mut rows = 0_u32;
     let mut taken: (Vec<Load>, Vec<Reply>) = (Vec::new(), Vec::new());
+    let mut passed = VecDeque::new();
     while let Some((next, _)) = waiting.front() {
+        if slow_is_read && alone(next) {
+            passed.extend(waiting.pop_front());
+            continue;
+        }
         rows = rows.saturating_add(next.most);
         let full = taken.0.len() >= LOADS || rows > ROWS;
-        let alone = |load: &Load| slow.contains(&load.endpoint);
         if !taken.0.is_empty() && (full || alone(next) || taken.0.iter().any(alone)) {
             break;
         }
@@ -150,6 +167,8 @@ fn take(
             taken.1.push(reply);
         }
     }
+    passed.append(waiting);
+    *waiting = passed;
     taken
 }
 
@@ -209,11 +228,11 @@ mod tests {
     fn the_oldest_are_read_together_as_many_as_fit_and_at_least_one() {
         let (mut queue, _answers) = waiting([1; 70]);
         let none = BTreeSet::new();
-        let (taken, replies) = take(&mut queue, &none);
+        let (taken, replies) = take(&mut queue, &none, false);
         assert_eq!((taken.len(), replies.len(), queue.len()), (LOADS, LOADS, 70 - LOADS));
         assert_eq!((taken[0].endpoint.0, taken[LOADS - 1].endpoint.0), (0, 63));
         let (mut queue, _answers) = waiting([ROWS + 1, ROWS / 2, ROWS / 2, 1]);
-        let taken = [(); 4].map(|()| take(&mut queue, &none).0.len());
+        let taken = [(); 4].map(|()| take(&mut queue, &none, false).0.len());
         assert_eq!(taken, [1, 2, 1, 0]);
     }
 
@@ -221,16 +240,32 @@ mod tests {
     fn whoever_was_slow_is_read_alone() {
         let slow = BTreeSet::from([EndpointKey(2), EndpointKey(3)]);
         let (mut queue, _answers) = waiting([1; 6]);
-        let taken = [(); 5].map(|()| take(&mut queue, &slow).0.len());
+        let taken = [(); 5].map(|()| take(&mut queue, &slow, false).0.len());
         assert_eq!(taken, [2, 1, 1, 2, 0]);
+    }
+
+    #[test]
+    fn whoever_was_slow_waits_while_another_is_read_and_holds_up_nobody() {
+        let slow = BTreeSet::from([EndpointKey(0), EndpointKey(2)]);
+        let (mut queue, _answers) = waiting([1; 4]);
+        let endpoints = |(loads, _): (Vec<Load>, Vec<Reply>)| -> Vec<i64> {
+            loads.iter().map(|load| load.endpoint.0).collect()
+        };
+        assert_eq!(endpoints(take(&mut queue, &slow, true)), [1, 3]);
+        assert_eq!(endpoints(take(&mut queue, &slow, true)), [0_i64; 0]);
+        assert_eq!(endpoints(take(&mut queue, &slow, false)), [0]);
+        assert_eq!(endpoints(take(&mut queue, &slow, false)), [2]);
     }
 
     #[test]
     fn nothing_is_read_for_whoever_has_given_up() {
         let (mut queue, mut answers) = waiting([1; 3]);
         drop(answers.remove(1));
-        let endpoints: Vec<_> =
-            take(&mut queue, &BTreeSet::new()).0.iter().map(|load| load.endpoint.0).collect();
+        let endpoints: Vec<_> = take(&mut queue, &BTreeSet::new(), false)
+            .0
+            .iter()
+            .map(|load| load.endpoint.0)
+            .collect();
         assert_eq!(endpoints, [0, 2]);
     }
 }
