@@ -141,6 +141,11 @@ impl Crowd {
     const MOST_PATIENCE: Duration = Duration::from_millis(5);
     /// A commit that takes this long, and longer than its writes account for, waits for the disk.
     const SLOW: Duration = Duration::from_millis(4);
+    /// From so many on, attempts that were settled together do not come from one endpoint that keeps the
+    /// order and waits for each to be settled.
+    const SEVERAL: usize = 4;
+    /// The longest wait for attempts that settle apart from messages.
+    const REST: Duration = Duration::from_millis(2);
     /// The most that one write takes but for the sync.
     const WRITE: Duration = Duration::from_micros(60);
 
@@ -150,15 +155,21 @@ impl Crowd {
         self.members >= Self::LEAST
     }
 
-    /// Hears that a batch is committed and so many callers wait behind it. Returns whom to wait for
-    /// before the next one is cut.
-    pub fn committed(&mut self, batch: Carried, waiting: usize) -> Quorum {
+    /// Hears that a batch is committed, of one lane or of all together, and so many callers wait behind
+    /// it. Returns whom to wait for before the next one is cut.
+    ///
+    /// Nobody waits for attempts that settle in a lane of their own, and several of them cost hardly more
+    /// than one: what their commits cost is taken from those who hand in messages. So some more may gather
+    /// there, for as long as the commit took at the most.
+    pub fn committed(&mut self, which: Option<Which>, batch: Carried, waiting: usize) -> Quorum {
         let Carried { callers, writes, took } = batch;
         // It dissolves over a few batches: some come back late.
         let faded = self.members - self.members.div_ceil(8);
         self.members = faded.max(callers + waiting);
         let writing = Self::WRITE.saturating_mul(writes);
-        if !self.is_there() {
+        if !self.is_there() && which == Some(Which::Settles) && callers >= Self::SEVERAL {
+            Quorum { callers: Self::LEAST, patience: took.min(Self::REST) }
+        } else if !self.is_there() {
             Quorum { callers: 1, patience: Self::PATIENCE }
         } else if took >= Self::SLOW.max(writing) {
             Quorum { callers: self.members, patience: (took / 4).min(Self::MOST_PATIENCE) }

@@ -258,7 +258,7 @@ impl World {
         committer.telling = false;
         committer.pace.committed(batch);
         let waiting = committer.lanes.callers(committer.lane);
-        let quorum = committer.crowd.committed(batch, waiting);
+        let quorum = committer.crowd.committed(committer.lane, batch, waiting);
         if committer.lanes.has_enough(committer.lane, quorum.callers) {
             committer.gathering = None;
             return;

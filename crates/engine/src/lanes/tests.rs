@@ -47,7 +47,7 @@ fn carried(callers: usize, took: Duration) -> Carried {
 fn half_of_a_crowd_is_waited_for_and_nobody_waits_for_himself() {
     let mut crowd = Crowd::default();
     let mut committed =
-        |callers, waiting| crowd.committed(carried(callers, QUICK), waiting).callers;
+        |callers, waiting| crowd.committed(None, carried(callers, QUICK), waiting).callers;
     // One caller, then a few: each batch goes at once.
     for (callers, waiting) in [(1, 0), (1, 1), (7, 8)] {
         assert_eq!(committed(callers, waiting), 1, "{callers} {waiting}");
@@ -63,17 +63,34 @@ fn half_of_a_crowd_is_waited_for_and_nobody_waits_for_himself() {
 fn a_slow_disk_is_worth_waiting_for_all() {
     let mut crowd = Crowd::default();
     let slow = Duration::from_millis(6);
-    let alone = crowd.committed(carried(1, slow), 0);
+    let alone = crowd.committed(None, carried(1, slow), 0);
     assert_eq!(alone.callers, 1, "nobody is there to wait for");
-    let all = crowd.committed(carried(32, slow), 32);
+    let all = crowd.committed(None, carried(32, slow), 32);
     assert_eq!(all, Quorum { callers: 64, patience: slow / 4 });
-    let hours = crowd.committed(carried(32, Duration::from_hours(2)), 32);
+    let hours = crowd.committed(None, carried(32, Duration::from_hours(2)), 32);
     assert!(hours.patience < Duration::from_millis(10));
     // As long, but for the much that was written.
-    assert_eq!(crowd.committed(carried(128, slow), 0).callers, 64);
+    assert_eq!(crowd.committed(None, carried(128, slow), 0).callers, 64);
     let large = Carried { callers: 64, writes: 1_000, took: slow };
-    assert_eq!(crowd.committed(large, 64).callers, 64);
-    assert_eq!(crowd.committed(carried(128, Duration::from_millis(9)), 0).callers, 128);
+    assert_eq!(crowd.committed(None, large, 64).callers, 64);
+    assert_eq!(crowd.committed(None, carried(128, Duration::from_millis(9)), 0).callers, 128);
+}
+
+#[test]
+fn attempts_in_a_lane_of_their_own_gather_but_for_those_that_come_one_by_one() {
+    let took = Duration::from_millis(1);
+    let alone = Some(Which::Settles);
+    for (which, callers, expected) in [
+        (alone, 3, Quorum { callers: 1, patience: Crowd::PATIENCE }),
+        (alone, 4, Quorum { callers: 16, patience: took }),
+        (Some(Which::Accepts), 4, Quorum { callers: 1, patience: Crowd::PATIENCE }),
+        (None, 4, Quorum { callers: 1, patience: Crowd::PATIENCE }),
+    ] {
+        let quorum = Crowd::default().committed(which, carried(callers, took), 0);
+        assert_eq!(quorum, expected, "{which:?} {callers}");
+    }
+    let slow = Crowd::default().committed(alone, carried(9, Duration::from_millis(30)), 0);
+    assert_eq!(slow.patience, Crowd::REST);
 }
 
 #[test]
@@ -112,8 +129,9 @@ fn whoever_hands_in_a_message_is_not_made_to_wait_for_attempts_that_end() {
 #[test]
 fn a_crowd_that_has_gone_is_soon_forgotten() {
     let mut crowd = Crowd::default();
-    crowd.committed(carried(4_096, QUICK), 0);
-    let batches = (0..).take_while(|_| crowd.committed(carried(1, QUICK), 0).callers > 1).count();
+    crowd.committed(None, carried(4_096, QUICK), 0);
+    let batches =
+        (0..).take_while(|_| crowd.committed(None, carried(1, QUICK), 0).callers > 1).count();
     assert!((20..80).contains(&batches), "{batches}");
 }
 

@@ -74,7 +74,7 @@ async fn lane(shared: &Shared, which: Option<Which>) -> Counts {
             let took = shared.settings.clock.now().since(now);
             let batch = Carried { callers, writes: writes.saturating_add(upkeep), took };
             pace.committed(batch);
-            gather(shared, which, |waiting| crowd.committed(batch, waiting)).await;
+            gather(shared, which, |waiting| crowd.committed(which, batch, waiting)).await;
         } else {
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);
