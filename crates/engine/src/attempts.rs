@@ -308,13 +308,17 @@ impl Attempts {
         counted: Counted,
         settings: &Settings,
     ) -> bool {
+        self.has_room_for(counted, settings)
+            || self.has_room_for_few(counted, settings) && self.holds_few(application, settings)
+    }
+
+    /// Tells whether one may begin that is counted so, of an application that holds few.
+    pub(crate) fn has_room_for_few(&self, counted: Counted, settings: &Settings) -> bool {
         let left_to_hopeful = (settings.in_flight / KEPT).max(1);
         let Tally { trusted, doubtful, .. } = self.in_flight;
-        self.has_room_for(counted, settings)
-            || counted == Counted::Trusted
-                && self.holds_few(application, settings)
-                && trusted + doubtful < settings.in_flight.saturating_sub(left_to_hopeful)
-                && self.may_hang(settings)
+        counted == Counted::Trusted
+            && trusted + doubtful < settings.in_flight.saturating_sub(left_to_hopeful)
+            && self.may_hang(settings)
     }
 
     /// Tells whether one more may hang: of those that have not answered lately there is a limit, and

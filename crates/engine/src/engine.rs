@@ -31,6 +31,7 @@ use crate::rosters::Rosters;
 use crate::settings::Settings;
 use crate::sharing::Sharing;
 use crate::stopping::Stopping;
+use crate::suspect::Suspect;
 use crate::timers::Timers;
 use crate::turns::{Queue, Turns};
 use crate::walking::Walks;
@@ -68,6 +69,8 @@ pub struct Engine {
     /// What several of them count.
     pub(crate) sharing: Sharing,
     last_number: u64,
+    /// The delivery whose attempt begins, while it does.
+    pub(crate) starting: Option<Suspect>,
 }
 
 /// One step: when it happens, and what is to be done.
@@ -110,6 +113,7 @@ impl Engine {
             payload_bytes: 0,
             sharing: Sharing::default(),
             last_number: 0,
+            starting: None,
         }
     }
 
@@ -124,6 +128,13 @@ impl Engine {
     /// Has each load bring so many deliveries at the most from now on, known ones apart.
     pub fn load_at_most(&mut self, rows: u32) {
         self.settings.load_rows = rows;
+    }
+
+    /// Returns the delivery whose attempt was beginning when a step panicked, if that was it: any event
+    /// may let any delivery begin.
+    #[must_use]
+    pub fn starting(&self) -> Option<Suspect> {
+        self.starting
     }
 
     /// Takes in one event and adds what is to be done about it.

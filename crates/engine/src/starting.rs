@@ -14,6 +14,7 @@ use crate::engine::{Act, Engine};
 use crate::looking::Standing;
 use crate::planted::{self, Bug};
 use crate::roster::Member;
+use crate::suspect::Suspect;
 
 impl Engine {
     /// Starts attempts until slots or turns are used up.
@@ -60,10 +61,9 @@ impl Engine {
 
     fn unpark_one(&mut self, kind: Counted, act: &mut Act<'_>) -> bool {
         while self.attempts.has_room(&self.settings)
-            && self.attempts.has_room_for(kind, &self.settings)
             && !self.attempts.hold_back(kind, act.now.elapsed, &self.settings)
         {
-            let Some(at) = self.turns.unpark(kind) else { return false };
+            let Some(at) = self.next_parked(kind) else { return false };
             let Some(endpoint) = self.endpoints.get_mut(&at) else { continue };
             // It may have got a turn since, or be another that has its name.
             if std::mem::take(endpoint.parked.of(kind)) && endpoint.queued == Queued::Parked {
@@ -73,6 +73,17 @@ impl Engine {
             }
         }
         false
+    }
+
+    /// Takes the next one of a kind that was set aside. Beyond the share of its kind that is one of an
+    /// application that holds few, and there are not many others.
+    fn next_parked(&mut self, kind: Counted) -> Option<At> {
+        let Self { attempts, turns, settings, .. } = self;
+        if attempts.has_room_for(kind, settings) {
+            return turns.unpark(kind);
+        }
+        let few = |application| attempts.holds_few(application, settings);
+        attempts.has_room_for_few(kind, settings).then(|| turns.unpark_of(kind, few)).flatten()
     }
 
     /// Starts one attempt of an endpoint whose turn it is, if it still may.
@@ -116,11 +127,14 @@ impl Engine {
             return self.turns.push(at);
         }
         self.start(at, member, counted, act);
+        self.starting = None;
         self.look(at, act);
     }
 
     fn start(&mut self, at: At, member: Arc<Member>, counted: Counted, act: &mut Act<'_>) {
         let now = act.now.rows;
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        self.starting = endpoint.window.head().map(Suspect::of);
         let number = self.number();
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         let Some(lease) = self.leases.lease(endpoint.partition) else { return };

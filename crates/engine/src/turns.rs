@@ -67,9 +67,7 @@ impl Turns {
 
     /// Takes the next one of an application that is wanted; the others keep their place.
     pub(crate) fn next_of(&mut self, wanted: impl Fn(ApplicationKey) -> bool) -> Option<At> {
-        let place = self.ready.applications.iter().position(|it| wanted(*it))?;
-        let application = self.ready.applications.remove(place)?;
-        self.ready.applications.push_front(application);
+        self.ready.prefer(wanted)?;
         self.next()
     }
 
@@ -108,6 +106,17 @@ impl Turns {
         self.parked.of(counted).next()
     }
 
+    /// Takes the next of those that were set aside of an application that is wanted.
+    pub(crate) fn unpark_of(
+        &mut self,
+        counted: Counted,
+        wanted: impl Fn(ApplicationKey) -> bool,
+    ) -> Option<At> {
+        let parked = self.parked.of(counted);
+        parked.prefer(wanted)?;
+        parked.next()
+    }
+
     /// Removes the endpoints that are not to be kept.
     pub(crate) fn retain(&mut self, keep: impl Fn(&At) -> bool) {
         self.parked.trusted.retain(&keep);
@@ -142,6 +151,14 @@ impl Queue {
             self.applications.push_back(application);
         }
         Some((application, endpoint))
+    }
+
+    /// Gives the next turn to the first application that is wanted; the others keep their place.
+    fn prefer(&mut self, wanted: impl Fn(ApplicationKey) -> bool) -> Option<()> {
+        let place = self.applications.iter().position(|it| wanted(*it))?;
+        let application = self.applications.remove(place)?;
+        self.applications.push_front(application);
+        Some(())
     }
 
     /// Tells whether nobody waits.

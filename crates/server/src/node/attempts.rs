@@ -8,13 +8,12 @@ use domain::dice::Dice;
 use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
-use engine::{End, Event, Moment, Number, Sending};
+use engine::{End, Event, Moment, Number, Sending, Suspect};
 use store::queue::{AttemptRecord, Phases, Trigger};
 use tokio::task::AbortHandle;
 
 use super::World;
 use super::inbox::Inbox;
-use super::suspects::Suspect;
 use super::timeline::Timeline;
 use crate::clock::Clock;
 use crate::dice::Throws;

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::partition::Partition;
-use engine::{Effect, Engine, Event};
+use engine::{Effect, Engine, Event, Suspect};
 use store::keys::{Epoch, Lease, Node as Name};
 use store::queue::Loaded;
 
 use super::World;
 use super::attempts::Attempts;
 use super::effects::{self, Written};
-use super::suspects::{self, Suspect, Suspects};
+use super::suspects::{self, Suspects};
 use crate::dice;
 
 /// The wait before a core is started again after a panic.
@@ -118,7 +118,8 @@ struct Core {
     settling: usize,
     wake_at: Option<Duration>,
     effects: Vec<Effect>,
-    /// The delivery whose attempt has ended, or that has come alone, while that is being handled.
+    /// The delivery whose attempt begins or has ended, or that has come alone, while that is being
+    /// handled.
     at_work: Option<Suspect>,
     /// How many deliveries a load may bring otherwise.
     load_rows: u32,
@@ -221,6 +222,7 @@ impl Core {
                 Ok(otherwise) => life = otherwise,
                 Err(_) => {
                     life = Life::Panicked;
+                    self.at_work = self.engine.starting().or(self.at_work);
                     break;
                 }
             }
@@ -243,8 +245,10 @@ impl Core {
                 Effect::Stopped => life = Life::Stopped,
                 Effect::WakeAt(at) => self.wake_at = Some(at),
                 Effect::Send(sending) => {
+                    let before = self.at_work.replace(Suspect::of(&sending.delivery));
                     self.world.sums.sending(sending.attempt, sending.delivery.received_at);
                     self.attempts.begin(&self.world, sending);
+                    self.at_work = before;
                 }
                 Effect::Abort(attempt) => self.attempts.abort(attempt),
                 other @ (Effect::Renew

@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::delivery::Cause;
 use domain::endpoint::Reason;
 use engine::roster::Roster;
 use engine::{Announcement, Effect, Event, Number, Unanswered};
@@ -94,13 +95,16 @@ pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written
     }
 }
 
-/// Disables an endpoint, and tells the engine what its roster says since.
+/// Disables an endpoint. A few at a time: thousands may fail together, each is a transaction, and
+/// everybody else writes to the same store. The engine reads the roster anew when it hears of it, once
+/// for all that were disabled meanwhile.
 async fn disable(
     world: &World,
     application: ApplicationKey,
     endpoint: EndpointKey,
     reason: Reason,
 ) -> Event {
+    let _turn = world.disabling.acquire().await;
     loop {
         let at = world.timeline.rows();
         match world.catalog.disable_endpoint(application, endpoint, reason, at).await {
@@ -119,8 +123,6 @@ async fn disable(
             }
         }
     }
-    let answer = roster(world, application).await;
-    world.inbox.post(Event::RosterSeen { application, answer });
     Event::Disabled { endpoint }
 }
 
@@ -196,6 +198,13 @@ pub(super) fn announce(world: &World, announcement: Announcement) {
         }
         Announcement::Closed { endpoint, .. } => {
             tracing::info!(endpoint.row = endpoint.0, "a breaker closed");
+        }
+        Announcement::Buried { endpoint, cause: Cause::Poison, count, .. } => {
+            tracing::error!(
+                endpoint.row = endpoint.0,
+                count,
+                "buried as poison: our own code fails at it, and the receiver has not seen it"
+            );
         }
         Announcement::Noticed { .. } | Announcement::Buried { .. } => {}
     }

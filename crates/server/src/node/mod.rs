@@ -40,7 +40,7 @@ use engine::{Announcement, Event, Policies};
 use store::keys::{Epoch, Node as Name};
 use store::{Catalog, Ledger, Queue};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Notify, Semaphore, broadcast, watch};
 use tokio::task::JoinHandle;
 
 pub use self::attempts::{Carrier, Outward};
@@ -57,6 +57,8 @@ use crate::dice;
 
 /// How many announcements a slow listener may lag behind before it misses some.
 const ANNOUNCEMENTS: usize = 1_024;
+/// How many endpoints are disabled at the same time.
+const DISABLING: usize = 4;
 /// What is kept of the time to stop, at most, for settling and giving back what was interrupted.
 const LAST_STEPS: Duration = Duration::from_secs(3);
 
@@ -128,6 +130,8 @@ pub(crate) struct World {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) rosters: Rosters,
     pub(crate) sums: Sums,
+    /// Held by whoever disables an endpoint.
+    pub(crate) disabling: Semaphore,
     /// What is owned, under which epochs.
     pub(crate) leases: watch::Sender<BTreeMap<Partition, Epoch>>,
     /// Called when a replay task was started here.
@@ -186,6 +190,7 @@ impl Node {
             timeline,
             inbox,
             sums: Sums::default(),
+            disabling: Semaphore::new(DISABLING),
             leases: watch::Sender::new(BTreeMap::new()),
             replays: Notify::new(),
             event_types: Notify::new(),

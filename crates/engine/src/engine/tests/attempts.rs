@@ -1,5 +1,7 @@
 //! What an attempt's end does to its delivery and its endpoint.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use domain::breaker::Breaker;
 use domain::delivery::Cause;
 use domain::outcome::Outcome;
@@ -392,4 +394,18 @@ fn a_message_has_its_own_policy_before_all_others() {
     scene.hand_over(delivery);
     scene.end(FAILED);
     assert_eq!(scene.settles[0].next, NextState::Dead(Cause::Exhausted));
+}
+
+#[test]
+fn it_is_known_which_attempt_was_beginning_when_the_engine_panicked() {
+    let mut scene = Scene::new();
+    let (well, endpoint) = (scene.endpoint(), scene.endpoint());
+    scene.send(&well);
+    assert_eq!(scene.engine.starting(), None);
+    // There is no number beyond this one.
+    scene.engine.last_number = u64::MAX;
+    let sent = catch_unwind(AssertUnwindSafe(|| scene.send(&endpoint)));
+    assert!(sent.is_err());
+    let suspect = scene.engine.starting().unwrap();
+    assert_eq!((suspect.delivery.endpoint, suspect.doomed.recorded), (endpoint.key, 0));
 }

@@ -310,3 +310,32 @@ fn while_many_hang_silent_endpoints_begin_little_by_little() {
     scene.send(&lively);
     assert_eq!(scene.flying_to(lively.key), 1);
 }
+
+#[test]
+fn one_that_had_to_wait_a_moment_still_passes_another_applications_burst() {
+    let mut scene = Scene::with(|settings| {
+        settings.in_flight = 64;
+        settings.trusted_step = SECOND / 1_000;
+        settings.silent_burst = 43 * settings.trusted_step;
+    });
+    let dead: Vec<_> = (0..6).map(|_| scene.endpoint()).collect();
+    for endpoint in &dead {
+        scene.send(endpoint);
+    }
+    scene.pass(2 * SECOND);
+    // Enough of them hang for silent endpoints to begin little by little.
+    let burst: Vec<_> = (0..80).map(|_| scene.endpoint()).collect();
+    for endpoint in &burst {
+        scene.send(endpoint);
+    }
+    while scene.flying.len() < 6 + 44 {
+        scene.pass(SECOND / 1_000);
+    }
+    assert!(scene.engine.is_holding_back(scene.now), "others have just begun");
+    let other = scene.application();
+    let quiet = scene.endpoint_of(other, Order::Due, EndpointSettings::default());
+    scene.send(&quiet);
+    assert_eq!(scene.flying_to(quiet.key), 0, "it waits like everybody else");
+    scene.pass(SECOND / 10);
+    assert_eq!(scene.flying_to(quiet.key), 1, "though the burst holds all that is for it");
+}
