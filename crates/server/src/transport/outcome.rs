@@ -78,8 +78,9 @@ impl Failure {
 
     /// Makes an attempt that could not be signed, because what is stored cannot be used: it was
     /// looked at when it was saved, so nobody but us is to blame. Nothing is sent unsigned, and it
-    /// costs nothing. It does not heal by itself either: it is tried again each second until
-    /// somebody mends the secret or the profile, or until the give-up time.
+    /// costs nothing, nor does it expire: nobody has tried to send it. It does not heal by itself
+    /// either: it is tried again each second until somebody mends the secret or the profile, or
+    /// cancels it, and the log says so.
     pub(super) fn unsigned(why: &str) -> Self {
         let text = ["nothing was sent: ", why].concat();
         Self { trouble: Some(Trouble::Signing), ..Self::new(Outcome::Interrupted, text) }
