@@ -84,26 +84,39 @@ impl Connection {
                 quoted(&source.head, status, &body)
             );
             let messages = source.accepted(status, &body);
-            turned_away += source.messages() - messages;
+            let refused = source.messages() - messages;
+            turned_away += refused;
             if turned_away == 0 {
-                return Ok(Taken { messages, turned_away });
+                return Ok(Taken { messages, ..Taken::default() });
             }
             tokio::time::sleep(TURNED_AWAY_WAIT).await;
+            // Sent again, it would bring once more what was taken of it.
             if messages > 0 {
-                return Ok(Taken { messages, turned_away });
+                return Ok(Taken { messages, turned_away, given_up: refused });
             }
         }
         anyhow::bail!("{} was turned away {MOST_TURNS} times", source.head.uri())
     }
 }
 
-/// What became of a request.
-#[derive(Debug, Clone, Copy)]
+/// What became of a request, or of several.
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Taken {
     /// Messages that were taken.
     pub(super) messages: u64,
     /// How often a message was turned away before or beside them.
     pub(super) turned_away: u64,
+    /// How many of those were not sent again, because others of their batch were taken.
+    pub(super) given_up: u64,
+}
+
+impl Taken {
+    /// Adds what became of others.
+    pub(super) fn add(&mut self, other: Self) {
+        self.messages += other.messages;
+        self.turned_away += other.turned_away;
+        self.given_up += other.given_up;
+    }
 }
 
 fn is_full(status: StatusCode) -> bool {
@@ -200,10 +213,8 @@ pub(super) struct Closed {
 /// What a loop did.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sent {
-    /// Messages that were taken.
-    pub(super) messages: u64,
-    /// How often one was turned away before.
-    pub(super) turned_away: u64,
+    /// What became of all requests.
+    pub(super) taken: Taken,
     /// When the first was sent.
     pub(super) began: Timestamp,
     /// When the last was answered.
@@ -213,7 +224,7 @@ pub(super) struct Sent {
 impl Sent {
     /// Returns the messages per second.
     pub(super) fn per_second(&self) -> f64 {
-        super::per_second(self.messages, self.ended.since(self.began))
+        super::per_second(self.taken.messages, self.ended.since(self.began))
     }
 }
 
@@ -262,14 +273,11 @@ impl Closed {
             let (source, tickets) = (Arc::clone(&self.source), Arc::clone(&tickets));
             workers.spawn(work(connection, source, tickets, Arc::clone(clock)));
         }
-        let mut sent = Sent { messages: 0, turned_away: 0, began, ended: began };
+        let mut taken = Taken::default();
         while let Some(worked) = workers.join_next().await {
-            let all = worked??;
-            sent.messages += all.messages;
-            sent.turned_away += all.turned_away;
+            taken.add(worked??);
         }
-        sent.ended = clock.now();
-        Ok(sent)
+        Ok(Sent { taken, began, ended: clock.now() })
     }
 }
 
@@ -279,7 +287,7 @@ async fn work(
     tickets: Arc<Tickets>,
     clock: Arc<dyn Clock>,
 ) -> anyhow::Result<Taken> {
-    let mut all = Taken { messages: 0, turned_away: 0 };
+    let mut all = Taken::default();
     loop {
         let now = clock.now();
         if !tickets.take(source.messages(), now) {
@@ -287,7 +295,6 @@ async fn work(
         }
         let taken = connection.send(&source, now).await?;
         tickets.give_back(source.messages() - taken.messages);
-        all.messages += taken.messages;
-        all.turned_away += taken.turned_away;
+        all.add(taken);
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Counters {
     pub(super) syncs: Option<f64>,
     /// Attempts that were made.
     pub(super) attempts: f64,
-    /// Deliveries that were read back from the store before they were sent.
+    /// Rows of pending deliveries that were read back from the store.
     pub(super) loaded: f64,
     /// Deliveries that were written down as delivered.
     pub(super) delivered: f64,

@@ -86,7 +86,7 @@ pub(super) const METRIC_ROWS: &str = "redial_committed_rows_total";
 pub(super) const METRIC_SYNCS: &str = "redial_syncs_total";
 /// Attempts that were made.
 pub(super) const METRIC_ATTEMPTS: &str = "redial_attempts_total";
-/// Deliveries that were read back from the store before they were sent.
+/// Rows of pending deliveries that were read back from the store.
 pub(super) const METRIC_LOADED: &str = "redial_deliveries_loaded_total";
 /// Deliveries that were written down as delivered.
 pub(super) const METRIC_DELIVERED: &str = "redial_deliveries_delivered_total";

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use domain::partition::PARTITIONS;
 
-use super::client::{Closed, Limit, Sent, Source};
+use super::client::{Closed, Limit, Source, Taken};
 use super::customer::{Customer, EVERYBODY, Ingest, messages};
 use super::metrics::Counters;
 use super::process::Server;
@@ -285,17 +285,17 @@ impl Flow {
             limit: Limit::Messages(messages),
         };
         let sent = load.run(&bench.clock).await?;
-        let deliveries = sent.messages * self.deliveries_per_message();
+        let deliveries = sent.taken.messages * self.deliveries_per_message();
         bench.receiver.wait_for(Group::Steady, deliveries, PATIENCE).await?;
         let elapsed = bench.receiver.last_arrival(Group::Steady).since(sent.began);
-        self.check(bench, sent, made..self.source.made())?;
+        self.check(bench, sent.taken, made..self.source.made())?;
         site.settled(&bench.clock, before, deliveries).await?;
         let cpu = site.cpu_time(bench).saturating_sub(cpu);
         Ok(Delivered {
             deliveries,
             per_second: per_second(deliveries, elapsed),
             cpu_per_delivery: cpu / u32::try_from(deliveries).unwrap_or(u32::MAX).max(1),
-            turned_away: sent.turned_away,
+            turned_away: sent.taken.turned_away,
         })
     }
 
@@ -304,18 +304,17 @@ impl Flow {
     pub(super) fn check(
         &self,
         bench: &Bench<'_>,
-        all: Sent,
+        all: Taken,
         requests: Range<usize>,
     ) -> anyhow::Result<()> {
-        // Of a batch a part may have been turned away, and nobody knows for whom it was.
+        // Of a batch a part may have been turned away for good, and nobody knows for whom it was.
         let batch = self.source.messages();
-        let lost = if batch > 1 { all.turned_away } else { 0 };
         let counts = bench.receiver.per_endpoint(Group::Steady, self.endpoints);
         for (endpoint, got) in counts.into_iter().enumerate() {
             let sent = if self.fan_out == self.endpoints {
                 all.messages
             } else {
-                (turns(&requests, endpoint, self.endpoints) * batch).saturating_sub(lost)
+                (turns(&requests, endpoint, self.endpoints) * batch).saturating_sub(all.given_up)
             };
             anyhow::ensure!(got >= sent, "endpoint {endpoint} got {got} of {sent} messages");
         }

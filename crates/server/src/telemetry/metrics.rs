@@ -151,7 +151,11 @@ impl Metrics {
             ("attempts_failed", "Attempts that did not succeed", &self.failed),
             ("deliveries_retried", "Times that a delivery is to be sent again", &self.retried),
             ("deliveries_delivered", "Deliveries that are delivered", &self.delivered),
-            ("deliveries_loaded", "Deliveries read back from the store", &self.loaded),
+            (
+                "deliveries_loaded",
+                "Rows of pending deliveries read back from the store",
+                &self.loaded,
+            ),
             ("breakers_opened", "Times that a breaker opened", &self.opened),
             ("endpoints_disabled", "Endpoints that were disabled by a rule", &self.disabled),
         ];

@@ -36,7 +36,7 @@ async fn a_closed_loop_sends_as_many_as_it_should() {
         limit: Limit::Messages(100),
     };
     let sent = load.run(&clock).await.unwrap();
-    assert_eq!((sent.messages, sent.turned_away), (100, 0));
+    assert_eq!((sent.taken.messages, sent.taken.turned_away), (100, 0));
     assert_eq!(receiver.arrived(Group::Steady), 100);
     assert_eq!(receiver.latencies(Group::Steady).count(), 100);
     assert_eq!(receiver.per_endpoint(Group::Steady, 8)[7], 100);

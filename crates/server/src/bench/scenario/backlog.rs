@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::Scenario;
-use crate::bench::client::{Closed, Limit, Sent};
+use crate::bench::client::{Closed, Limit, Taken};
 use crate::bench::customer::Ingest;
 use crate::bench::figure::{Bound, Figure, Unit, seconds};
 use crate::bench::plan::{Kills, Plan};
@@ -50,7 +50,7 @@ struct Waiting {
     /// What is handed in.
     flow: Flow,
     /// What was handed in; each message is one delivery.
-    sent: Sent,
+    taken: Taken,
     /// The most memory that any server had which has ended.
     most: f64,
 }
@@ -81,8 +81,9 @@ pub(super) async fn run(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow:
     let accepted = waiting.fill(bench).await?;
     let bytes = real(waiting.site.bytes().await?);
     figures.extend([
-        once("deliveries that waited", Unit::Count, real(waiting.sent.messages)),
+        once("deliveries that waited", Unit::Count, real(waiting.taken.messages)),
         once("deliveries accepted to wait", Unit::PerSecond, accepted),
+        once("messages turned away meanwhile", Unit::Count, real(waiting.taken.turned_away)),
         once("resident memory while they wait", Unit::Bytes, waiting.resident()?),
         once("bytes on disk while they wait", Unit::Bytes, bytes),
     ]);
@@ -95,7 +96,7 @@ pub(super) async fn run(bench: &Bench<'_>, figures: &mut Vec<Figure>) -> anyhow:
     figures.push(once("deliveries drained", Unit::PerSecond, drained));
     figures.push(once("resident memory after draining", Unit::Bytes, waiting.resident()?));
     waiting.remember_memory()?;
-    let name = format!("most resident memory with {} pending", grouped(waiting.sent.messages));
+    let name = format!("most resident memory with {} pending", grouped(waiting.taken.messages));
     let most = once(&name, Unit::Bytes, waiting.most);
     let full = bench.plan.is_full(|plan| plan.backlog);
     figures.push(most.within_if(full, Bound::AtMost(MOST_BYTES)));
@@ -122,9 +123,7 @@ impl Waiting {
             site.customer.pause(&turns.application, endpoint).await?;
         }
         let flow = turns.all(Ingest::Batch(BATCH))?;
-        let (began, ended) = (bench.clock.now(), bench.clock.now());
-        let sent = Sent { messages: 0, turned_away: 0, began, ended };
-        Ok(Self { site, turns, flow, sent, most: 0.0 })
+        Ok(Self { site, turns, flow, taken: Taken::default(), most: 0.0 })
     }
 
     /// Hands everything in, and returns the deliveries per second.
@@ -140,12 +139,11 @@ impl Waiting {
                 limit: Limit::Messages(all.div_ceil(u64::from(STEPS))),
             };
             let sent = load.run(&bench.clock).await?;
-            self.sent.messages += sent.messages;
-            self.sent.turned_away += sent.turned_away;
+            self.taken.add(sent.taken);
             took += sent.ended.since(sent.began);
         }
-        let rate = per_second(self.sent.messages, took);
-        bench.say(&format!("{} deliveries wait, accepted at {rate:.0}/s", self.sent.messages));
+        let rate = per_second(self.taken.messages, took);
+        bench.say(&format!("{} deliveries wait, accepted at {rate:.0}/s", self.taken.messages));
         anyhow::ensure!(
             bench.receiver.arrived(Group::Steady) == 0,
             "a paused endpoint was sent to"
@@ -196,7 +194,7 @@ impl Waiting {
         tokio::time::sleep(LAST_BYTES).await;
         // What was sent and not written down is pending, too, so there may be a few more.
         let before = bench.receiver.arrived(Group::Steady);
-        let pending = self.sent.messages.saturating_sub(before);
+        let pending = self.taken.messages.saturating_sub(before);
         anyhow::ensure!(pending > 0, "all was sent before the server had ended");
         let began = bench.clock.now();
         self.site.server.respawn()?;
@@ -211,7 +209,7 @@ impl Waiting {
     /// Waits until everything has arrived, and returns the deliveries per second.
     async fn drain(&self, bench: &Bench<'_>) -> anyhow::Result<f64> {
         let (began, before) = (bench.clock.now(), bench.receiver.arrived(Group::Steady));
-        let left = self.sent.messages.saturating_sub(before);
+        let left = self.taken.messages.saturating_sub(before);
         for step in 1..=STEPS {
             bench.progress.step("draining it");
             let arrived = before + left * u64::from(step) / u64::from(STEPS);
@@ -239,7 +237,7 @@ impl Waiting {
             anyhow::ensure!(patient, "{} endpoints still wait", counters.waiting);
             tokio::time::sleep(LOOK).await;
         }
-        self.flow.check(bench, self.sent, 0..self.flow.source.made())
+        self.flow.check(bench, self.taken, 0..self.flow.source.made())
     }
 
     fn resident(&self) -> anyhow::Result<f64> {

@@ -17,7 +17,7 @@ use crate::bench::pace::Open;
 use crate::bench::pairs::Pair;
 use crate::bench::receiver::{Behaviour, Group};
 use crate::bench::shapes::LARGEST_BATCH;
-use crate::bench::site::{Flow, Site};
+use crate::bench::site::{Flow, PATIENCE, Site};
 use crate::words::grouped;
 
 /// The channel of the steady endpoints.
@@ -96,11 +96,20 @@ async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
         per_second: PER_SECOND,
         span: span_beside(hanging, bench.plan.paced),
     };
+    let everybody = messages(&scene.application, Ingest::Single, &[CROWD])?;
+    // The server has met each of them, so that nothing is new later but that they hang.
+    bench.receiver.forget();
+    scene.hand_in(bench, Arc::clone(&everybody), 1).await?;
+    let all = u64::try_from(bench.plan.hanging)?;
+    bench.receiver.wait_for(Group::Crowd, all, PATIENCE).await?;
     let without = scene.times_beside(bench, trickle.clone()).await?;
     bench.receiver.behave(Behaviour::Hangs);
-    let everybody = messages(&scene.application, Ingest::Single, &[CROWD])?;
+    bench.receiver.forget();
     scene.hand_in(bench, everybody, HANGING_MESSAGES).await?;
     tokio::time::sleep(hanging).await;
+    let untried = bench.receiver.per_endpoint(Group::Crowd, bench.plan.hanging);
+    let untried = untried.into_iter().filter(|tried| *tried == 0).count();
+    anyhow::ensure!(untried == 0, "{untried} endpoints do not hang, nobody has called them");
     let with = scene.times_beside(bench, trickle).await?;
     scene.site.close().await?;
     bench.receiver.behave(Behaviour::AtOnce);

@@ -205,7 +205,11 @@ pub(super) fn counted(
     };
     let figures = [
         ("rows in a commit", Unit::Count, counters.rows / commits),
-        ("read back from the store", Unit::Share, counters.loaded / delivered),
+        (
+            "rows read back from the store for each delivery",
+            Unit::Count,
+            counters.loaded / delivered,
+        ),
     ];
     let figure = |(name, unit, value): (&str, Unit, f64)| {
         Figure::together(scenario, &format!("{way}: {name}"), unit, value)

@@ -80,6 +80,7 @@ async fn with_one(
         second.stop(&bench.clock).await?;
     }
     site.shared(&bench.clock, 1).await?;
+    warm_up(bench, site, flow).await?;
     Ok(flow.run(bench, site, messages).await?.per_second)
 }
 
@@ -98,6 +99,7 @@ async fn with_two(
         site.others.push(Server::start(&launch, &directory, &bench.clock).await?);
     }
     site.shared(&bench.clock, 2).await?;
+    warm_up(bench, site, flow).await?;
     let processes: Vec<Processes> =
         site.others.iter().chain([&site.server]).map(|it| Processes::of(it.process())).collect();
     let times = || processes.iter().map(|it| it.cpu_time().as_secs_f64()).collect::<Vec<_>>();
@@ -105,4 +107,10 @@ async fn with_two(
     let per_second = flow.run(bench, site, messages).await?.per_second;
     let used: Vec<f64> = times().iter().zip(before).map(|(after, before)| after - before).collect();
     Ok(Both { per_second, share: used[0] / used.iter().sum::<f64>() })
+}
+
+/// Has every endpoint sent to once by its new owner, who knows none of them and has no connection.
+async fn warm_up(bench: &Bench<'_>, site: &Site, flow: &Flow) -> anyhow::Result<()> {
+    let few = u64::try_from(bench.plan.connections.max(ENDPOINTS))?;
+    flow.run(bench, site, few).await.map(drop)
 }
