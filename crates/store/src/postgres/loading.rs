@@ -72,6 +72,20 @@ impl Loads {
     }
 }
 
+impl State {
+    /// Has each of these read alone: one of them may have been slow.
+    fn put_back(&mut self, loads: Vec<Load>, replies: Vec<Reply>) {
+        if self.slow.len() + loads.len() > SLOW {
+            // Those that are slow still are soon found out again.
+            self.slow.clear();
+        }
+        self.slow.extend(loads.iter().map(|load| load.endpoint));
+        for pair in loads.into_iter().zip(replies).rev() {
+            self.waiting.push_front(pair);
+        }
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -183,12 +197,7 @@ async fn read(mut reader: Reader) {
             Ok(answers) => answer(replies, answers.into_iter().map(Ok)),
             // One of them may be to blame, and the others need not suffer for it.
             Err(Failure::Slow(_) | Failure::Data { .. }) => {
-                for (load, reply) in loads.into_iter().zip(replies) {
-                    // Whoever has waited for too long has given up meanwhile.
-                    if !reply.is_closed() {
-                        answer(vec![reply], [reader.shared.read_alone(load).await]);
-                    }
-                }
+                reader.shared.lock().put_back(loads, replies)
             }
             Err(failure) => {
                 let error = Error::from(failure);
@@ -255,6 +264,21 @@ mod tests {
         assert_eq!(endpoints(take(&mut queue, &slow, true)), [0_i64; 0]);
         assert_eq!(endpoints(take(&mut queue, &slow, false)), [0]);
         assert_eq!(endpoints(take(&mut queue, &slow, false)), [2]);
+    }
+
+    #[test]
+    fn those_of_a_statement_that_failed_are_read_one_by_one_before_others() {
+        let (waiting, _answers) = waiting([1; 4]);
+        let mut state = State { waiting, ..State::default() };
+        let others = state.waiting.split_off(3);
+        let (loads, replies) = take(&mut state.waiting, &BTreeSet::new(), false);
+        state.waiting = others;
+        state.slow = (1_000..).take(SLOW).map(EndpointKey).collect();
+        state.put_back(loads, replies);
+        let State { waiting, slow, .. } = &mut state;
+        let taken = [(); 5].map(|()| take(waiting, slow, false).0);
+        let endpoints = taken.map(|loads| loads.iter().map(|it| it.endpoint.0).collect::<Vec<_>>());
+        assert_eq!(endpoints, [vec![0], vec![1], vec![2], vec![3], vec![]]);
     }
 
     #[test]

@@ -14,8 +14,8 @@ use crate::queue::{Load, Loaded, PendingDelivery, Waiting};
 /// How many endpoints one snapshot looks at.
 const ENDPOINTS_PER_PIECE: u32 = 4_096;
 
-/// A payload up to this length comes along with its row, because it lies on the same page; a longer one
-/// is looked for if there is room for it.
+/// A payload up to this length comes along with its row, because it mostly lies on the same page; a
+/// longer one is looked for if there is room for it.
 const SHORT: u64 = 2_048;
 
 /// Finds the first deliveries of an endpoint. The payload's length is in the row's head, so this
