@@ -123,6 +123,8 @@ async fn disable(
             }
         }
     }
+    // The answer is for the core that asked. One that began meanwhile may have read the roster before.
+    world.inbox.post(Event::RosterSeen { application, answer: Err(Unanswered) });
     Event::Disabled { endpoint }
 }
 
