@@ -42,6 +42,8 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const BUSY_MESSAGES: u64 = 30;
 /// How many connections flood.
 const FLOODING: usize = 8;
+/// How often it is looked whether all of it hang.
+const LOOK: Duration = Duration::from_millis(50);
 /// What p99 with the crowd may be, as a multiple of without.
 const MOST: f64 = 2.0;
 
@@ -107,13 +109,26 @@ async fn hanging_once(bench: &Bench<'_>) -> anyhow::Result<Slowed> {
     bench.receiver.forget();
     scene.hand_in(bench, everybody, HANGING_MESSAGES).await?;
     tokio::time::sleep(hanging).await;
-    let untried = bench.receiver.per_endpoint(Group::Crowd, bench.plan.hanging);
-    let untried = untried.into_iter().filter(|tried| *tried == 0).count();
-    anyhow::ensure!(untried == 0, "{untried} endpoints do not hang, nobody has called them");
+    all_hang(bench).await?;
     let with = scene.times_beside(bench, trickle).await?;
     scene.site.close().await?;
     bench.receiver.behave(Behaviour::AtOnce);
     Ok(Slowed { without, with })
+}
+
+/// Waits until each of the crowd was called: what was not does not hang.
+async fn all_hang(bench: &Bench<'_>) -> anyhow::Result<()> {
+    let began = bench.clock.now();
+    loop {
+        let tried = bench.receiver.per_endpoint(Group::Crowd, bench.plan.hanging);
+        let untried = tried.into_iter().filter(|tried| *tried == 0).count();
+        if untried == 0 {
+            return Ok(());
+        }
+        let patient = bench.clock.now().since(began) < PATIENCE;
+        anyhow::ensure!(patient, "{untried} endpoints do not hang: nobody has called them");
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Returns how long it is measured beside endpoints that have hung for some time: twice as long as
