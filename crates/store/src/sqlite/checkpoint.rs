@@ -37,11 +37,11 @@ const OF_LATE: i32 = 16;
 /// How many pages of a log are many.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
-    /// A checkpoint begins when so many have been added since the last one: 1 MiB. Its pages are
-    /// synced with the disk that the writer syncs with; a few at a time do not hold it up for long.
+    /// A checkpoint begins when so many have been added since the last one: 8 MiB, where commits are
+    /// large. Pages to which many rows are added come up again and again, and are copied once.
     enough: i32,
-    /// Where commits are small, these are enough, 256 KiB: whoever waits for such a commit would
-    /// notice a millisecond, and there is time for more checkpoints.
+    /// Where commits are small, these are enough, 256 KiB: a checkpoint syncs with the disk that the
+    /// writer syncs with, and whoever waits for such a commit would notice a millisecond.
     enough_of_small: i32,
     /// The writer begins a log anew that has these. If somebody reads it then, it tries again when
     /// it has grown by enough.
@@ -55,7 +55,7 @@ struct Sizes {
 impl Sizes {
     const fn of(large: i32) -> Self {
         Self {
-            enough: large / 64,
+            enough: large / 8,
             enough_of_small: large / 256,
             large,
             few: large / 32,
@@ -410,8 +410,8 @@ mod tests {
         asked_for(&wal, &woken, 64, 16);
         let middling = asked_for(&wal, &woken, 64, 16);
         assert_eq!(middling.last(), Some(&128), "{middling:?}");
-        asked_for(&wal, &woken, 64, 64);
-        let large = asked_for(&wal, &woken, 64, 64);
+        asked_for(&wal, &woken, 64, 256);
+        let large = asked_for(&wal, &woken, 64, 256);
         assert_eq!(large.last(), Some(&SIZES.enough), "{large:?}");
         wal.has(3);
         assert!(woken.try_recv().is_err(), "it began anew");

@@ -15,7 +15,7 @@ const ALONE_PATIENCE: Duration = Duration::from_secs(1);
 /// Memory for pages, in KiB: the writer's, and each reader's; the budget is 64 MiB. The writer comes
 /// back to the same few pages of each endpoint, and a thousand busy endpoints should find theirs.
 /// More would cost: SQLite walks through its whole cache at each commit in which a page was split.
-const WRITER_CACHE: i32 = 32 * 1024;
+const WRITER_CACHE: i32 = 16 * 1024;
 const READER_CACHE: i32 = 8 * 1024;
 /// What a log that begins anew may keep of its file.
 const LOG_BYTES: i64 = 64 << 20;
