@@ -205,7 +205,7 @@ pub(super) fn announce(world: &World, announcement: Announcement) {
             tracing::error!(
                 endpoint.row = endpoint.0,
                 count,
-                "buried as poison: our own code fails at it, and the receiver has not seen it"
+                "buried as poison: our own code fails at it, which says nothing about the receiver"
             );
         }
         Announcement::Noticed { .. } | Announcement::Buried { .. } => {}
