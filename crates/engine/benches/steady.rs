@@ -203,7 +203,8 @@ fn roster(application: ApplicationKey, policies: &Policies) -> Roster {
     };
     let endpoints = (first..first + EACH).map(view).collect();
     let id = ApplicationId::from_bytes([1; 20]);
-    let fan_out = FanOut { application: id, revision: 1, policy: None, rate: None, endpoints };
+    let fan_out =
+        FanOut { application: id, revision: 1, version: 1, policy: None, rate: None, endpoints };
     Roster::read(application, fan_out, policies)
 }
 

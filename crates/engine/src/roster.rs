@@ -1,4 +1,4 @@
-//! An application's endpoints as of one revision: read once, shared by whoever accepts and sends.
+//! An application's endpoints as of one version: read once, shared by whoever accepts and sends.
 //!
 //! What was saved as text becomes what decisions need: filters, limits, policies. A document that
 //! no longer reads, because a later version is stricter, must not stop deliveries: the next policy
@@ -39,13 +39,15 @@ pub struct Read {
     pub defaults: Arc<EndpointDefaults>,
 }
 
-/// All endpoints of an application, as of one revision.
+/// All endpoints of an application, as of one version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Roster {
     /// Whose they are.
     pub application: ApplicationKey,
-    /// The revision.
+    /// The revision, by which an accept is found to be stale.
     pub revision: i64,
+    /// The version, by which a newer roster is told from an older one.
+    pub version: i64,
     /// The application's policy.
     pub policy: Option<Arc<Policy>>,
     /// The endpoints that are not deleted, by row.
@@ -120,6 +122,7 @@ impl Roster {
         Self {
             application,
             revision: fan_out.revision,
+            version: fan_out.version,
             members: fan_out.endpoints.into_iter().map(read).collect(),
             policy: own.map(|own| own.policy),
         }

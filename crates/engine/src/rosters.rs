@@ -32,7 +32,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     fn is_newer_than(&self, roster: &Roster) -> bool {
-        self.roster.as_ref().is_some_and(|known| known.revision > roster.revision)
+        self.roster.as_ref().is_some_and(|known| known.version > roster.version)
     }
 }
 
@@ -108,8 +108,8 @@ impl Rosters {
         };
         let entry = self.entries.entry(application).or_default();
         entry.asked_at.get_or_insert(Duration::ZERO);
-        // One of the same revision may have been read before the one that is known.
-        if entry.roster.as_ref().is_some_and(|known| known.revision >= roster.revision) {
+        // One of the same version may have been read before the one that is known.
+        if entry.roster.as_ref().is_some_and(|known| known.version >= roster.version) {
             return false;
         }
         let members = roster.members.len();

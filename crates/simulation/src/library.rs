@@ -20,10 +20,11 @@ pub(crate) struct Library {
 impl Library {
     /// Reads a roster from what the catalog returned.
     pub(crate) fn read(&mut self, application: ApplicationKey, fan_out: FanOut) -> Arc<Roster> {
-        let FanOut { application: id, revision, policy, rate, endpoints } = fan_out;
+        let FanOut { application: id, revision, version, policy, rate, endpoints } = fan_out;
         let read = |view| self.member((application, id), view);
         let members = endpoints.into_iter().filter_map(read).collect();
-        let empty = FanOut { application: id, revision, policy, rate, endpoints: Vec::new() };
+        let endpoints = Vec::new();
+        let empty = FanOut { application: id, revision, version, policy, rate, endpoints };
         let mut roster = Roster::read(application, empty, &plan::policies());
         roster.members = members;
         Arc::new(roster)
@@ -49,7 +50,8 @@ impl Library {
             }),
             None => {
                 let (policy, rate, endpoints) = (None, None, vec![view]);
-                let alone = FanOut { application: id, revision: 0, policy, rate, endpoints };
+                let (revision, version) = (0, 0);
+                let alone = FanOut { application: id, revision, version, policy, rate, endpoints };
                 let roster = Roster::read(application, alone, &plan::policies());
                 roster.members.into_iter().next()?
             }

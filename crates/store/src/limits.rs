@@ -11,6 +11,13 @@ pub const IDEMPOTENCY: Duration = Duration::from_secs(12 * 60 * 60);
 /// How long a step of upkeep is recognised when it comes again.
 pub const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
+/// The longest that a change of the catalog may take from the moment that is noted with it to its
+/// commit: each of its statements has a few seconds, as have the pauses between them.
+pub const CHANGING: Duration = Duration::from_secs(2 * 60);
+
+/// The most changed applications that are read at once.
+pub const CHANGES: usize = 1_024;
+
 /// The most requests that are read at once; the others are read when these are consumed.
 pub const REQUESTS: usize = 1_024;
 

@@ -3,8 +3,10 @@ use super::*;
 const APPLICATION: ApplicationKey = ApplicationKey(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-fn roster(revision: i64) -> Arc<Roster> {
-    Arc::new(Roster { application: APPLICATION, revision, policy: None, members: vec![] })
+/// A roster of this version; the revision tells nothing here.
+fn roster(version: i64) -> Arc<Roster> {
+    let (application, revision) = (APPLICATION, 1);
+    Arc::new(Roster { application, revision, version, policy: None, members: vec![] })
 }
 
 fn asked(rosters: &mut Rosters, now: Duration) -> usize {
@@ -34,11 +36,11 @@ fn what_changed_while_it_was_read_is_read_again() {
 }
 
 #[test]
-fn an_older_revision_is_ignored() {
+fn an_older_version_is_ignored() {
     let mut rosters = Rosters::default();
     rosters.answered(APPLICATION, Ok(Some(roster(7))), SECOND);
     rosters.answered(APPLICATION, Ok(Some(roster(6))), SECOND);
-    assert_eq!(rosters.get(APPLICATION).unwrap().revision, 7);
+    assert_eq!(rosters.get(APPLICATION).unwrap().version, 7);
 }
 
 #[test]
@@ -54,7 +56,7 @@ fn what_was_seen_unasked_answers_no_question() {
     assert!(!rosters.seen(APPLICATION, Ok(Some(roster(3)))), "nothing new");
     // An older one changes nothing, and one that could not be read is asked for.
     rosters.seen(APPLICATION, Ok(Some(roster(2))));
-    assert_eq!(rosters.get(APPLICATION).unwrap().revision, 3);
+    assert_eq!(rosters.get(APPLICATION).unwrap().version, 3);
     assert!(!rosters.seen(APPLICATION, Err(Unanswered)));
     assert_eq!(asked(&mut rosters, 6 * SECOND), 1);
 }

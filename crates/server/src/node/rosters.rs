@@ -165,7 +165,7 @@ impl Rosters {
 
 impl Cached {
     fn insert(&mut self, roster: Arc<Roster>) {
-        let newer = |known: &Arc<Roster>| known.revision > roster.revision;
+        let newer = |known: &Arc<Roster>| known.version > roster.version;
         if self.rosters.get(&roster.application).is_some_and(newer) {
             return;
         }

@@ -19,6 +19,9 @@ pub struct Application {
     pub uid: Option<String>,
     /// Counts the changes that matter to a fan-out.
     pub revision: i64,
+    /// Counts all changes that matter to accepting or sending: of the application itself, of its
+    /// endpoints, their headers and secrets.
+    pub version: i64,
     /// What its owner set.
     pub settings: ApplicationSettings,
     /// When it was created.
@@ -53,5 +56,45 @@ pub struct NewApplication {
     /// What its owner set.
     pub settings: ApplicationSettings,
     /// When.
+    pub at: Timestamp,
+}
+
+/// What a change of an application, or of anything that is its, touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touches {
+    /// What a fan-out uses: it raises revision and version. What was fanned out before is refused, and
+    /// fanned out again.
+    FanOut,
+    /// Nothing that a fan-out uses: it raises the version only.
+    Rest,
+}
+
+impl Touches {
+    /// Returns by how much it raises the revision, and by how much the count of other changes.
+    pub(crate) const fn raises(self) -> (i64, i64) {
+        match self {
+            Self::FanOut => (1, 0),
+            Self::Rest => (0, 1),
+        }
+    }
+}
+
+/// What was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changes {
+    /// What the store's clock said when this was read.
+    pub now: Timestamp,
+    /// The applications that were changed, the longest unchanged first.
+    pub applications: Vec<Change>,
+}
+
+/// An application that was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// Which one. It may be deleted.
+    pub application: ApplicationKey,
+    /// Its version now.
+    pub version: i64,
+    /// When it was last changed, on the store's clock.
     pub at: Timestamp,
 }

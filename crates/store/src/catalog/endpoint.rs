@@ -137,13 +137,15 @@ pub struct NewEndpoint {
     pub at: Timestamp,
 }
 
-/// All endpoints of an application, as of one revision.
+/// All endpoints of an application, as of one version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FanOut {
     /// The application's id.
     pub application: ApplicationId,
-    /// The revision.
+    /// The revision: it counts the changes that a fan-out sees.
     pub revision: i64,
+    /// The version: it counts all changes that accepting or sending sees.
+    pub version: i64,
     /// The application's policy, as a document.
     pub policy: Option<serde_json::Value>,
     /// The application's limit on each of its endpoints, per second.

@@ -3,6 +3,10 @@
 //! Every write that could change a fan-out raises its application's revision in the same
 //! transaction. A message accepted with an older revision is refused and fanned out again: so an
 //! endpoint that existed before a message was received gets it, whichever node accepted it.
+//!
+//! Every write that could change a fan-out or an attempt raises its application's version and notes
+//! the moment, also in the same transaction. A node that sends asks for [`Catalog::changes`] and reads
+//! again what it knows in an older version.
 
 mod application;
 mod endpoint;
@@ -13,7 +17,7 @@ use domain::endpoint::Reason;
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
 
-pub use application::{Application, ApplicationSettings, NewApplication};
+pub use application::{Application, ApplicationSettings, Change, Changes, NewApplication, Touches};
 pub use endpoint::{
     Confidential, Credentials, Endpoint, EndpointSettings, EndpointView, FanOut, NewEndpoint,
     Secret,
@@ -118,8 +122,13 @@ pub trait Catalog: Send + Sync {
         grace_ends: Timestamp,
     ) -> Answer<'_, ()>;
 
-    /// Returns all that fanning a message out and sending it needs, as of one revision.
+    /// Returns all that fanning a message out and sending it needs, as of one version.
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut>;
+    /// Returns the applications that were changed since a moment of the store's clock, deleted ones
+    /// among them: those behind `after`, and at most [`crate::limits::CHANGES`] of them. A change is
+    /// noted before it is committed, so a caller who asks again and again asks for what has changed
+    /// since [`crate::limits::CHANGING`] before the last answer; and so does one who names no moment.
+    fn changes(&self, since: Option<Timestamp>, after: Option<Change>) -> Answer<'_, Changes>;
 
     /// Creates an event type. Its name must not be taken.
     fn create_event_type(&self, event_type: EventType) -> Answer<'_, ()>;

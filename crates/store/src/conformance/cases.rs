@@ -64,6 +64,12 @@ macro_rules! conformance {
                 an_event_type_is_kept_replaced_and_removed
                 a_token_is_kept_and_revoked
             ;
+            changes:
+                every_change_that_sending_sees_raises_the_version
+                a_new_secret_is_no_change_for_a_fan_out
+                what_was_changed_is_listed_deleted_or_not
+                changes_are_listed_page_by_page
+            ;
             counting:
                 deliveries_are_counted_by_state
                 deliveries_are_counted_from_a_moment_up_to_another

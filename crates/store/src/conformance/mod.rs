@@ -14,7 +14,7 @@
 //! - [`Harness`]: what a case gets
 //! - [`Scene`]: what a case arranges with
 //! - `accepting`, `settling`, `fencing`, `loading`, `leases`, `upkeep`, `replays`,
-//!   `missing`, `pruning`, `retention`, `catalog`, `disabling`, `secrets`, `listing`, `filters`, `records`,
+//!   `missing`, `pruning`, `retention`, `catalog`, `changes`, `disabling`, `secrets`, `listing`, `filters`, `records`,
 //!   `counting`, `answers`, `tokens`: the cases, by theme
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
@@ -27,6 +27,7 @@ mod scene;
 pub mod accepting;
 pub mod answers;
 pub mod catalog;
+pub mod changes;
 pub mod counting;
 pub mod disabling;
 pub mod fencing;
@@ -48,10 +49,11 @@ pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 19] = [
+const THEMES: [(&str, &str); 20] = [
     ("accepting", include_str!("accepting.rs")),
     ("answers", include_str!("answers.rs")),
     ("catalog", include_str!("catalog.rs")),
+    ("changes", include_str!("changes.rs")),
     ("counting", include_str!("counting.rs")),
     ("disabling", include_str!("disabling.rs")),
     ("fencing", include_str!("fencing.rs")),

@@ -7,12 +7,13 @@ use domain::time::Timestamp;
 use super::State;
 use super::rows::ApplicationRow;
 use super::walk::{self, Direction};
-use crate::Error;
 use crate::catalog::{
-    Application, ApplicationSettings, EndpointView, FanOut, Name, NewApplication,
+    Application, ApplicationSettings, Change, Changes, EndpointView, FanOut, Name, NewApplication,
+    Touches,
 };
 use crate::keys::ApplicationKey;
 use crate::page::{Listed, Page};
+use crate::{Error, limits};
 
 impl State {
     /// Creates an application.
@@ -30,11 +31,16 @@ impl State {
             id: new.id,
             uid: new.uid,
             revision: 1,
+            version: 1,
             settings: new.settings,
             created_at: new.at,
             updated_at: new.at,
         };
-        let row = ApplicationRow { application: application.clone(), deleted: false };
+        let row = ApplicationRow {
+            application: application.clone(),
+            deleted: false,
+            changed_at: Timestamp::from_micros(0),
+        };
         self.applications.insert(key, row);
         Ok(application)
     }
@@ -68,8 +74,8 @@ impl State {
         application.uid = uid;
         application.settings = settings;
         application.updated_at = at;
-        application.revision += 1;
-        Ok(application.clone())
+        self.changed(key, Touches::FanOut, at);
+        self.living(key).cloned().ok_or(Error::Missing("application"))
     }
 
     /// Deletes an application and revokes its tokens; pruning removes all that is its.
@@ -78,9 +84,9 @@ impl State {
     /// If it is not there.
     pub fn delete_application(&mut self, key: ApplicationKey, at: Timestamp) -> Result<(), Error> {
         let application = self.living(key).ok_or(Error::Missing("application"))?;
-        application.revision += 1;
         application.updated_at = at;
         let id = application.id;
+        self.changed(key, Touches::FanOut, at);
         self.expire_tokens(id, at);
         if let Some(row) = self.applications.get_mut(&key) {
             row.deleted = true;
@@ -115,17 +121,45 @@ impl State {
         Ok(FanOut {
             application: application.id,
             revision: application.revision,
+            version: application.version,
             policy: application.settings.policy.clone(),
             rate: application.settings.rate,
             endpoints: view.collect(),
         })
     }
 
-    /// Raises an application's revision: what was fanned out before does not count any more.
-    pub(super) fn raise_revision(&mut self, key: ApplicationKey) {
-        if let Some(application) = self.living(key) {
-            application.revision += 1;
-        }
+    /// Returns what has changed since a moment.
+    #[must_use]
+    pub fn changes(
+        &self,
+        now: Timestamp,
+        since: Option<Timestamp>,
+        after: Option<Change>,
+    ) -> Changes {
+        let since = since.unwrap_or(now.before(limits::CHANGING));
+        let change = |(key, row): (&ApplicationKey, &ApplicationRow)| Change {
+            application: *key,
+            version: row.application.version,
+            at: row.changed_at,
+        };
+        let behind = |change: &Change| {
+            let place = |change: &Change| (change.at, change.application);
+            change.at >= since && after.as_ref().is_none_or(|last| place(change) > place(last))
+        };
+        let mut applications: Vec<_> =
+            self.applications.iter().map(change).filter(behind).collect();
+        applications.sort_unstable_by_key(|change| (change.at, change.application));
+        applications.truncate(limits::CHANGES);
+        Changes { now, applications }
+    }
+
+    /// Notes that an application, or anything that is its, is changed.
+    pub(super) fn changed(&mut self, key: ApplicationKey, touches: Touches, at: Timestamp) {
+        let Some(row) = self.applications.get_mut(&key) else { return };
+        let (revision, others) = touches.raises();
+        row.application.revision += revision;
+        row.application.version += revision + others;
+        row.changed_at = at;
     }
 
     fn living_applications(&self) -> impl Iterator<Item = &Application> {

@@ -11,7 +11,7 @@ use super::State;
 use super::rows::EndpointRow;
 use super::walk::{self, Direction};
 use crate::Error;
-use crate::catalog::{Endpoint, Name, NewEndpoint, Secret};
+use crate::catalog::{Endpoint, Name, NewEndpoint, Secret, Touches};
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::limits;
 use crate::page::{Listed, Page};
@@ -54,7 +54,7 @@ impl State {
         let (secrets, running) = (vec![new.secret], Running::default());
         let row = EndpointRow { endpoint: endpoint.clone(), secrets, running };
         self.endpoints.insert(key, row);
-        self.raise_revision(new.application);
+        self.changed(new.application, Touches::FanOut, new.at);
         Ok(endpoint)
     }
 
@@ -106,7 +106,7 @@ impl State {
             updated_at,
         };
         let answer = stored.clone();
-        self.raise_revision(application);
+        self.changed(application, Touches::FanOut, updated_at);
         Ok(answer)
     }
 
@@ -129,7 +129,7 @@ impl State {
         endpoint.state = disabled;
         endpoint.updated_at = at;
         let answer = endpoint.clone();
-        self.raise_revision(application);
+        self.changed(application, Touches::FanOut, at);
         Ok(answer)
     }
 
@@ -147,7 +147,7 @@ impl State {
         endpoint.state = endpoint.state.delete();
         endpoint.uid = None;
         endpoint.updated_at = at;
-        self.raise_revision(application);
+        self.changed(application, Touches::FanOut, at);
         Ok(())
     }
 
@@ -237,8 +237,9 @@ impl State {
         for old in secrets.iter_mut() {
             old.expires_at = Some(old.expires_at.map_or(grace_ends, |end| end.min(grace_ends)));
         }
+        let at = secret.created_at;
         secrets.push(Secret { expires_at: None, ..secret });
-        self.raise_revision(application);
+        self.changed(application, Touches::Rest, at);
         Ok(())
     }
 

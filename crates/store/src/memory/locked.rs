@@ -9,8 +9,8 @@ use domain::time::Timestamp;
 
 use super::State;
 use crate::catalog::{
-    Application, ApplicationSettings, Endpoint, EventType, FanOut, Name, NewApplication,
-    NewEndpoint, Secret, Token,
+    Application, ApplicationSettings, Change, Changes, Endpoint, EventType, FanOut, Name,
+    NewApplication, NewEndpoint, Secret, Token,
 };
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey, Node};
@@ -212,6 +212,10 @@ impl Catalog for Memory {
 
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
         self.answer(move |state| state.fan_out(application, at))
+    }
+
+    fn changes(&self, since: Option<Timestamp>, after: Option<Change>) -> Answer<'_, Changes> {
+        self.answer(move |state| Ok(state.changes((self.clock)(), since, after)))
     }
 
     fn create_event_type(&self, event_type: EventType) -> Answer<'_, ()> {

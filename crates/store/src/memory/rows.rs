@@ -53,6 +53,7 @@ pub struct State {
 pub(super) struct ApplicationRow {
     pub(super) application: Application,
     pub(super) deleted: bool,
+    pub(super) changed_at: Timestamp,
 }
 
 #[derive(Debug, Clone)]

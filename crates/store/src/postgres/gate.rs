@@ -56,7 +56,7 @@ impl Postgres {
     /// Waits until an application may be changed by one more. Only so many of the connections for
     /// reading are held by those who may have to wait for others.
     pub(super) async fn turn(&self, application: ApplicationKey) -> Result<Turn<'_>, Failure> {
-        let place = self.changes.acquire().await.map_err(|_| closed())?;
+        let place = self.changing.acquire().await.map_err(|_| closed())?;
         Ok(Turn { store: self, application, place, closes: false })
     }
 }

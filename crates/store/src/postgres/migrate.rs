@@ -32,7 +32,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 1,
         name: "first",
@@ -57,6 +57,11 @@ const MIGRATIONS: [Migration; 5] = [
         version: 5,
         name: "reused",
         statements: include_str!("../../migrations/postgres/0005_reused.sql"),
+    },
+    Migration {
+        version: 6,
+        name: "changes",
+        statements: include_str!("../../migrations/postgres/0006_changes.sql"),
     },
 ];
 
@@ -302,9 +307,9 @@ mod tests {
     #[test]
     fn the_next_schema_version_is_accepted_and_the_one_after_refused_by_name() {
         assert!(refuse_strangers(&[]).is_ok());
-        assert!(refuse_strangers(&applied(6)).is_ok());
-        let refusal = refuse_strangers(&applied(7)).unwrap_err().to_string();
-        assert!(refusal.contains("schema version 7 (`later`)"), "{refusal}");
+        assert!(refuse_strangers(&applied(7)).is_ok());
+        let refusal = refuse_strangers(&applied(8)).unwrap_err().to_string();
+        assert!(refusal.contains("schema version 8 (`later`)"), "{refusal}");
     }
 
     #[test]

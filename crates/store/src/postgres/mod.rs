@@ -101,11 +101,13 @@ pub struct Postgres {
     settles: Pool,
     upkeep: Pool,
     leases: Pool,
+    /// For hearing of changes: what is sent waits for it, and must not wait for those who read.
+    changes: Pool,
     /// For reading, and for the catalog.
     pool: Arc<Pool>,
     /// How many of those connections changes of applications may hold: they may have to wait for
     /// others, and reading goes on.
-    changes: Semaphore,
+    changing: Semaphore,
     wake: Wake,
     vault: Vault,
     notes: Arc<Notes>,
@@ -146,8 +148,9 @@ impl Postgres {
             settles: lane(),
             upkeep: lane(),
             leases: lane(),
+            changes: lane(),
             pool,
-            changes: Semaphore::new(connections.div_ceil(2).max(1)),
+            changing: Semaphore::new(connections.div_ceil(2).max(1)),
             wake,
             vault,
             notes,

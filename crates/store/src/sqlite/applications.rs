@@ -8,10 +8,10 @@ use super::reader::Reading;
 use super::walk::{self, List};
 use super::writer::Writing;
 use super::{codec, tokens};
-use crate::Error;
-use crate::catalog::{Application, ApplicationSettings, Name, NewApplication};
+use crate::catalog::{Application, ApplicationSettings, Change, Name, NewApplication, Touches};
 use crate::keys::ApplicationKey;
 use crate::page::{Listed, Page};
+use crate::{Error, limits};
 
 pub(super) fn create(writing: &Writing<'_>, new: &NewApplication) -> Result<Application, Error> {
     let connection = writing.connection;
@@ -37,14 +37,14 @@ pub(super) fn find(
 }
 
 /// What an application's owner changes about it.
-pub(super) struct Change {
+pub(super) struct Changed {
     pub(super) key: ApplicationKey,
     pub(super) uid: Option<String>,
     pub(super) settings: ApplicationSettings,
     pub(super) at: Timestamp,
 }
 
-pub(super) fn update(writing: &mut Writing<'_>, change: &Change) -> Result<Application, Error> {
+pub(super) fn update(writing: &mut Writing<'_>, change: &Changed) -> Result<Application, Error> {
     let connection = writing.connection;
     let missing = Error::Missing("application");
     if by_key(connection, change.key)?.is_none() {
@@ -53,8 +53,8 @@ pub(super) fn update(writing: &mut Writing<'_>, change: &Change) -> Result<Appli
     if let Some(uid) = &change.uid {
         free_uid(connection, uid, Some(change.key))?;
     }
-    writing.memo.forget(change.key);
     rewrite(connection, change)?;
+    changed(writing, change.key, Touches::FanOut, change.at)?;
     by_key(connection, change.key)?.ok_or(missing)
 }
 
@@ -63,11 +63,11 @@ pub(super) fn delete(
     key: ApplicationKey,
     at: Timestamp,
 ) -> Result<(), Error> {
-    writing.memo.forget(key);
-    match bury(writing.connection, key, at)? {
-        0 => Err(Error::Missing("application")),
-        _ => tokens::expire_with(writing.connection, key, at),
+    if bury(writing.connection, key, at)? == 0 {
+        return Err(Error::Missing("application"));
     }
+    changed(writing, key, Touches::FanOut, at)?;
+    tokens::expire_with(writing.connection, key, at)
 }
 
 /// Needs the index `applications_id`.
@@ -76,9 +76,9 @@ pub(super) fn list(
     page: &Page<ApplicationId>,
 ) -> Result<Listed<Application, ApplicationId>, Error> {
     let list = List {
-        onwards: "SELECT key, id, uid, revision, settings, created_at, updated_at
+        onwards: "SELECT key, id, uid, revision, version, settings, created_at, updated_at
             FROM applications WHERE deleted_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2",
-        backwards: "SELECT key, id, uid, revision, settings, created_at, updated_at
+        backwards: "SELECT key, id, uid, revision, version, settings, created_at, updated_at
             FROM applications WHERE deleted_at IS NULL AND id < ?1 ORDER BY id DESC LIMIT ?2",
         whose: None,
         beginning: walk::before_all_ids(),
@@ -91,13 +91,46 @@ pub(super) fn list(
     })
 }
 
-/// Raises an application's revision: what was fanned out before does not count any more. Needs the
+/// Notes that an application, or anything that is its, is changed by this transaction. Needs the
 /// primary key of `applications`.
-pub(super) fn raise_revision(writing: &mut Writing<'_>, key: ApplicationKey) -> Result<(), Error> {
+pub(super) fn changed(
+    writing: &mut Writing<'_>,
+    key: ApplicationKey,
+    touches: Touches,
+    at: Timestamp,
+) -> Result<(), Error> {
     writing.memo.forget(key);
-    let sql = "UPDATE applications SET revision = revision + 1 WHERE key = ?1";
-    writing.connection.prepare_cached(sql)?.execute([key.0])?;
+    let sql = "UPDATE applications SET
+            revision = revision + ?2, other_changes = other_changes + ?3, changed_at = ?4
+        WHERE key = ?1";
+    let (revision, others) = touches.raises();
+    let parameters = params![key.0, revision, others, at.as_micros()];
+    writing.connection.prepare_cached(sql)?.execute(parameters)?;
     Ok(())
+}
+
+/// Returns what has changed since a moment. Needs the index `applications_changed`.
+pub(super) fn changes(
+    connection: &Connection,
+    (now, since): (Timestamp, Option<Timestamp>),
+    after: Option<Change>,
+) -> Result<Vec<Change>, Error> {
+    let sql = "SELECT key, version, changed_at FROM applications
+        WHERE changed_at >= ?1 AND (changed_at, key) > (?2, ?3)
+        ORDER BY changed_at, key LIMIT ?4";
+    let (at, key) =
+        after.map_or((i64::MIN, i64::MIN), |last| (last.at.as_micros(), last.application.0));
+    let since = since.unwrap_or(now.before(limits::CHANGING));
+    let most = i64::try_from(limits::CHANGES).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![since.as_micros(), at, key, most], |row| {
+        Ok(Change {
+            application: ApplicationKey(row.get("key")?),
+            version: row.get("version")?,
+            at: codec::time(row, "changed_at")?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// Needs the primary key of `applications`.
@@ -105,21 +138,21 @@ pub(super) fn by_key(
     connection: &Connection,
     key: ApplicationKey,
 ) -> Result<Option<Application>, Error> {
-    let sql = "SELECT key, id, uid, revision, settings, created_at, updated_at
+    let sql = "SELECT key, id, uid, revision, version, settings, created_at, updated_at
         FROM applications WHERE key = ?1 AND deleted_at IS NULL";
     Ok(connection.prepare_cached(sql)?.query_row([key.0], of).optional()?)
 }
 
 /// Needs the index `applications_id`.
 fn by_id(connection: &Connection, id: ApplicationId) -> Result<Option<Application>, Error> {
-    let sql = "SELECT key, id, uid, revision, settings, created_at, updated_at
+    let sql = "SELECT key, id, uid, revision, version, settings, created_at, updated_at
         FROM applications WHERE id = ?1 AND deleted_at IS NULL";
     Ok(connection.prepare_cached(sql)?.query_row([id.as_bytes()], of).optional()?)
 }
 
 /// Needs the index `applications_uid`.
 fn by_uid(connection: &Connection, uid: &str) -> Result<Option<Application>, Error> {
-    let sql = "SELECT key, id, uid, revision, settings, created_at, updated_at
+    let sql = "SELECT key, id, uid, revision, version, settings, created_at, updated_at
         FROM applications WHERE uid = ?1 AND deleted_at IS NULL";
     Ok(connection.prepare_cached(sql)?.query_row([uid], of).optional()?)
 }
@@ -146,9 +179,9 @@ fn insert(connection: &Connection, new: &NewApplication) -> Result<(), Error> {
 }
 
 /// Needs the primary key of `applications`.
-fn rewrite(connection: &Connection, change: &Change) -> Result<(), Error> {
+fn rewrite(connection: &Connection, change: &Changed) -> Result<(), Error> {
     let sql = "UPDATE applications SET
-            uid = ?1, settings = ?2, updated_at = ?3, revision = revision + 1
+            uid = ?1, settings = ?2, updated_at = ?3
         WHERE key = ?4 AND deleted_at IS NULL";
     connection.prepare_cached(sql)?.execute(params![
         change.uid,
@@ -162,7 +195,7 @@ fn rewrite(connection: &Connection, change: &Change) -> Result<(), Error> {
 /// Leaves a tombstone without a uid. Needs the primary key of `applications`.
 fn bury(connection: &Connection, key: ApplicationKey, at: Timestamp) -> Result<usize, Error> {
     let sql = "UPDATE applications SET
-            uid = NULL, updated_at = ?1, deleted_at = ?1, revision = revision + 1
+            uid = NULL, updated_at = ?1, deleted_at = ?1
         WHERE key = ?2 AND deleted_at IS NULL";
     Ok(connection.prepare_cached(sql)?.execute(params![at.as_micros(), key.0])?)
 }
@@ -173,6 +206,7 @@ fn of(row: &Row<'_>) -> rusqlite::Result<Application> {
         id: codec::id(row, "id")?,
         uid: row.get("uid")?,
         revision: row.get("revision")?,
+        version: row.get("version")?,
         settings: codec::document(row, "settings")?,
         created_at: codec::time(row, "created_at")?,
         updated_at: codec::time(row, "updated_at")?,

@@ -7,8 +7,8 @@ use domain::time::Timestamp;
 use super::{Sqlite, applications, endpoints, event_types, fan_out, running, secrets, tokens};
 use crate::Answer;
 use crate::catalog::{
-    Application, ApplicationSettings, Catalog, Endpoint, EventType, FanOut, Name, NewApplication,
-    NewEndpoint, Secret, Token,
+    Application, ApplicationSettings, Catalog, Change, Changes, Endpoint, EventType, FanOut, Name,
+    NewApplication, NewEndpoint, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -30,7 +30,7 @@ impl Catalog for Sqlite {
         settings: ApplicationSettings,
         at: Timestamp,
     ) -> Answer<'_, Application> {
-        let change = applications::Change { key, uid, settings, at };
+        let change = applications::Changed { key, uid, settings, at };
         self.write(move |writing| applications::update(writing, &change))
     }
 
@@ -133,6 +133,14 @@ impl Catalog for Sqlite {
 
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
         self.read(move |reading| fan_out::fan_out(reading, application, at))
+    }
+
+    fn changes(&self, since: Option<Timestamp>, after: Option<Change>) -> Answer<'_, Changes> {
+        let now = self.writer.now();
+        self.urgent.ask(move |reading| {
+            let applications = applications::changes(reading.connection, (now, since), after)?;
+            Ok(Changes { now, applications })
+        })
     }
 
     fn create_event_type(&self, event_type: EventType) -> Answer<'_, ()> {

@@ -15,7 +15,7 @@ use super::reader::Reading;
 use super::walk::{self, List};
 use super::writer::Writing;
 use super::{applications, codec, secrets};
-use crate::catalog::{Confidential, Endpoint, Name, NewEndpoint};
+use crate::catalog::{Confidential, Endpoint, Name, NewEndpoint, Touches};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
 use crate::{Error, Vault};
@@ -35,7 +35,7 @@ pub(super) fn create(writing: &mut Writing<'_>, new: &NewEndpoint) -> Result<End
     // The row's number is part of what it is sealed for, so it comes second.
     seal(writing, new.application, key, &new.confidential)?;
     secrets::add(writing, new.application, key, &new.secret)?;
-    applications::raise_revision(writing, new.application)?;
+    applications::changed(writing, new.application, Touches::FanOut, new.at)?;
     by_key(connection, vault, new.application, key)?.ok_or(Error::Missing("endpoint"))
 }
 
@@ -72,7 +72,7 @@ pub(super) fn update(writing: &mut Writing<'_>, endpoint: &Endpoint) -> Result<E
     }
     rewrite(connection, endpoint)?;
     seal(writing, application, key, &endpoint.confidential)?;
-    applications::raise_revision(writing, application)?;
+    applications::changed(writing, application, Touches::FanOut, endpoint.updated_at)?;
     let Endpoint { id, partition, created_at, .. } = stored;
     Ok(Endpoint { id, partition, created_at, ..endpoint.clone() })
 }
@@ -92,7 +92,7 @@ pub(super) fn disable(
     }
     let disabled = Endpoint { state, updated_at: at, ..stored };
     rewrite(connection, &disabled)?;
-    applications::raise_revision(writing, application)?;
+    applications::changed(writing, application, Touches::FanOut, at)?;
     Ok(disabled)
 }
 
@@ -104,7 +104,7 @@ pub(super) fn delete(
 ) -> Result<(), Error> {
     exists(writing.connection, application, key)?;
     bury(writing.connection, key, at)?;
-    applications::raise_revision(writing, application)
+    applications::changed(writing, application, Touches::FanOut, at)
 }
 
 /// Needs the index `endpoints_id`.

@@ -23,8 +23,8 @@ pub(super) fn fan_out(
             let running = running::find(reading.connection, endpoint.key)?;
             views.push(EndpointView { endpoint, secrets, running });
         }
-        let Application { id, revision, settings, .. } = application;
+        let Application { id, revision, version, settings, .. } = application;
         let ApplicationSettings { policy, rate, .. } = settings;
-        Ok(FanOut { application: id, revision, policy, rate, endpoints: views })
+        Ok(FanOut { application: id, revision, version, policy, rate, endpoints: views })
     })
 }

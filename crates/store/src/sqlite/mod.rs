@@ -82,7 +82,7 @@ pub use inspect::{Inspection, inspect};
 use reader::{Readers, Reading};
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use schema::steps;
-use seats::Seats;
+use seats::{Seat, Seats};
 use writer::{Writer, WriterThread, Writing};
 
 /// Tells the time of the rows' timeline.
@@ -126,6 +126,8 @@ impl Settings {
 pub struct Sqlite {
     // In the order in which they end. The lock is the last: then nobody has the file open.
     readers: Readers,
+    /// For hearing of changes: what is sent waits for it, and must not wait for those who read.
+    urgent: Readers,
     notes: Arc<Notes>,
     syncs: Arc<Syncs>,
     writer: WriterThread,
@@ -150,7 +152,7 @@ impl Sqlite {
         schema::migrate(&mut connection)?;
         let vault = Arc::new(directory::vault(&directory, key, entropy, &connection)?);
         let notes = Arc::new(Notes::default());
-        let seats = Arc::new(Seats::new(reader::THREADS));
+        let seats = Arc::new(Seats::new(reader::THREADS + 1));
         let (checkpointer, wal) = Checkpointer::start(&place, &seats, large_log)?;
         // Nobody reads yet, so nobody is waited for. If it fails, it is tried again.
         wal.empty_if_asked(&connection, clock());
@@ -165,8 +167,10 @@ impl Sqlite {
             wal,
         };
         let writer = WriterThread::start(writer, connection)?;
-        let readers = Readers::start(&seats, &place, (&vault, &notes), &clock)?;
-        Ok(Self { readers, notes, syncs, writer, _checkpointer: checkpointer, _lock: lock })
+        let start = |seats: &[Seat]| Readers::start(seats, &place, (&vault, &notes), &clock);
+        let (many, one) = seats.readers.split_at(reader::THREADS);
+        let (readers, urgent) = (start(many)?, start(one)?);
+        Ok(Self { readers, urgent, notes, syncs, writer, _checkpointer: checkpointer, _lock: lock })
     }
 
     /// Does something in a transaction of its own, on the thread that writes.

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::connection::Place;
-use super::seats::{self, Seat, Seats};
+use super::seats::{self, Seat};
 use super::{Clock, failure};
 use crate::damage::Notes;
 use crate::{Answer, Error, Vault};
@@ -62,15 +62,15 @@ struct Watch {
 impl Readers {
     /// Starts a thread for each seat.
     pub(super) fn start(
-        seats: &Seats,
+        seats: &[Seat],
         place: &Place,
         (vault, notes): (&Arc<Vault>, &Arc<Notes>),
         clock: &Clock,
     ) -> Result<Self, Error> {
         let (errands, queue) = mpsc::channel::<Errand>(WAITING_ERRANDS);
         let queue = Arc::new(Mutex::new(queue));
-        let mut threads = Vec::with_capacity(seats.readers.len());
-        for (number, seat) in seats.readers.iter().enumerate() {
+        let mut threads = Vec::with_capacity(seats.len());
+        for (number, seat) in seats.iter().enumerate() {
             let watch = Watch { clock: clock.clone(), ends_at: Arc::default() };
             *seats::lock(seat) = Some(watch.open(place)?);
             let (place, vault, notes) = (place.clone(), vault.clone(), notes.clone());

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     Step { version: 1, name: "first", sql: include_str!("../../migrations/sqlite/0001_first.sql") },
     Step {
         version: 2,
@@ -22,6 +22,11 @@ const STEPS: [Step; 5] = [
         version: 5,
         name: "reused",
         sql: include_str!("../../migrations/sqlite/0005_reused.sql"),
+    },
+    Step {
+        version: 6,
+        name: "changes",
+        sql: include_str!("../../migrations/sqlite/0006_changes.sql"),
     },
 ];
 
@@ -103,7 +108,7 @@ mod tests {
         migrate(&mut connection).unwrap();
         connection.execute("INSERT INTO meta VALUES ('canary', x'01')", []).unwrap();
         migrate(&mut connection).unwrap();
-        assert_eq!(versions(&connection), [1, 2, 3, 4, 5]);
+        assert_eq!(versions(&connection), [1, 2, 3, 4, 5, 6]);
         let canary: Vec<u8> =
             connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
         assert_eq!(canary, [1]);
@@ -148,9 +153,9 @@ mod tests {
     fn a_store_two_versions_ahead_is_refused_by_name() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();
-        let later = "INSERT INTO schema_versions VALUES (6, 'sixth', x''), (7, 'seventh', x'')";
+        let later = "INSERT INTO schema_versions VALUES (7, 'seventh', x''), (8, 'eighth', x'')";
         connection.execute(later, []).unwrap();
         let text = migrate(&mut connection).unwrap_err().to_string();
-        assert!(text.contains("version 7 (`seventh`)"), "{text}");
+        assert!(text.contains("version 8 (`eighth`)"), "{text}");
     }
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use super::writer::Writing;
 use super::{applications, codec, endpoints};
-use crate::catalog::Secret;
+use crate::catalog::{Secret, Touches};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::{Error, Vault, limits};
 
@@ -48,7 +48,7 @@ pub(super) fn rotate(
     }
     expire(connection, endpoint, grace_ends)?;
     add(writing, application, endpoint, &Secret { expires_at: None, ..secret.clone() })?;
-    applications::raise_revision(writing, application)
+    applications::changed(writing, application, Touches::Rest, secret.created_at)
 }
 
 /// Returns the secrets that sign at a moment, newest first. Needs the primary key of

@@ -6,15 +6,18 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::super::Postgres;
+use super::super::codes::micros;
 use super::super::columns::{Column, parameters, single};
 use super::super::failure::Failure;
-use super::super::link::Transaction;
+use super::super::link::{Access, Transaction};
 use super::super::page::{Order, Walk};
 use super::super::row::{document, field, id, moment, write};
-use crate::Error;
-use crate::catalog::{Application, ApplicationSettings, Name, NewApplication};
+use crate::catalog::{
+    Application, ApplicationSettings, Change, Changes, Name, NewApplication, Touches,
+};
 use crate::keys::ApplicationKey;
 use crate::page::{Listed, Page};
+use crate::{Error, limits};
 
 const MISSING: Error = Error::Missing("application");
 
@@ -73,7 +76,8 @@ pub(super) async fn update(
 ) -> Result<Application, Failure> {
     let statement = "\
         update applications \
-        set uid = $2, settings = $3, updated_at = $4, revision = revision + 1 \
+        set uid = $2, settings = $3, updated_at = $4, revision = revision + 1, \
+            changed_at = (extract(epoch from clock_timestamp()) * 1000000)::bigint \
         where key = $1 and deleted_at is null \
         returning *";
     let columns = [
@@ -98,7 +102,8 @@ pub(super) async fn delete(
     let statement = "\
         with gone as ( \
             update applications \
-            set uid = null, deleted_at = $2, updated_at = $2, revision = revision + 1 \
+            set uid = null, deleted_at = $2, updated_at = $2, revision = revision + 1, \
+                changed_at = (extract(epoch from clock_timestamp()) * 1000000)::bigint \
             where key = $1 and deleted_at is null returning id), \
         revoked as ( \
             update tokens set revoked_at = $2 from gone \
@@ -153,20 +158,71 @@ pub(super) async fn list(
     Ok(walk.finish())
 }
 
-/// Raises the revision of an application that is not deleted, and holds it until the transaction
-/// ends.
+/// Notes that an application that is not deleted, or anything that is its, is changed by this
+/// transaction, and holds its row until the transaction ends. The moment is the server's: the clocks
+/// of nodes differ.
 ///
 /// Index: the primary key of applications.
-pub(super) async fn raise_revision(
+pub(super) async fn changed(
     transaction: &mut Transaction<'_>,
     key: ApplicationKey,
+    touches: Touches,
 ) -> Result<(), Failure> {
     let statement = "\
-        update applications set revision = revision + 1 where key = $1 and deleted_at is null";
-    match transaction.execute(statement, &[(&key.0, Type::INT8)]).await? {
+        update applications \
+        set revision = revision + $2, other_changes = other_changes + $3, \
+            changed_at = (extract(epoch from clock_timestamp()) * 1000000)::bigint \
+        where key = $1 and deleted_at is null";
+    let (revision, others) = touches.raises();
+    let columns =
+        [single(key.0, Type::INT8), single(revision, Type::INT8), single(others, Type::INT8)];
+    match transaction.execute(statement, &parameters(&columns)).await? {
         0 => Err(MISSING.into()),
         _ => Ok(()),
     }
+}
+
+/// Returns what has changed since a moment.
+///
+/// Index: applications_changed.
+pub(super) async fn changes(
+    store: &Postgres,
+    since: Option<Timestamp>,
+    after: Option<Change>,
+) -> Result<Changes, Failure> {
+    let statement = "\
+        select c.key, c.version, c.changed_at, n.now \
+        from (select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now) n \
+        left join lateral ( \
+            select key, version, changed_at from applications \
+            where changed_at >= coalesce($1, n.now - $5) and (changed_at, key) > ($2, $3) \
+            order by changed_at, key limit $4) c on true";
+    let (at, key) =
+        after.map_or((i64::MIN, i64::MIN), |last| (last.at.as_micros(), last.application.0));
+    let most = i64::try_from(limits::CHANGES).unwrap_or(i64::MAX);
+    let columns = [
+        single(since.map(Timestamp::as_micros), Type::INT8),
+        single(at, Type::INT8),
+        single(key, Type::INT8),
+        single(most, Type::INT8),
+        single(micros(limits::CHANGING), Type::INT8),
+    ];
+    let mut transaction = store.changes.begin(Access::Read).await?;
+    let result = transaction.query(statement, &parameters(&columns)).await;
+    let rows = transaction.end(result).await?;
+    let now = moment(rows.first().ok_or(MISSING)?, "now")?;
+    // Without any change there is one row, of the time alone.
+    let changed = rows.iter().filter(|row| !matches!(field::<Option<i64>>(row, "key"), Ok(None)));
+    let applications = changed.map(change_of).collect::<Result<_, _>>()?;
+    Ok(Changes { now, applications })
+}
+
+fn change_of(row: &Row) -> Result<Change, Error> {
+    Ok(Change {
+        application: ApplicationKey(field(row, "key")?),
+        version: field(row, "version")?,
+        at: moment(row, "changed_at")?,
+    })
 }
 
 fn application(row: &Row) -> Result<Application, Error> {
@@ -175,6 +231,7 @@ fn application(row: &Row) -> Result<Application, Error> {
         id: id(row, "id")?,
         uid: field(row, "uid")?,
         revision: field(row, "revision")?,
+        version: field(row, "version")?,
         settings: document(row, "settings")?,
         created_at: moment(row, "created_at")?,
         updated_at: moment(row, "updated_at")?,

@@ -9,9 +9,9 @@ use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::{Postgres, codes};
-use super::application::raise_revision;
+use super::application::changed;
 use super::endpoint::{MISSING, endpoint, hidden};
-use crate::catalog::Endpoint;
+use crate::catalog::{Endpoint, Touches};
 use crate::keys::{ApplicationKey, EndpointKey};
 
 /// Disables an endpoint that is not disabled yet.
@@ -43,7 +43,7 @@ async fn disable_in(
     hold(transaction, place.0).await?;
     match change(transaction, place, reason, at).await? {
         Some(row) => {
-            raise_revision(transaction, place.0).await.map_err(hidden)?;
+            changed(transaction, place.0, Touches::FanOut).await.map_err(hidden)?;
             Ok(row)
         }
         None => Ok(as_it_is(transaction, place).await?.ok_or(MISSING)?),

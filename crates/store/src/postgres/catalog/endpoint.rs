@@ -14,9 +14,9 @@ use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
 use super::super::queue::number;
 use super::super::row::{self, document, field, id, moment, write};
-use super::application::raise_revision;
+use super::application::changed;
 use super::secret;
-use crate::catalog::{Confidential, Endpoint, Name, NewEndpoint};
+use crate::catalog::{Confidential, Endpoint, Name, NewEndpoint, Touches};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
 use crate::{Error, Vault};
@@ -49,7 +49,7 @@ async fn create_in(
     if let Some(row) = find_in(transaction, new.application, &name).await? {
         return Ok(endpoint(&row, &store.vault)?);
     }
-    raise_revision(transaction, new.application).await?;
+    changed(transaction, new.application, Touches::FanOut).await?;
     let key = next_key(transaction).await?;
     let place = (new.application, key);
     insert(transaction, new, key, seal(&store.vault, place, &new.confidential)?).await?;
@@ -191,12 +191,12 @@ pub(super) async fn update(store: &Postgres, changed: Endpoint) -> Result<Endpoi
 async fn update_in(
     transaction: &mut Transaction<'_>,
     store: &Postgres,
-    changed: &Endpoint,
+    change: &Endpoint,
 ) -> Result<Endpoint, Failure> {
-    let place = (changed.application, changed.key);
-    raise_revision(transaction, changed.application).await.map_err(hidden)?;
-    let confidential = seal(&store.vault, place, &changed.confidential)?;
-    let row = write_changes(transaction, changed, confidential).await?;
+    let place = (change.application, change.key);
+    changed(transaction, change.application, Touches::FanOut).await.map_err(hidden)?;
+    let confidential = seal(&store.vault, place, &change.confidential)?;
+    let row = write_changes(transaction, change, confidential).await?;
     let row = row.ok_or(MISSING)?;
     // The revision is held: no accept adds a pending delivery in the old order any more.
     if field::<bool>(&row, "reordered_while_pending")? {
@@ -213,7 +213,7 @@ async fn update_in(
 /// Index: the primary key of endpoints; deliveries_pending, if the order changes.
 async fn write_changes(
     transaction: &mut Transaction<'_>,
-    changed: &Endpoint,
+    change: &Endpoint,
     confidential: Vec<u8>,
 ) -> Result<Option<Row>, Failure> {
     let statement = "\
@@ -229,17 +229,17 @@ async fn write_changes(
         from old \
         where e.application = $1 and e.key = $2 and e.state <> 3 \
         returning e.*, old.reordered_while_pending";
-    let (state, reason) = codes::state(changed.state);
+    let (state, reason) = codes::state(change.state);
     let columns = [
-        single(changed.application.0, Type::INT8),
-        single(changed.key.0, Type::INT8),
-        single(changed.uid.as_deref(), Type::TEXT),
+        single(change.application.0, Type::INT8),
+        single(change.key.0, Type::INT8),
+        single(change.uid.as_deref(), Type::TEXT),
         single(state, Type::INT2),
         single(reason, Type::INT2),
-        single(codes::order(changed.order), Type::INT2),
-        single(write("settings", &changed.settings)?, Type::TEXT),
+        single(codes::order(change.order), Type::INT2),
+        single(write("settings", &change.settings)?, Type::TEXT),
         single(confidential, Type::BYTEA),
-        single(changed.updated_at.as_micros(), Type::INT8),
+        single(change.updated_at.as_micros(), Type::INT8),
     ];
     transaction.one(statement, &parameters(&columns)).await
 }
@@ -267,7 +267,7 @@ async fn delete_in(
     (application, key): (ApplicationKey, EndpointKey),
     at: Timestamp,
 ) -> Result<(), Failure> {
-    raise_revision(transaction, application).await.map_err(hidden)?;
+    changed(transaction, application, Touches::FanOut).await.map_err(hidden)?;
     let statement = "\
         update endpoints set uid = null, state = 3, reason = null, updated_at = $3 \
         where application = $1 and key = $2 and state <> 3";

@@ -38,7 +38,7 @@ async fn fan_out_in(
     at: Timestamp,
 ) -> Result<FanOut, Failure> {
     let statement = "\
-        select id, revision, settings from applications where key = $1 and deleted_at is null";
+        select id, revision, version, settings from applications where key = $1 and deleted_at is null";
     let application = transaction.one(statement, &[(&key.0, Type::INT8)]).await?;
     let application = application.ok_or(Error::Missing("application"))?;
     let settings: ApplicationSettings = document(&application, "settings")?;
@@ -54,6 +54,7 @@ async fn fan_out_in(
     Ok(FanOut {
         application: id(&application, "id")?,
         revision: field(&application, "revision")?,
+        version: field(&application, "version")?,
         policy,
         rate,
         endpoints,

@@ -1,5 +1,5 @@
-//! What people set up. Every write that could change a fan-out raises the revision of its
-//! application first, and so waits for the accepts that hold it, and later accepts for it. The `gate`
+//! What people set up. Every write that accepting or sending sees notes first that its application is
+//! changed, and so waits for the accepts that hold it, and later accepts for it. The `gate`
 //! sees to it that its turn comes.
 
 mod application;
@@ -17,8 +17,8 @@ use domain::time::Timestamp;
 use super::Postgres;
 use crate::Answer;
 use crate::catalog::{
-    Application, ApplicationSettings, Catalog, Endpoint, EventType, FanOut, Name, NewApplication,
-    NewEndpoint, Secret, Token,
+    Application, ApplicationSettings, Catalog, Change, Changes, Endpoint, EventType, FanOut, Name,
+    NewApplication, NewEndpoint, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -134,6 +134,10 @@ impl Catalog for Postgres {
 
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
         self.answer(fan_out::fan_out(self, application, at))
+    }
+
+    fn changes(&self, since: Option<Timestamp>, after: Option<Change>) -> Answer<'_, Changes> {
+        self.answer(application::changes(self, since, after))
     }
 
     fn create_event_type(&self, event_type: EventType) -> Answer<'_, ()> {

@@ -9,9 +9,9 @@ use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::row::{damaged, field, moment, optional_moment};
-use super::application::raise_revision;
+use super::application::changed;
 use super::endpoint::{MISSING, hidden};
-use crate::catalog::Secret;
+use crate::catalog::{Secret, Touches};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::{Error, Vault, limits};
 
@@ -75,7 +75,7 @@ async fn rotate_in(
     place: Place,
     (secret, grace_ends): (&Secret, Timestamp),
 ) -> Result<(), Failure> {
-    raise_revision(transaction, place.0).await.map_err(hidden)?;
+    changed(transaction, place.0, Touches::Rest).await.map_err(hidden)?;
     let living = live_in(transaction, place, secret.created_at).await?;
     let ends = living.iter().map(|row| optional_moment(row, "expires_at"));
     let old = ends.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().count();

@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 use rusqlite::ffi;
 
 use super::super::{Settings, Sqlite, Writing, lease};
-use crate::catalog::{ApplicationSettings, Catalog, Name, NewApplication};
+use crate::catalog::{ApplicationSettings, Catalog, Name, NewApplication, Touches};
 use crate::keys::{ApplicationKey, Lease, Node};
 use crate::limits::LEASE;
 use crate::queue::{Accept, Accepted, Batch, NewMessage, Queue};
@@ -172,7 +172,7 @@ async fn what_a_failed_transaction_changed_is_forgotten() {
     let key = application(&store).await;
     let node = Node("node".to_owned());
     let fails = move |writing: &mut Writing<'_>| -> Result<(), Error> {
-        super::super::applications::raise_revision(writing, key)?;
+        super::super::applications::changed(writing, key, Touches::FanOut, NOW)?;
         writing.memo.application(writing.connection, key)?;
         lease::take(writing, &node, 64)?;
         Err(Error::Missing("nothing"))

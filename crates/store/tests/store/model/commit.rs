@@ -72,7 +72,14 @@ impl World {
         let application = choose(&self.notes.applications, accepting.application)?.clone();
         let fan_out = self.store().catalog.fan_out(application.key, self.now()).await;
         let (id, endpoints) = (application.id, Vec::new());
-        let gone = FanOut { application: id, revision: 0, policy: None, rate: None, endpoints };
+        let gone = FanOut {
+            application: id,
+            revision: 0,
+            version: 0,
+            policy: None,
+            rate: None,
+            endpoints,
+        };
         let fan_out = fan_out.unwrap_or(gone);
         let endpoints = fan_out.endpoints.iter().map(|view| &view.endpoint).enumerate();
         let chosen = endpoints.filter(|(place, _)| accepting.endpoints >> (place % 8) & 1 == 1);

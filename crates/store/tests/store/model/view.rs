@@ -17,7 +17,10 @@ impl World {
         let mut words = Vec::new();
         for application in self.living().await {
             let (id, uid) = (application.id, &application.uid);
-            words.push(format!("application {id} {uid:?} {}", application.revision));
+            words.push(format!(
+                "application {id} {uid:?} {} {}",
+                application.revision, application.version
+            ));
             self.view_endpoints(&application, &mut words).await;
             self.view_messages(&application, &mut words).await;
             let subject = Subject::Application(application.key);

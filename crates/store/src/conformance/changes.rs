@@ -1,0 +1,108 @@
+//! What was changed, for the nodes that have it in memory.
+
+use domain::endpoint::Reason;
+use domain::time::Timestamp;
+
+use super::{Harness, Scene, later};
+use crate::catalog::{Change, Endpoint, Secret};
+use crate::keys::ApplicationKey;
+use crate::limits;
+use crate::queue::{Accepted, Order};
+
+pub async fn every_change_that_sending_sees_raises_the_version(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let catalog = &scene.store().catalog;
+    let mut last = version(&scene).await;
+    assert_eq!(last, scene.revision().await, "both begin with the same number");
+    let endpoint = scene.endpoint().await;
+    let (application, key) = (endpoint.application, endpoint.key);
+    raised(&scene, &mut last).await;
+    catalog.update_endpoint(endpoint.clone()).await.unwrap();
+    raised(&scene, &mut last).await;
+    rotate(&scene, &endpoint).await;
+    raised(&scene, &mut last).await;
+    catalog.disable_endpoint(application, key, Reason::ByPerson, later(5)).await.unwrap();
+    raised(&scene, &mut last).await;
+    catalog.delete_endpoint(application, key, later(6)).await.unwrap();
+    raised(&scene, &mut last).await;
+    catalog.update_application(application, None, Default::default(), later(7)).await.unwrap();
+    raised(&scene, &mut last).await;
+    scene.another_application().await;
+    assert_eq!(version(&scene).await, last, "another application's changes do not matter");
+}
+
+pub async fn a_new_secret_is_no_change_for_a_fan_out(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let endpoint = scene.endpoint().await;
+    let fanned_out = scene.message(&[&endpoint]).await;
+    rotate(&scene, &endpoint).await;
+    let answers = scene.accept(vec![fanned_out]).await;
+    assert!(matches!(answers[0], Accepted::New { .. }), "{answers:?}");
+}
+
+pub async fn what_was_changed_is_listed_deleted_or_not(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let began = scene.store().queue.now().await.unwrap();
+    let (first, second) = (scene.application.key, scene.another_application().await.key);
+    assert_eq!(of(&scene, first).await, None, "nothing was changed since it was created");
+    scene.endpoint().await;
+    let change = of(&scene, first).await.unwrap();
+    assert_eq!(change.version, version(&scene).await);
+    scene.store().catalog.delete_application(second, later(7)).await.unwrap();
+    let gone = of(&scene, second).await.unwrap();
+    assert!(gone.version > 1, "{gone:?}");
+    let all = changes(&scene, Some(Timestamp::from_micros(1)), None).await;
+    let mut by_moment = all.clone();
+    by_moment.sort_by_key(|change| (change.at, change.application));
+    assert_eq!(all, by_moment);
+    // What was changed before that moment is left out; the store's own clock tells it.
+    let later = all.iter().map(|change| change.at).max().unwrap().max(began);
+    let later = later.after(std::time::Duration::from_micros(1));
+    assert_eq!(changes(&scene, Some(later), None).await, []);
+}
+
+pub async fn changes_are_listed_page_by_page(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let catalog = &scene.store().catalog;
+    let mut keys = Vec::new();
+    for _ in 0..limits::CHANGES + 2 {
+        let key = scene.another_application().await.key;
+        catalog.update_application(key, None, Default::default(), later(5)).await.unwrap();
+        keys.push(key);
+    }
+    let since = Some(Timestamp::from_micros(1));
+    let first = changes(&scene, since, None).await;
+    assert_eq!(first.len(), limits::CHANGES);
+    let second = changes(&scene, since, first.last().copied()).await;
+    let mut listed: Vec<_> = first.iter().chain(&second).map(|one| one.application).collect();
+    listed.sort_unstable();
+    keys.sort_unstable();
+    assert_eq!(listed, keys);
+}
+
+async fn of(scene: &Scene, application: ApplicationKey) -> Option<Change> {
+    let changes = changes(scene, Some(Timestamp::from_micros(1)), None).await;
+    changes.into_iter().find(|change| change.application == application)
+}
+
+async fn changes(scene: &Scene, since: Option<Timestamp>, after: Option<Change>) -> Vec<Change> {
+    scene.store().catalog.changes(since, after).await.unwrap().applications
+}
+
+async fn version(scene: &Scene) -> i64 {
+    let fan_out = scene.store().catalog.fan_out(scene.application.key, later(0)).await;
+    fan_out.unwrap().version
+}
+
+async fn raised(scene: &Scene, last: &mut i64) {
+    let version = version(scene).await;
+    assert!(version > *last, "{version} after {last}");
+    *last = version;
+}
+
+async fn rotate(scene: &Scene, endpoint: &Endpoint) {
+    let Secret { text, .. } = scene.new_endpoint(Order::Due).secret;
+    let secret = Secret { text, created_at: later(4), expires_at: None };
+    let (application, key) = (endpoint.application, endpoint.key);
+    scene.store().catalog.rotate_secret(application, key, secret, later(60)).await.unwrap();
+}
