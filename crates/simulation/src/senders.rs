@@ -211,6 +211,7 @@ impl World {
         }
         let accept = Accept {
             application: letter.application,
+            named: None,
             revision: roster.revision,
             message,
             idempotency: letter.key,
@@ -260,7 +261,7 @@ impl World {
                     self.read_roster(me, accept.application, arrival);
                     continue;
                 }
-                Accepted::ApplicationMissing | Accepted::Refused(_) => {}
+                Accepted::ApplicationMissing | Accepted::NameMoved | Accepted::Refused(_) => {}
             }
             if let Some(process) = self.process_mut(me) {
                 process.received.remove(&arrival);

@@ -95,7 +95,10 @@ impl World {
             Accepted::New { .. } => self.counters.count(Path::AcceptFoundItself),
             Accepted::Repeated(_) => self.counters.count(Path::KeyRepeated),
             Accepted::Stale(_) => self.counters.count(Path::StaleFanOut),
-            Accepted::EventIdTaken(_) | Accepted::ApplicationMissing | Accepted::Refused(_) => {}
+            Accepted::EventIdTaken(_)
+            | Accepted::ApplicationMissing
+            | Accepted::NameMoved
+            | Accepted::Refused(_) => {}
         }
         answer
     }

@@ -18,6 +18,7 @@ impl Accepting for Intake {
                 Accepted::New { .. } => Ok(Taken::New { id }),
                 Accepted::Repeated(id) => Ok(Taken::Repeated(id)),
                 Accepted::EventIdTaken(id) => Ok(Taken::EventIdTaken(id)),
+                Accepted::NameMoved => Ok(Taken::NameMoved),
                 Accepted::ApplicationMissing => Err(Error::Missing("application")),
                 Accepted::Stale(_) | Accepted::Refused(_) => {
                     Err(Error::Internal("the intake left a message undecided".to_owned()))
@@ -50,6 +51,7 @@ fn draft(new: NewMessage) -> Result<Draft, Error> {
     let policy = read.map_err(|error| Error::field("policy", error.to_string()))?;
     Ok(Draft {
         application: new.application,
+        named: new.named,
         message: queue::NewMessage {
             id: new.id,
             event_type: new.event_type.as_str().to_owned(),

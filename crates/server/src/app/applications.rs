@@ -6,7 +6,6 @@ use domain::ids::{ApplicationId, Noun as _, noun};
 use serde_json::Value;
 pub use store::catalog::Application;
 use store::catalog::{ApplicationSettings, Name, NewApplication};
-use store::keys::ApplicationKey;
 
 use super::fields::{Checks, LONGEST_NAME};
 use super::idempotency::Promise;
@@ -186,22 +185,27 @@ impl App {
         Ok(wanted.slice(listed, |application| application.id.to_string()))
     }
 
-    /// Finds what accepting a message needs of an application, in memory if possible.
+    /// Finds what accepting a message needs of an application, in memory if possible. What is
+    /// remembered may be another customer's by now, so that only the store refuses somebody.
     pub(super) async fn known(&self, caller: &Caller, named: &str) -> Result<Known, Error> {
-        let known = match self.remembered.application(named) {
-            Some(known) => known,
-            None => {
-                let found = self.catalog.application(name(named)?).await?;
-                let known = Known { key: found.key, id: found.id };
-                self.remembered.keep_application(named, known);
-                known
-            }
-        };
-        if caller.reaches(known.id) { Ok(known) } else { Err(Error::Missing("application")) }
+        match self.remembered.application(named) {
+            Some(known) if caller.reaches(known.id) => Ok(known),
+            Some(_) | None => self.look_up(caller, named).await,
+        }
     }
 
-    /// Forgets an application that an accept found gone.
-    pub(super) fn forget(&self, key: ApplicationKey) {
-        self.remembered.forget_application(key);
+    /// Finds what accepting a message needs of an application, in the store.
+    pub(super) async fn look_up(&self, caller: &Caller, named: &str) -> Result<Known, Error> {
+        let name = name(named)?;
+        let found = match self.catalog.application(name.clone()).await {
+            Ok(found) => found,
+            Err(error) => {
+                self.remembered.forget_name(named);
+                return Err(error.into());
+            }
+        };
+        let known = Known::of(&found, &name);
+        self.remembered.keep_application(named, known.clone());
+        if caller.reaches(known.id) { Ok(known) } else { Err(Error::Missing("application")) }
     }
 }

@@ -2,8 +2,10 @@
 //! applications.
 //!
 //! Tokens are believed for a few seconds, and forgotten at once when they are revoked here.
-//! Applications are believed until an accept finds one gone: the accept checks them itself. Both
-//! are bounded, and begin again from nothing when full.
+//! What an application is called by is only a guess: the accept's own transaction checks that the
+//! application is there and bears the uid, and an accept that is refused for it looks in the store.
+//! So it does no harm that another node renames an application, or that a name is read before a
+//! change and kept after it. Both are bounded, and begin again from nothing when full.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +13,31 @@ use std::time::Duration;
 
 use domain::ids::ApplicationId;
 use domain::time::Timestamp;
-use store::catalog::Token;
+use store::catalog::{Application, Name, Token};
 use store::keys::ApplicationKey;
 
 use super::Settings;
 
 /// What accepting a message has to know about its application.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Known {
     /// Its row.
     pub(super) key: ApplicationKey,
     /// Its id.
     pub(super) id: ApplicationId,
+    /// The uid it was named by; none if it was named by its id.
+    pub(super) named: Option<Arc<str>>,
+}
+
+impl Known {
+    /// Notes what a name led to.
+    pub(super) fn of(application: &Application, name: &Name<ApplicationId>) -> Self {
+        let named = match name {
+            Name::Id(_) => None,
+            Name::Uid(uid) => Some(Arc::from(uid.as_str())),
+        };
+        Self { key: application.key, id: application.id, named }
+    }
 }
 
 /// What is remembered.
@@ -72,7 +87,7 @@ impl Remembered {
 
     /// Returns an application by the id or uid it was asked for by.
     pub(super) fn application(&self, name: &str) -> Option<Known> {
-        lock(&self.applications).get(name).copied()
+        lock(&self.applications).get(name).cloned()
     }
 
     pub(super) fn keep_application(&self, name: &str, known: Known) {
@@ -81,6 +96,10 @@ impl Remembered {
             applications.clear();
         }
         applications.insert(name.to_owned(), known);
+    }
+
+    pub(super) fn forget_name(&self, name: &str) {
+        lock(&self.applications).remove(name);
     }
 
     pub(super) fn forget_application(&self, key: ApplicationKey) {

@@ -4,6 +4,7 @@
 //! commit itself notices if the application has gone.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,7 +22,6 @@ pub use store::ledger::{MessageFilter, Payload};
 use store::page::{self, Listed, Page};
 
 use super::fields::Checks;
-use super::memory::Known;
 use super::pages::{PAGE_BYTES, Slice, Wanted};
 use super::tokens::Reach;
 use super::{App, Caller, Error, Fault, FaultKind, RefusalKind, Scope, applications};
@@ -32,14 +32,18 @@ const RETENTION_DAYS: std::ops::RangeInclusive<u64> = 5..=90;
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 86_400);
 /// How many messages are read before it is known how large they are.
 const FIRST_STEP: usize = 16;
-/// How often an accept is tried with an application that turned out to be gone.
-const LOOKS: usize = 2;
+/// How often an accept looks for its application: each time but the last, the name had moved between
+/// the look and the commit.
+const LOOKS: usize = 64;
 
 /// A message on its way in.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewMessage {
     /// Whose it is.
     pub application: ApplicationKey,
+    /// The uid by which the application was named, if not by its id. It must still bear it when the
+    /// message is written.
+    pub named: Option<Arc<str>>,
     /// Its id, made before the commit.
     pub id: MessageId,
     /// What kind of message it is.
@@ -78,6 +82,8 @@ pub enum Taken {
     Repeated(MessageId),
     /// Its event id was used before, by this message.
     EventIdTaken(MessageId),
+    /// The application no longer bears the uid by which it was named; nothing was written.
+    NameMoved,
 }
 
 /// A message as its sender writes it, not checked yet.
@@ -183,23 +189,28 @@ impl App {
         let on_the_fly = draft.application.take();
         check_uid(application, on_the_fly.as_ref())?;
         let mut new = self.check_message(draft)?;
-        for look in 1..=LOOKS {
-            let known = match self.known(caller, application).await {
-                Err(Error::Missing(what)) => {
-                    let create = on_the_fly.clone().filter(|_| caller.reach == Reach::Everything);
-                    let draft = create.ok_or(Error::Missing(what))?;
-                    let (made, _) = self.ensure_application(caller, draft).await?;
-                    Known { key: made.key, id: made.id }
+        let mut found = self.known(caller, application).await;
+        for _ in 0..LOOKS {
+            let known = match (found, &on_the_fly) {
+                (Err(Error::Missing(_)), Some(draft)) if caller.reach == Reach::Everything => {
+                    // Its name may be given away at once; the next look tells.
+                    match self.ensure_application(caller, draft.clone()).await {
+                        Ok(_) | Err(Error::Missing(_)) => {}
+                        Err(error) => return Err(error),
+                    }
+                    found = self.look_up(caller, application).await;
+                    continue;
                 }
-                known => known?,
+                (found, _) => found?,
             };
-            new.application = known.key;
+            (new.application, new.named) = (known.key, known.named);
             match self.accepting.accept(new.clone()).await {
-                Err(Error::Missing(_)) if look < LOOKS => self.forget(known.key),
+                Ok(Taken::NameMoved) | Err(Error::Missing(_)) => {}
                 taken => return self.taken(new, taken?).await,
             }
+            found = self.look_up(caller, application).await;
         }
-        Err(Error::Missing("application"))
+        Err(Error::Unavailable(format!("the application's name `{application}` keeps moving")))
     }
 
     /// Accepts many messages at a time, so that they share commits. Each has its own answer.
@@ -261,6 +272,7 @@ impl App {
             Taken::Repeated(id) => {
                 Ok(self.ledger.message(new.application, Name::Id(id)).await?.into())
             }
+            Taken::NameMoved => Err(Error::Missing("application")),
             Taken::EventIdTaken(id) => {
                 let event_id = new.event_id.unwrap_or_default();
                 Err(Error::Conflict(format!("event id `{event_id}` is taken by the message {id}")))
@@ -285,6 +297,7 @@ impl App {
         let begins = draft.deliver_at.unwrap_or(now).max(now);
         Ok(NewMessage {
             application: ApplicationKey(0),
+            named: None,
             id: self.new_id(),
             event_type: event_type.ok_or_else(|| Error::field("eventType", "is missing"))?,
             event_id: draft.event_id,

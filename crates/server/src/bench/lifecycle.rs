@@ -110,6 +110,7 @@ fn accept(target: Target, number: u64, payload: Bytes, now: Timestamp) -> anyhow
     hash[16..24].copy_from_slice(&now.as_micros().to_be_bytes());
     Ok(Accept {
         application: target.application,
+        named: None,
         revision: target.revision,
         message,
         idempotency: Some(hash),

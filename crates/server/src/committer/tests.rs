@@ -100,6 +100,7 @@ fn unimplemented_here<'a, T: Send + 'a>() -> Answer<'a, T> {
 fn accept(application: i64, number: i64) -> Accept {
     Accept {
         application: ApplicationKey(application),
+        named: None,
         revision: number,
         message: NewMessage {
             id: MessageId::from_bytes([1; 20]),

@@ -30,6 +30,8 @@ const BETWEEN_READS: Duration = Duration::from_millis(20);
 pub struct Draft {
     /// Whose it is.
     pub application: ApplicationKey,
+    /// The uid by which it was named, if not by its id.
+    pub named: Option<Arc<str>>,
     /// The message as it will be kept.
     pub message: NewMessage,
     /// Its event type, as filters read it.
@@ -70,7 +72,8 @@ pub enum NotTaken {
 }
 
 impl Intake {
-    /// Takes a message in: returns when it is on disk, or was before.
+    /// Takes a message in: returns when it is on disk, or was before, or its application no longer
+    /// bears the name it was called by.
     ///
     /// # Errors
     /// If it was not written; nothing of it is, then.
@@ -96,6 +99,7 @@ impl Intake {
             }
             let accept = Accept {
                 application: draft.application,
+                named: draft.named.clone(),
                 revision: roster.revision,
                 message: draft.message.clone(),
                 idempotency: draft.idempotency,
@@ -112,6 +116,7 @@ impl Intake {
                 }
                 Accepted::Refused(text) => return Err(NotTaken::Refused(text)),
                 accepted @ (Accepted::New { .. }
+                | Accepted::NameMoved
                 | Accepted::Repeated(_)
                 | Accepted::EventIdTaken(_)) => return Ok(accepted),
             }

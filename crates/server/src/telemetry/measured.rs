@@ -167,6 +167,7 @@ fn deliveries(answer: &Accepted) -> Option<u64> {
         | Accepted::EventIdTaken(_)
         | Accepted::Stale(_)
         | Accepted::ApplicationMissing
+        | Accepted::NameMoved
         | Accepted::Refused(_) => None,
     }
 }
@@ -200,7 +201,14 @@ mod tests {
             retained_until: now,
         };
         let deliveries = Vec::new();
-        Accept { application: ApplicationKey(1), revision: 1, message, idempotency, deliveries }
+        Accept {
+            application: ApplicationKey(1),
+            named: None,
+            revision: 1,
+            message,
+            idempotency,
+            deliveries,
+        }
     }
 
     #[test]

@@ -130,6 +130,7 @@ fn accept(target: Target<'_>) -> Accept {
     hash[..16].copy_from_slice(&random);
     Accept {
         application: target.endpoint.application,
+        named: None,
         revision: target.revision,
         message: NewMessage {
             id: MessageId::new(at, random),

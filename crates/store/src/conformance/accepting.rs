@@ -235,6 +235,53 @@ pub async fn an_endpoint_created_elsewhere_counts_for_the_next_message(harness: 
     assert_eq!(answers, [Accepted::Stale(scene.revision().await)]);
 }
 
+pub async fn a_name_that_moved_accepts_nothing_not_even_a_repeat(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let catalog = &scene.store().catalog;
+    let rename = async |key, uid: Option<&str>| {
+        let settings = scene.application.settings.clone();
+        catalog.update_application(key, uid.map(str::to_owned), settings, NOW).await.unwrap()
+    };
+    let (one, two) = (scene.application.key, scene.another_application().await.key);
+    rename(one, Some("cust")).await;
+    let named = async |application, revision| {
+        let named = Some("cust".into());
+        Accept { application, named, revision, ..scene.message(&[]).await }
+    };
+    let mut first = named(one, scene.revision().await).await;
+    first.idempotency = Some([1; 32]);
+    first.message.event_id = Some("order-17".to_owned());
+    scene.accept_new(first.clone()).await;
+    let repeated = [Accepted::Repeated(first.message.id)];
+    assert_eq!(scene.accept(vec![scene.again(&first)]).await, repeated);
+    // The name moves from one application to the other.
+    rename(one, Some("cust-old")).await;
+    let revision = rename(two, Some("cust")).await.revision;
+    let current = scene.revision().await;
+    let late = named(one, current).await;
+    let by_event = Accept { idempotency: None, ..scene.again(&first) };
+    let by_id = Accept { named: None, ..by_event.clone() };
+    let mut there = named(two, revision).await;
+    there.idempotency = Some([1; 32]);
+    let items = vec![by_id, late.clone(), scene.again(&first), by_event, there, first.clone()];
+    let answers = scene.accept(items).await;
+    assert_eq!(answers[0], Accepted::EventIdTaken(first.message.id), "by its id it is found");
+    assert_eq!(answers[1..4], [const { Accepted::NameMoved }; 3], "{answers:?}");
+    // The other application bears the name by now, and keeps keys of its own.
+    assert!(matches!(answers[4], Accepted::New { .. }), "{answers:?}");
+    assert!(matches!(answers[5], Accepted::New { .. }), "the same message is found: {answers:?}");
+    let name = Name::Id(late.message.id);
+    let missing = scene.store().ledger.message(one, name).await.unwrap_err();
+    assert!(matches!(missing, crate::Error::Missing("message")), "{missing}");
+    // A name that was taken off and given back is the same name.
+    rename(one, None).await;
+    let bare = named(one, scene.revision().await).await;
+    assert_eq!(scene.accept(vec![bare]).await, [Accepted::NameMoved]);
+    rename(two, None).await;
+    rename(one, Some("cust")).await;
+    scene.accept_new(named(one, scene.revision().await).await).await;
+}
+
 pub async fn a_delivery_to_an_unknown_endpoint_is_refused_alone(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;

@@ -25,6 +25,7 @@ macro_rules! conformance {
                 an_event_id_is_used_once
                 a_stale_fan_out_is_refused_and_writes_nothing
                 an_endpoint_created_elsewhere_counts_for_the_next_message
+                a_name_that_moved_accepts_nothing_not_even_a_repeat
                 a_delivery_to_an_unknown_endpoint_is_refused_alone
                 a_delivery_to_another_applications_endpoint_is_refused
                 a_message_that_is_refused_keeps_no_key_from_the_next_of_its_batch

@@ -126,6 +126,7 @@ impl Scene {
         let due = |endpoint: &&Endpoint| delivery(endpoint, NOW);
         Accept {
             application: self.application.key,
+            named: None,
             revision: self.revision().await,
             message: NewMessage {
                 id: self.id(),

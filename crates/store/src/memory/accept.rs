@@ -15,9 +15,13 @@ impl State {
             return Accepted::ApplicationMissing;
         };
         let revision = application.revision;
+        let moved = accept.named.is_some() && accept.named.as_deref() != application.uid.as_deref();
         // A batch that is given again finds its own message before it finds its own keys.
         if let Some(message) = self.message_ids.get(&(accept.application, accept.message.id)) {
             return Accepted::New { message: *message, turns: self.turns(&accept, *message) };
+        }
+        if moved {
+            return Accepted::NameMoved;
         }
         if let Some(first) = self.same_key(&accept) {
             return Accepted::Repeated(first);

@@ -1,5 +1,7 @@
 //! Accepting a message: the message, its deliveries and its idempotency key, or none of them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use domain::delivery::{Cause, Pending};
 use domain::ids::MessageId;
@@ -13,6 +15,9 @@ use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 pub struct Accept {
     /// Whose message it is.
     pub application: ApplicationKey,
+    /// The uid by which the sender named the application; none if it was named by its id. If the
+    /// application bears another one by now, nothing is written.
+    pub named: Option<Arc<str>>,
     /// The revision of the application that the fan-out used. If it is no longer the current one,
     /// nothing is written and the message must be fanned out again.
     pub revision: i64,
@@ -101,6 +106,9 @@ pub enum Accepted {
     Stale(i64),
     /// The application is gone.
     ApplicationMissing,
+    /// The application no longer bears the uid by which it was named. This counts before any earlier
+    /// use of a key: the uid may be another application's by now.
+    NameMoved,
     /// The database refused this one; the others are unharmed. The text is for the operator.
     Refused(String),
 }

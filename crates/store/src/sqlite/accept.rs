@@ -10,10 +10,9 @@ use rusqlite::{Connection, OptionalExtension, Params, Statement, params};
 
 use super::failure::is_about_the_item;
 use super::hot::Hot;
-use super::memo::Known;
 use super::writer::Writing;
 use super::{codec, failure};
-use crate::keys::MessageKey;
+use crate::keys::{EndpointKey, MessageKey};
 use crate::queue::{Accept, Accepted, FirstState, NewDelivery, Order};
 use crate::{Error, limits};
 
@@ -26,8 +25,12 @@ pub(super) fn accept(
     let Some(known) = writing.memo.application(connection, accept.application)? else {
         return Ok(Accepted::ApplicationMissing);
     };
+    if accept.named.is_some() && accept.named != known.uid {
+        // A batch that is given again finds its own message whatever it is called by now.
+        return Ok(own(connection, accept)?.unwrap_or(Accepted::NameMoved));
+    }
     let hindrance = if known.revision == accept.revision {
-        unknown_endpoint(known, accept)
+        unknown_endpoint(writing, accept)?
     } else {
         Some(Accepted::Stale(known.revision))
     };
@@ -55,17 +58,16 @@ pub(super) fn accept(
     Ok(earlier(writing, accept)?.unwrap_or_else(conflict))
 }
 
-fn unknown_endpoint(known: &Known, accept: &Accept) -> Option<Accepted> {
-    let mut seen = Vec::with_capacity(accept.deliveries.len());
-    for NewDelivery { endpoint, .. } in &accept.deliveries {
-        if !known.endpoints.contains(endpoint) {
-            return Some(Accepted::Refused(format!("endpoint {} is not there", endpoint.0)));
-        }
-        seen.push(endpoint);
+fn unknown_endpoint(writing: &mut Writing<'_>, accept: &Accept) -> Result<Option<Accepted>, Error> {
+    let mut seen: Vec<_> = accept.deliveries.iter().map(|delivery| delivery.endpoint).collect();
+    let application = accept.application;
+    if let Some(unknown) = writing.memo.unknown(writing.connection, application, &seen)? {
+        return Ok(Some(Accepted::Refused(format!("endpoint {} is not there", unknown.0))));
     }
     seen.sort_unstable();
-    let twice = seen.windows(2).find(|pair| pair[0] == pair[1])?;
-    Some(Accepted::Refused(format!("endpoint {} is named twice", twice[0].0)))
+    let twice = seen.windows(2).find(|pair| pair[0] == pair[1]);
+    let text = |pair: &[EndpointKey]| format!("endpoint {} is named twice", pair[0].0);
+    Ok(twice.map(|pair| Accepted::Refused(text(pair))))
 }
 
 fn new(
@@ -97,12 +99,18 @@ fn earlier(writing: &Writing<'_>, accept: &Accept) -> Result<Option<Accepted>, E
     Ok(found.unwrap_or_else(|| Some(damaged())))
 }
 
+/// Looks for the message itself: it is there if its batch was committed before.
+fn own(connection: &Connection, accept: &Accept) -> Result<Option<Accepted>, Error> {
+    let Some(number) = find_message(connection, accept)? else { return Ok(None) };
+    let turn = |delivery: &NewDelivery| find_turn(connection, number, delivery);
+    let turns = accept.deliveries.iter().map(turn).collect::<Result<_, _>>()?;
+    Ok(Some(Accepted::New { message: MessageKey(number), turns }))
+}
+
 /// Looks for the message itself, its idempotency key, and its event id.
 fn find_earlier(connection: &Connection, accept: &Accept) -> Result<Option<Accepted>, Error> {
-    if let Some(number) = find_message(connection, accept)? {
-        let turn = |delivery: &NewDelivery| find_turn(connection, number, delivery);
-        let turns = accept.deliveries.iter().map(turn).collect::<Result<_, _>>()?;
-        return Ok(Some(Accepted::New { message: MessageKey(number), turns }));
+    if let Some(own) = own(connection, accept)? {
+        return Ok(Some(own));
     }
     if let Some(hash) = accept.idempotency
         && let Some(message) = find_key(connection, accept, &hash)?

@@ -18,11 +18,20 @@ use crate::keys::{ApplicationKey, EndpointKey, Lease};
 const SET_ASIDE: i64 = 65_536;
 /// The most applications to remember; when there are more, it begins anew.
 const MOST_APPLICATIONS: usize = 65_536;
+/// The most endpoints to remember; when there are more, it begins anew.
+const MOST_ENDPOINTS: usize = 1_000_000;
 
 /// What the writer remembers.
 #[derive(Debug)]
 pub(super) struct Memo {
     applications: BTreeMap<ApplicationKey, Known>,
+    /// The endpoints found to be an application's own, tombstones included. A row's number is never
+    /// given again, so that a change of the application takes nothing away from them.
+    endpoints: BTreeMap<ApplicationKey, BTreeSet<EndpointKey>>,
+    /// How many `endpoints` there are.
+    found: usize,
+    /// The applications about which the current transaction noted something.
+    touched: BTreeSet<ApplicationKey>,
     sequence: Sequence,
     /// As it was before the current transaction.
     sequence_before: Sequence,
@@ -34,8 +43,7 @@ pub(super) struct Memo {
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) revision: i64,
-    /// Its endpoints, tombstones included.
-    pub(super) endpoints: BTreeSet<EndpointKey>,
+    pub(super) uid: Option<Arc<str>>,
 }
 
 /// The numbers of messages and of the turns of FIFO endpoints.
@@ -53,6 +61,9 @@ impl Memo {
         let sequence = Sequence { last: set_aside, set_aside };
         Ok(Self {
             applications: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
+            found: 0,
+            touched: BTreeSet::new(),
             sequence,
             sequence_before: sequence,
             owners: Arc::new(Owners::read(connection)?),
@@ -61,25 +72,26 @@ impl Memo {
 
     /// Takes the file's word again after it was in doubt.
     pub(super) fn refresh(&mut self, connection: &Connection) -> Result<(), Error> {
-        self.applications.clear();
+        self.clear();
         self.sequence.set_aside = set_aside(connection)?;
         self.owners.refresh(connection)
     }
 
     pub(super) fn begin(&mut self) {
         self.sequence_before = self.sequence;
+        self.touched.clear();
     }
 
     pub(super) fn committed(&mut self) {
         self.begin();
         self.owners.committed();
-        if self.applications.len() > MOST_APPLICATIONS {
-            self.applications.clear();
+        if self.applications.len() > MOST_APPLICATIONS || self.found > MOST_ENDPOINTS {
+            self.clear();
         }
     }
 
     pub(super) fn rolled_back(&mut self) {
-        self.applications.clear();
+        self.forget_touched();
         // Numbers that were given are not given again: their transaction may yet turn out to
         // have been committed.
         self.sequence.set_aside = self.sequence_before.set_aside;
@@ -94,7 +106,7 @@ impl Memo {
     /// Takes back what a part of the transaction had set aside and noted; numbers that were given
     /// are not given again.
     pub(super) fn take_back_to(&mut self, set_aside: i64) {
-        self.applications.clear();
+        self.forget_touched();
         self.sequence.set_aside = set_aside;
     }
 
@@ -107,19 +119,62 @@ impl Memo {
         let known = match self.applications.entry(key) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
-                let Some(revision) = revision(connection, key)? else {
+                let Some(known) = read(connection, key)? else {
                     return Ok(None);
                 };
-                let endpoints = endpoints(connection, key)?;
-                place.insert(Known { revision, endpoints })
+                self.touched.insert(key);
+                place.insert(known)
             }
         };
         Ok(Some(known))
     }
 
+    /// Returns the first of some endpoints that is not an application's own. Each is looked for once,
+    /// however often the application changes: to read all that a large application has would keep
+    /// the writer from the others.
+    pub(super) fn unknown(
+        &mut self,
+        connection: &Connection,
+        key: ApplicationKey,
+        endpoints: &[EndpointKey],
+    ) -> Result<Option<EndpointKey>, Error> {
+        let found = self.endpoints.entry(key).or_default();
+        for endpoint in endpoints {
+            if found.contains(endpoint) {
+                continue;
+            }
+            if !is_own(connection, key, *endpoint)? {
+                return Ok(Some(*endpoint));
+            }
+            self.touched.insert(key);
+            self.found += 1;
+            found.insert(*endpoint);
+        }
+        Ok(None)
+    }
+
     /// Forgets an application that is being changed.
     pub(super) fn forget(&mut self, key: ApplicationKey) {
         self.applications.remove(&key);
+    }
+
+    /// Forgets an application whose endpoints are being removed.
+    pub(super) fn forget_endpoints(&mut self, key: ApplicationKey) {
+        self.applications.remove(&key);
+        self.found -= self.endpoints.remove(&key).map_or(0, |endpoints| endpoints.len());
+    }
+
+    /// Forgets what a transaction that failed had noted; what it had forgotten is read again.
+    fn forget_touched(&mut self) {
+        for key in std::mem::take(&mut self.touched) {
+            self.forget_endpoints(key);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.applications.clear();
+        self.endpoints.clear();
+        self.found = 0;
     }
 
     /// Returns the last number that was given.
@@ -165,18 +220,21 @@ fn set_numbers_aside(connection: &Connection, number: i64) -> Result<(), Error> 
 }
 
 /// Needs the primary key of `applications`.
-fn revision(connection: &Connection, key: ApplicationKey) -> Result<Option<i64>, Error> {
-    let sql = "SELECT revision FROM applications WHERE key = ?1 AND deleted_at IS NULL";
-    Ok(connection.prepare_cached(sql)?.query_row(params![key.0], |row| row.get(0)).optional()?)
+fn read(connection: &Connection, key: ApplicationKey) -> Result<Option<Known>, Error> {
+    let sql = "SELECT revision, uid FROM applications WHERE key = ?1 AND deleted_at IS NULL";
+    let known = connection.prepare_cached(sql)?.query_row(params![key.0], |row| {
+        let uid: Option<String> = row.get("uid")?;
+        Ok(Known { revision: row.get("revision")?, uid: uid.map(Arc::from) })
+    });
+    Ok(known.optional()?)
 }
 
-/// Needs the index `endpoints_id`.
-fn endpoints(
+/// Needs the primary key of `endpoints`.
+fn is_own(
     connection: &Connection,
     application: ApplicationKey,
-) -> Result<BTreeSet<EndpointKey>, Error> {
-    let mut statement =
-        connection.prepare_cached("SELECT key FROM endpoints WHERE application = ?1")?;
-    let rows = statement.query_map(params![application.0], |row| row.get(0).map(EndpointKey))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    endpoint: EndpointKey,
+) -> Result<bool, Error> {
+    let sql = "SELECT 1 FROM endpoints WHERE key = ?1 AND application = ?2";
+    Ok(connection.prepare_cached(sql)?.exists(params![endpoint.0, application.0])?)
 }

@@ -47,7 +47,7 @@ pub(super) fn applications(
         remove_tasks(connection, application)?;
         remove_requests(connection, application)?;
         remove_application(connection, application)?;
-        writing.memo.forget(application);
+        writing.memo.forget_endpoints(application);
     }
     Ok(())
 }
@@ -91,7 +91,7 @@ pub(super) fn retire(
         return mark_emptied(connection, endpoint, false);
     }
     remove_endpoint(connection, endpoint)?;
-    writing.memo.forget(application);
+    writing.memo.forget_endpoints(application);
     allowance.used(1);
     Ok(())
 }

@@ -137,6 +137,7 @@ async fn application(store: &Handle) -> Application {
 fn accept(application: &Application, endpoint: &store::catalog::Endpoint, number: u8) -> Accept {
     Accept {
         application: application.key,
+        named: None,
         revision: application.revision,
         message: NewMessage {
             id: domain::ids::Id::new(later(60), [number; 16]),

@@ -233,7 +233,8 @@ impl Scene {
         };
         let deliveries = vec![delivery];
         let revision = fan_out.revision;
-        let accept = Accept { application, revision, message, idempotency: None, deliveries };
+        let accept =
+            Accept { application, named: None, revision, message, idempotency: None, deliveries };
         let batch = Batch { accepts: vec![accept], ..Batch::default() };
         let answer = self.store.commit(batch).accepts.remove(0);
         let Accepted::New { message, .. } = answer else { panic!("{answer:?}") };

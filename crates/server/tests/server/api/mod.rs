@@ -19,6 +19,7 @@ mod messages;
 mod own;
 mod promises;
 mod races;
+mod renaming;
 mod replays;
 mod sending;
 mod specification;

@@ -69,6 +69,7 @@ async fn accept(memory: &Memory, scope: &Scope, endpoint: &Endpoint, now: Timest
         Budget { attempts: 0, ambiguous: 0, last_wait: Default::default(), expires_at: None };
     let accept = Accept {
         application: application.key,
+        named: None,
         revision: application.revision,
         message: NewMessage {
             id: MessageId::new(now, [1; 16]),

@@ -151,6 +151,7 @@ impl Scene {
         let id = MessageId::new(now, random);
         let mut draft = Draft {
             application: self.store.application.key,
+            named: None,
             message: new_message(id, now),
             event_type: EventTypeName::parse("scene.made").unwrap(),
             channels: Default::default(),
@@ -321,6 +322,7 @@ impl Scene {
             random[4..12].copy_from_slice(&number.to_be_bytes());
             Accept {
                 application: application.key,
+                named: None,
                 revision,
                 message: new_message(MessageId::new(at, random), at),
                 idempotency: None,
@@ -397,6 +399,7 @@ impl Scene {
         let id = MessageId::new(at, random);
         let accept = Accept {
             application: application.key,
+            named: None,
             revision: memory.fan_out(application.key, at).await.unwrap().revision,
             message: new_message(id, at),
             idempotency: None,

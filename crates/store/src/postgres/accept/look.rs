@@ -26,6 +26,8 @@ pub(super) struct Used {
 pub(super) struct Seen {
     /// The application's revision, if it is there. It does not change before the transaction ends.
     pub(super) revision: Option<i64>,
+    /// The uid that the application bears; nor does this change.
+    pub(super) uid: Option<String>,
     /// The item's own message, if it had taken effect before.
     pub(super) own: Option<MessageKey>,
     /// Who used its idempotency key, unless the row that says so is damaged.
@@ -52,7 +54,7 @@ pub(super) async fn look(
             select * from unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::text[], $5::bigint[]) \
                 with ordinality as i (application, id, hash, event_id, received_at, position)), \
         held as materialized ( \
-            select key, revision from applications \
+            select key, revision, uid from applications \
             where key = any($1) and deleted_at is null \
             order by key for share), \
         unknown as ( \
@@ -62,7 +64,7 @@ pub(super) async fn look(
                 select 1 from endpoints e \
                 where e.application = d.application and e.key = d.endpoint) \
             group by d.position) \
-        select i.position, i.application, held.revision, own.key as own, \
+        select i.position, i.application, held.revision, held.uid, own.key as own, \
                k.hash, k.message as same_key, k.received_at as used_at, taken.key, taken.id as same_event_id, \
                unknown.endpoint as unknown_endpoint, \
                case when i.position = 1 then array( \
@@ -97,6 +99,7 @@ pub(super) async fn look(
     let seen = rows.iter().map(|row| {
         Ok(Seen {
             revision: field(row, "revision")?,
+            uid: field(row, "uid")?,
             own: field::<Option<i64>>(row, "own")?.map(MessageKey),
             same_key: used(row).map_err(|error| at_row(row, error)),
             same_event_id: optional_id(row, "same_event_id").map_err(|error| at_row(row, error)),

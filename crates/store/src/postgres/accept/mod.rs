@@ -83,6 +83,7 @@ async fn answer(
         }
         let mut winners = Vec::new();
         for (position, seen) in round.into_iter().zip(seen) {
+            rounds.bears(position, seen.uid.as_deref());
             match decide(notes, &accepts[position], seen)? {
                 Decision::Answer(answer) => rounds.answer(position, answer),
                 Decision::Repeated(first) => rounds.repeated(position, first),
@@ -149,6 +150,9 @@ fn decide(notes: &Notes, accept: &Accept, seen: Seen) -> Result<Decision, Error>
     if let Some(message) = seen.own {
         return Ok(Decision::Own(message));
     }
+    if accept.named.is_some() && accept.named.as_deref() != seen.uid.as_deref() {
+        return Ok(Decision::Answer(Accepted::NameMoved));
+    }
     if let Some(decision) = earlier(notes, seen.same_key, seen.same_event_id)? {
         return Ok(decision);
     }
@@ -198,6 +202,7 @@ fn touched(accepts: &[Accept], answers: &[Accepted]) -> Partitions {
         | Accepted::EventIdTaken(_)
         | Accepted::Stale(_)
         | Accepted::ApplicationMissing
+        | Accepted::NameMoved
         | Accepted::Refused(_) => false,
     });
     let deliveries = written.flat_map(|(accept, _)| &accept.deliveries);

@@ -19,6 +19,8 @@ pub(super) struct Rounds<'a> {
     answers: Vec<Option<Accepted>>,
     /// Which message an idempotency key stands for by now, and since when.
     keys: BTreeMap<(ApplicationKey, [u8; 32]), (MessageId, Timestamp)>,
+    /// The uids that applications bear, as far as they were read. They do not change meanwhile.
+    uids: BTreeMap<ApplicationKey, Option<String>>,
     /// Which message has an event id by now.
     event_ids: BTreeMap<(ApplicationKey, &'a str), MessageId>,
 }
@@ -26,7 +28,8 @@ pub(super) struct Rounds<'a> {
 impl<'a> Rounds<'a> {
     pub(super) fn new(accepts: &'a [Accept]) -> Self {
         let answers = vec![None; accepts.len()];
-        Self { accepts, answers, keys: BTreeMap::new(), event_ids: BTreeMap::new() }
+        let (keys, uids, event_ids) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { accepts, answers, keys, uids, event_ids }
     }
 
     /// Returns the items to be answered next; none if all are.
@@ -57,6 +60,12 @@ impl<'a> Rounds<'a> {
         round
     }
 
+    /// Takes the uid that an item's application bears.
+    pub(super) fn bears(&mut self, position: usize, uid: Option<&str>) {
+        let application = self.accepts[position].application;
+        self.uids.entry(application).or_insert_with(|| uid.map(str::to_owned));
+    }
+
     /// Takes the answer to an item.
     pub(super) fn answer(&mut self, position: usize, answer: Accepted) {
         let accept = &self.accepts[position];
@@ -80,6 +89,7 @@ impl<'a> Rounds<'a> {
             Accepted::Repeated(_)
             | Accepted::Stale(_)
             | Accepted::ApplicationMissing
+            | Accepted::NameMoved
             | Accepted::Refused(_) => {}
         }
         self.answers[position] = Some(answer);
@@ -104,6 +114,9 @@ impl<'a> Rounds<'a> {
     /// Answers an item by what another of the batch was answered.
     fn known(&self, accept: &Accept) -> Option<Accepted> {
         let own = accept.message.id;
+        if self.is_elsewhere(accept) {
+            return None;
+        }
         if let Some(key) = accept.idempotency {
             let (first, at) = self.keys.get(&(accept.application, key))?;
             let young = accept.message.received_at.since(*at) < limits::IDEMPOTENCY;
@@ -112,6 +125,14 @@ impl<'a> Rounds<'a> {
         let event_id = accept.message.event_id.as_deref()?;
         let first = self.event_ids.get(&(accept.application, event_id))?;
         (*first != own).then_some(Accepted::EventIdTaken(*first))
+    }
+
+    /// Tells whether an item's application bears another uid than it was named by: what others of the
+    /// application were answered does not concern it.
+    fn is_elsewhere(&self, accept: &Accept) -> bool {
+        let borne = self.uids.get(&accept.application);
+        let moved = |named| borne.is_some_and(|uid| uid.as_deref() != Some(named));
+        accept.named.as_deref().is_some_and(moved)
     }
 }
 
@@ -139,7 +160,14 @@ mod tests {
         };
         let idempotency = key.map(|key| [key; 32]);
         let application = ApplicationKey(1);
-        Accept { application, revision: 1, message, idempotency, deliveries: Vec::new() }
+        Accept {
+            application,
+            named: None,
+            revision: 1,
+            message,
+            idempotency,
+            deliveries: Vec::new(),
+        }
     }
 
     fn new() -> Accepted {

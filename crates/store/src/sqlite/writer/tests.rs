@@ -31,6 +31,7 @@ async fn application(store: &Sqlite) -> ApplicationKey {
 fn message(application: ApplicationKey, number: u8, bytes: usize) -> Accept {
     Accept {
         application,
+        named: None,
         revision: 1,
         message: NewMessage {
             id: domain::ids::MessageId::new(NOW, [number; 16]),

@@ -111,7 +111,14 @@ impl World {
             retained_until: received_at.after(Duration::from_secs(3_605)),
         };
         let idempotency = accepting.key.map(|number| [number; 32]);
-        Some(Accept { application: application.key, revision, message, idempotency, deliveries })
+        Some(Accept {
+            application: application.key,
+            named: None,
+            revision,
+            message,
+            idempotency,
+            deliveries,
+        })
     }
 
     fn delivery(&self, accepting: &Accepting, endpoint: &Endpoint) -> NewDelivery {
@@ -135,7 +142,8 @@ impl World {
                 | Accepted::Repeated(_)
                 | Accepted::EventIdTaken(_)
                 | Accepted::Stale(_)
-                | Accepted::ApplicationMissing => format!("{answer:?}"),
+                | Accepted::ApplicationMissing
+                | Accepted::NameMoved => format!("{answer:?}"),
             };
         };
         let applications = &self.notes.applications;

@@ -397,7 +397,10 @@ async fn nodes_that_accept_the_same_keys_at_once_agree_on_one_winner_each() {
                     accept.message.id
                 }
                 Accepted::Repeated(first) | Accepted::EventIdTaken(first) => first,
-                Accepted::Stale(_) | Accepted::ApplicationMissing | Accepted::Refused(_) => {
+                Accepted::Stale(_)
+                | Accepted::ApplicationMissing
+                | Accepted::NameMoved
+                | Accepted::Refused(_) => {
                     unreachable!("{answer:?}")
                 }
             };

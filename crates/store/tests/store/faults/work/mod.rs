@@ -137,6 +137,7 @@ impl Worker {
         };
         Accept {
             application: self.application.key,
+            named: None,
             revision: self.application.revision,
             message: NewMessage {
                 id,

@@ -234,6 +234,7 @@ fn again(application: ApplicationKey, first: &MessageId) -> Accept {
     id[19] ^= 0xff;
     Accept {
         application,
+        named: None,
         revision: -1,
         message: NewMessage {
             id: MessageId::from_bytes(id),
