@@ -6,21 +6,27 @@
 //! load by themselves. A busy one that comes back too early waits a moment: see [`Crowd`]. Beside few
 //! callers not everything is settled at once: see [`Pace`].
 //!
-//! A full accept lane is the caller's signal to answer 429 or 503; one application may hold a
-//! quarter of it at the most, so that a flood of its own making turns away nobody else. A full
-//! settle lane is the engine's signal to start no further attempt.
+//! A message that finds the accept lane full, or its application's quarter of it, waits beside the lane
+//! and enters when the next batch leaves room: applications take turns, see [`waiters`]. The callers
+//! decide how long they wait, and the answer is 429 or 503 afterwards. Requests for the owner of an
+//! endpoint wait likewise. A full settle lane is the engine's signal to start no further attempt.
 
+mod crowd;
 mod pace;
 mod steps;
+mod waiters;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use domain::time::Timestamp;
 
+pub use self::crowd::{Carried, Crowd, Quorum};
 pub use self::pace::Pace;
 use self::steps::Steps;
 pub use self::steps::Urgency;
+use self::waiters::Waiters;
+pub use self::waiters::{Bound, Waiter};
 
 /// How long upkeep may be passed over while the other lanes are busy.
 const UPKEEP_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
@@ -65,6 +71,10 @@ pub struct Limits {
     pub upkeep_rows: u32,
     /// The most upkeep steps that wait, of those that are urgent and of the others.
     pub upkeep_steps: usize,
+    /// The most that waits beside a full lane. Beyond it callers are refused at once.
+    pub waiting: Bound,
+    /// How long it waits there before its caller gives up.
+    pub wait: Duration,
 }
 
 impl Default for Limits {
@@ -74,6 +84,8 @@ impl Default for Limits {
             lane: Weight { rows: 16_384, bytes: 64 << 20 },
             upkeep_rows: 256,
             upkeep_steps: 1_024,
+            waiting: Bound { items: 16_384, bytes: 64 << 20 },
+            wait: Duration::from_secs(1),
         }
     }
 }
@@ -87,6 +99,21 @@ pub struct Full<T> {
     pub what: Crowded,
 }
 
+/// Where an item is that was taken in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entered<Key, T> {
+    /// In its lane: it goes into one of the next batches.
+    Lane,
+    /// Beside its lane, which is full.
+    Waits {
+        /// Names it, for a caller that gives up.
+        waiter: Waiter<Key>,
+        /// Items of applications with more than a fair part of the room to wait, which were refused
+        /// so that this one fits.
+        refused: Vec<Full<T>>,
+    },
+}
+
 /// What is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crowded {
@@ -94,89 +121,6 @@ pub enum Crowded {
     Lane,
     /// The application's share of the lane: it alone is too fast.
     Share,
-}
-
-/// How many share the batches of a committer, and so how many of them to wait for.
-///
-/// Who has just been answered tends to come back. If all are answered at once, all come back at
-/// once, and the committer would cut a batch for the first few of them: many small commits on a core
-/// that those who follow could use. So it waits for half of the crowd. While one half is being
-/// committed the other half gets its turn outside, and neither waits for the other. A caller alone
-/// is no crowd. Nor are attempts that settle beside it: they end when they end, and whoever hands in
-/// a message would wait for them in vain. See [`Lanes::callers`].
-///
-/// Where the disk is slow, all of them together have had their turn long before a commit is done,
-/// and one that carries half of them is half in vain. There it waits for all.
-#[derive(Debug, Default)]
-pub struct Crowd {
-    members: usize,
-}
-
-/// A batch that was committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Carried {
-    /// The callers that it answered.
-    pub callers: usize,
-    /// About how many rows and pages they were.
-    pub writes: u32,
-    /// How long it took.
-    pub took: Duration,
-}
-
-/// Whom to wait for before the next batch is cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quorum {
-    /// How many callers should wait.
-    pub callers: usize,
-    /// How long to wait for them at the most.
-    pub patience: Duration,
-}
-
-impl Crowd {
-    /// The fewest callers, in a batch and behind it, that are a crowd.
-    const LEAST: usize = 16;
-    /// The longest wait for half of a crowd.
-    const PATIENCE: Duration = Duration::from_millis(1);
-    /// The longest wait for all of it.
-    const MOST_PATIENCE: Duration = Duration::from_millis(5);
-    /// A commit that takes this long, and longer than its writes account for, waits for the disk.
-    const SLOW: Duration = Duration::from_millis(4);
-    /// From so many on, attempts that were settled together do not come from one endpoint that keeps the
-    /// order and waits for each to be settled.
-    const SEVERAL: usize = 4;
-    /// The longest wait for attempts that settle apart from messages.
-    const REST: Duration = Duration::from_millis(2);
-    /// The most that one write takes but for the sync.
-    const WRITE: Duration = Duration::from_micros(60);
-
-    /// Tells whether there are enough of them to be one.
-    #[must_use]
-    pub const fn is_there(&self) -> bool {
-        self.members >= Self::LEAST
-    }
-
-    /// Hears that a batch is committed, of one lane or of all together, and so many callers wait behind
-    /// it. Returns whom to wait for before the next one is cut.
-    ///
-    /// Nobody waits for attempts that settle in a lane of their own, and several of them cost hardly more
-    /// than one: what their commits cost is taken from those who hand in messages. So some more may gather
-    /// there, for as long as the commit took at the most.
-    pub fn committed(&mut self, which: Option<Which>, batch: Carried, waiting: usize) -> Quorum {
-        let Carried { callers, writes, took } = batch;
-        // It dissolves over a few batches: some come back late.
-        let faded = self.members - self.members.div_ceil(8);
-        self.members = faded.max(callers + waiting);
-        let writing = Self::WRITE.saturating_mul(writes);
-        if !self.is_there() && which == Some(Which::Settles) && callers >= Self::SEVERAL {
-            Quorum { callers: Self::LEAST, patience: took.min(Self::REST) }
-        } else if !self.is_there() {
-            Quorum { callers: 1, patience: Self::PATIENCE }
-        } else if took >= Self::SLOW.max(writing) {
-            Quorum { callers: self.members, patience: (took / 4).min(Self::MOST_PATIENCE) }
-        } else {
-            Quorum { callers: self.members / 2, patience: Self::PATIENCE }
-        }
-    }
 }
 
 /// The lanes of one committer, over whatever items its callers have.
@@ -187,6 +131,8 @@ pub struct Lanes<Key, Accept, Settle, Upkeep> {
     settles: Lane<Settle>,
     upkeep: Steps<Upkeep>,
     shares: BTreeMap<Key, Weight>,
+    accept_waiters: Waiters<Key, Accept>,
+    request_waiters: Waiters<Key, Upkeep>,
     last_upkeep: Timestamp,
 }
 
@@ -222,34 +168,72 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
             settles: Lane::default(),
             upkeep: Steps::default(),
             shares: BTreeMap::new(),
+            accept_waiters: Waiters::new(limits.waiting),
+            request_waiters: Waiters::new(limits.waiting),
             last_upkeep: now,
         }
     }
 
-    /// Takes in a message to accept.
+    /// Takes in a message to accept. It waits if the lane, or its application's quarter of it, is full.
     ///
     /// # Errors
-    /// Gives it back if the lane, or its application's quarter of it, is full.
+    /// Gives it back if too much waits already.
     pub fn offer_accept(
         &mut self,
         application: Key,
         weight: Weight,
         item: Accept,
-    ) -> Result<(), Full<Accept>> {
+    ) -> Result<Entered<Key, Accept>, Full<Accept>> {
+        let full = self.what_is_full_for(application, weight);
+        if full.is_none() && !self.accept_waiters.are_before(application) {
+            self.enter(application, weight, item);
+            return Ok(Entered::Lane);
+        }
+        self.accept_waiters.join(application, (weight, item), full.unwrap_or(Crowded::Lane))
+    }
+
+    /// Forgets a message that waits, because its caller gave up. Returns none if it is in its lane.
+    pub fn give_up_accept(&mut self, waiter: Waiter<Key>) -> Option<Full<Accept>> {
+        let left = self.accept_waiters.leave(waiter);
+        // It may have been the one that was too large for the room that is left.
+        self.admit_accepts();
+        left
+    }
+
+    /// Tells what keeps an item out of the lane of messages.
+    fn what_is_full_for(&self, application: Key, weight: Weight) -> Option<Crowded> {
         let held = self.shares.get(&application).copied().unwrap_or_default();
         // An application that holds nothing may always enter: a fan-out may be wider than a share.
         let Weight { rows, bytes } = self.limits.lane;
         let quarter = Weight { rows: rows / 4, bytes: bytes / 4 };
         if held != Weight::default() && !held.plus(weight).is_within(quarter) {
-            return Err(Full { item, what: Crowded::Share });
+            Some(Crowded::Share)
+        } else if !self.accepts.has_room(weight, self.limits.lane) {
+            Some(Crowded::Lane)
+        } else {
+            None
         }
-        if !self.accepts.has_room(weight, self.limits.lane) {
-            return Err(Full { item, what: Crowded::Lane });
-        }
+    }
+
+    fn enter(&mut self, application: Key, weight: Weight, item: Accept) {
         let share = self.shares.entry(application).or_default();
         *share = share.plus(weight);
         self.accepts.push(weight, (application, item));
-        Ok(())
+    }
+
+    /// Lets in the messages whose turn it is, as far as there is room.
+    fn admit_accepts(&mut self) {
+        while let Some((application, weight)) = self.accept_waiters.first() {
+            match self.what_is_full_for(application, weight) {
+                None => {
+                    let Some((weight, item)) = self.accept_waiters.take_first() else { return };
+                    self.enter(application, weight, item);
+                }
+                Some(Crowded::Share) => self.accept_waiters.hold_up(application),
+                // Its turn stands: smaller ones that went past it could keep it out for ever.
+                Some(Crowded::Lane) => return,
+            }
+        }
     }
 
     /// Takes in an attempt to settle.
@@ -280,6 +264,39 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         }
         steps.push_back((rows, item));
         Ok(())
+    }
+
+    /// Takes in a request that somebody has for the owner of an application's endpoint: an urgent step
+    /// that waits if too many do.
+    ///
+    /// # Errors
+    /// Gives it back if too much waits already.
+    pub fn offer_request(
+        &mut self,
+        application: Key,
+        rows: u32,
+        item: Upkeep,
+    ) -> Result<Entered<Key, Upkeep>, Full<Upkeep>> {
+        let steps = self.upkeep.of(Urgency::Urgent);
+        if steps.len() < self.limits.upkeep_steps && self.request_waiters.is_empty() {
+            steps.push_back((rows, item));
+            return Ok(Entered::Lane);
+        }
+        let weight = Weight { rows, bytes: 0 };
+        self.request_waiters.join(application, (weight, item), Crowded::Lane)
+    }
+
+    /// Forgets a request that waits, because its caller gave up. Returns none if it is in its lane.
+    pub fn give_up_request(&mut self, waiter: Waiter<Key>) -> Option<Full<Upkeep>> {
+        self.request_waiters.leave(waiter)
+    }
+
+    fn admit_requests(&mut self) {
+        let steps = self.upkeep.of(Urgency::Urgent);
+        while steps.len() < self.limits.upkeep_steps {
+            let Some((weight, item)) = self.request_waiters.take_first() else { return };
+            steps.push_back((weight.rows, item));
+        }
     }
 
     /// Tells whether the settle lane could take more than what is in flight will bring.
@@ -326,9 +343,11 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
     #[must_use]
     pub fn fills_a_batch(&self, lane: Option<Which>) -> bool {
         let (whole, half) = (self.limits.batch, self.half_a_batch());
+        // What waits beside the lane can only enter when a batch is cut.
+        let waits = !self.accept_waiters.is_empty();
         match lane {
-            None => self.accepts.held.fills(half) || self.settles.held.fills(half),
-            Some(Which::Accepts) => self.accepts.held.fills(whole),
+            None => waits || self.accepts.held.fills(half) || self.settles.held.fills(half),
+            Some(Which::Accepts) => waits || self.accepts.held.fills(whole),
             Some(Which::Settles) => self.settles.held.fills(whole),
             Some(Which::Upkeep) => self.upkeep.len() > 0,
         }
@@ -354,6 +373,7 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         for (weight, (application, _)) in &accepts {
             self.give_back(*application, *weight);
         }
+        self.admit_accepts();
         let accepts: Vec<Accept> = accepts.into_iter().map(|(_, (_, item))| item).collect();
         let settles = self.settles.take(half, settles).into_iter().map(|(_, item)| item).collect();
         let overdue = now.since(self.last_upkeep) >= UPKEEP_AT_LEAST_EVERY;
@@ -372,6 +392,7 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
                     self.give_back(application, weight);
                     cut.accepts.push(item);
                 }
+                self.admit_accepts();
             }
             Which::Settles => {
                 cut.settles
@@ -406,6 +427,7 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
 
     fn take_upkeep(&mut self, now: Timestamp) -> Vec<Upkeep> {
         let steps = self.upkeep.take(self.limits.upkeep_rows);
+        self.admit_requests();
         if !steps.is_empty() {
             self.last_upkeep = now;
         }
@@ -418,6 +440,7 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
         if *held == Weight::default() {
             self.shares.remove(&application);
         }
+        self.accept_waiters.resume(application);
     }
 }
 

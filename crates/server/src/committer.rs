@@ -8,7 +8,10 @@
 //! An answer means "on disk". If the store fails, callers get its error and may try again. What
 //! the node's core handed in is repeated until it is answered: the core has nobody to give an error
 //! to, and a settle that were dropped would be an attempt made twice.
+//!
+//! A message whose lane is full waits beside it, see [`parked`].
 
+mod parked;
 mod run;
 mod weight;
 
@@ -16,12 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::time::Timestamp;
 use engine::Number;
-use engine::lanes::{Crowded, Lanes, Limits, Urgency, Which};
+use engine::lanes::{Crowded, Entered, Lanes, Limits, Urgency, Which};
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Accepted, Done, Queue, Settle, Settled, Upkeep};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
+use self::parked::Parked;
 use self::weight::{rows_of_upkeep, weight_of_accept, weight_of_settle};
 use crate::clock::Clock;
 
@@ -102,6 +106,8 @@ type SettleTicket = Ticket<Settle, Settled>;
 type UpkeepTicket = Ticket<Upkeep, Done>;
 type Waiting = Lanes<ApplicationKey, AcceptTicket, SettleTicket, UpkeepTicket>;
 
+type Offered<Ticket> = Result<Entered<ApplicationKey, Ticket>, Crowded>;
+
 struct Shared {
     state: Mutex<State>,
     /// One for each lane; with all lanes in one transaction only the first is used.
@@ -138,16 +144,28 @@ impl Committer {
         (Self { shared }, task)
     }
 
-    /// Accepts a message: returns when it is on disk.
+    /// Accepts a message: returns when it is on disk. It waits if its lane is full.
     ///
     /// # Errors
-    /// If too much waits, the store failed, or the server is stopping.
+    /// If too much waits for too long, the store failed, or the server is stopping.
     pub async fn accept(&self, accept: Accept) -> Result<Accepted, Rejected> {
         let (application, weight) = (accept.application, weight_of_accept(&accept));
         let offer = |lanes: &mut Waiting, ticket| {
             lanes.offer_accept(application, weight, ticket).map_err(|full| full.what)
         };
         self.hand_in(Which::Accepts, accept, offer).await
+    }
+
+    /// Leaves a request for the owner of an endpoint: returns when it is on disk. It waits if too many do.
+    ///
+    /// # Errors
+    /// If too much waits for too long, the store failed, or the server is stopping.
+    pub async fn ask(&self, application: ApplicationKey, ask: Upkeep) -> Result<Done, Rejected> {
+        let rows = rows_of_upkeep(&ask);
+        let offer = |lanes: &mut Waiting, ticket| {
+            lanes.offer_request(application, rows, ticket).map_err(|full| full.what)
+        };
+        self.hand_in(Which::Upkeep, ask, offer).await
     }
 
     /// Settles an attempt: returns when it is on disk.
@@ -157,7 +175,8 @@ impl Committer {
     pub async fn settle(&self, settle: Settle) -> Result<Settled, Rejected> {
         let weight = weight_of_settle(&settle);
         let offer = |lanes: &mut Waiting, ticket| {
-            lanes.offer_settle(weight, ticket).map_err(|full| full.what)
+            let offered = lanes.offer_settle(weight, ticket);
+            offered.map(|()| Entered::Lane).map_err(|full| full.what)
         };
         self.hand_in(Which::Settles, settle, offer).await
     }
@@ -169,7 +188,8 @@ impl Committer {
     pub async fn upkeep(&self, upkeep: Upkeep) -> Result<Done, Rejected> {
         let (urgency, rows) = (Urgency::of(&upkeep), rows_of_upkeep(&upkeep));
         let offer = |lanes: &mut Waiting, ticket| {
-            lanes.offer_upkeep(urgency, rows, ticket).map_err(|full| full.what)
+            let offered = lanes.offer_upkeep(urgency, rows, ticket);
+            offered.map(|()| Entered::Lane).map_err(|full| full.what)
         };
         self.hand_in(Which::Upkeep, upkeep, offer).await
     }
@@ -213,23 +233,31 @@ impl Committer {
         &self,
         lane: Which,
         item: Item,
-        offer: impl FnOnce(&mut Waiting, Ticket<Item, Answer>) -> Result<(), Crowded>,
+        offer: impl FnOnce(&mut Waiting, Ticket<Item, Answer>) -> Offered<Ticket<Item, Answer>>,
     ) -> Result<Answer, Rejected> {
         let (reply, answer) = oneshot::channel();
-        {
+        let entered = {
             let mut state = self.shared.lock();
             if state.closed {
                 return Err(Rejected::Closed);
             }
             let ticket = Ticket { item, reply: Reply::Caller(reply) };
-            offer(&mut state.lanes, ticket).map_err(Rejected::Crowded)?;
+            let entered = offer(&mut state.lanes, ticket).map_err(Rejected::Crowded)?;
             if self.shared.enough(&state, lane) {
                 drop(state);
                 self.shared.wake(lane);
             }
+            entered
+        };
+        match entered {
+            // The task drops a reply unanswered only if it was torn down with the runtime.
+            Entered::Lane => answer.await.unwrap_or(Err(Rejected::Closed)),
+            Entered::Waits { waiter, refused } => {
+                let parked = Parked { shared: &self.shared, lane, waiter };
+                refused.into_iter().for_each(parked::tell);
+                parked.answered(answer).await
+            }
         }
-        // The task drops a reply unanswered only if it was torn down with the runtime.
-        answer.await.unwrap_or(Err(Rejected::Closed))
     }
 }
 

@@ -58,7 +58,7 @@ impl Problem {
                 Error::TooLarge(_) => "payload_too_large",
                 Error::TooFast => "too_many_requests",
                 Error::NotOffered(_) => "not_implemented",
-                Error::Unavailable(_) => "unavailable",
+                Error::Overloaded | Error::Unavailable(_) => "unavailable",
                 Error::Internal(_) => "internal_error",
                 Error::Refused { refusal, .. } => match refusal {
                     RefusalKind::Generic => "generic_error",
@@ -88,7 +88,7 @@ impl Problem {
                 Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
                 Error::TooFast => StatusCode::TOO_MANY_REQUESTS,
                 Error::NotOffered(_) => StatusCode::NOT_IMPLEMENTED,
-                Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+                Error::Overloaded | Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
                 Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
             },
         }
@@ -118,6 +118,7 @@ impl Problem {
                 | Error::Refused { .. }
                 | Error::TooLarge(_)
                 | Error::TooFast
+                | Error::Overloaded
                 | Error::NotOffered(_) => json!(error.to_string()),
             },
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::Event;
-use store::keys::EndpointKey;
+use engine::lanes::Waiter;
+use store::keys::{ApplicationKey, EndpointKey};
 
 use crate::nemesis::Fault;
 use crate::node::NodeRef;
@@ -73,6 +74,8 @@ pub(crate) enum Input {
     Repeat(usize),
     /// A committer has waited long enough for those who come back, if it still waits that time.
     Gathered(usize, u64),
+    /// A message has waited for the lane of a committer for as long as its sender does.
+    GaveUp(usize, Waiter<ApplicationKey>),
     /// The signal to stop.
     Stop,
     /// The end of its grace time.

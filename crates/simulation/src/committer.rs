@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::time::Timestamp;
-use engine::lanes::{Carried, Crowd, Cut, Lanes, Limits, Pace, Urgency, Weight, Which};
+use engine::lanes::{
+    Carried, Crowd, Cut, Entered, Lanes, Limits, Pace, Urgency, Waiter, Weight, Which,
+};
 use engine::{Event, Number};
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Batch, Committed, Settle, Upkeep};
@@ -75,6 +77,8 @@ pub(crate) struct Committer {
     gathers: u64,
     /// What found its lane full.
     overflow: VecDeque<SettleTicket>,
+    /// How long a message waits for room.
+    wait: Duration,
     upkeep_overflow: VecDeque<UpkeepTicket>,
 }
 
@@ -100,6 +104,7 @@ impl Committer {
             gathering: None,
             gathers: 0,
             overflow: VecDeque::new(),
+            wait: limits.wait,
             upkeep_overflow: VecDeque::new(),
         }
     }
@@ -155,15 +160,38 @@ enum Lane {
 }
 
 impl World {
-    /// Puts a message into the accept lane; false if that is full.
-    pub(crate) fn offer_accept(&mut self, me: NodeRef, ticket: AcceptTicket) -> bool {
+    /// Puts a message into the accept lane, or has it wait there, or refuses it.
+    pub(crate) fn offer_accept(&mut self, me: NodeRef, ticket: AcceptTicket) {
         let (application, deliveries) = (ticket.accept.application, ticket.accept.deliveries.len());
         let rows = 3 + 2 * u32::try_from(deliveries).unwrap_or(u32::MAX / 4);
         let weight = Weight { rows, bytes: 256 };
-        let Some((place, committer)) = self.committer(me, Lane::Accept) else { return false };
-        let taken = committer.lanes.offer_accept(application, weight, ticket).is_ok();
+        let Some((place, committer)) = self.committer(me, Lane::Accept) else { return };
+        let wait = committer.wait;
+        match committer.lanes.offer_accept(application, weight, ticket) {
+            Ok(Entered::Lane) => {}
+            Ok(Entered::Waits { waiter, refused }) => {
+                self.counters.count(Path::WaitedForTheLane);
+                self.reach_later(me, wait, Input::GaveUp(place, waiter));
+                refused.into_iter().for_each(|full| self.lane_was_full(&full.item));
+            }
+            Err(full) => self.lane_was_full(&full.item),
+        }
         self.pump(me, place);
-        taken
+    }
+
+    /// A message has waited for the lane for as long as its sender does.
+    pub(crate) fn gave_up(&mut self, me: NodeRef, place: usize, waiter: Waiter<ApplicationKey>) {
+        let Some(process) = self.process_mut(me) else { return };
+        let Some(committer) = process.committers.get_mut(place) else { return };
+        if let Some(full) = committer.lanes.give_up_accept(waiter) {
+            self.lane_was_full(&full.item);
+        }
+        self.pump(me, place);
+    }
+
+    fn lane_was_full(&mut self, ticket: &AcceptTicket) {
+        self.counters.count(Path::LaneFull);
+        self.refuse(ticket.request);
     }
 
     /// Puts an attempt into the settle lane.

@@ -36,7 +36,9 @@ pub enum Path {
     KeyRepeated,
     /// A fan-out turned out to be older than the catalog.
     StaleFanOut,
-    /// A message found the accept lane full.
+    /// A message found the accept lane full, and waited.
+    WaitedForTheLane,
+    /// A message was refused because the accept lane was full for too long, or too many waited.
     LaneFull,
     /// A call took effect and its answer was lost.
     LostAnswer,
@@ -118,7 +120,7 @@ pub enum Path {
 
 impl Path {
     /// All of them.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 56] = [
         Self::HandOverLost,
         Self::HandOverLate,
         Self::HandOverOfKnown,
@@ -135,6 +137,7 @@ impl Path {
         Self::AcceptFoundItself,
         Self::KeyRepeated,
         Self::StaleFanOut,
+        Self::WaitedForTheLane,
         Self::LaneFull,
         Self::LostAnswer,
         Self::EffectAfterAnswer,

@@ -174,6 +174,7 @@ impl World {
             Input::End(wire) => self.ended(me, wire),
             Input::Repeat(lane) => self.repeat(me, lane),
             Input::Gathered(lane, time) => self.gathered(me, lane, time),
+            Input::GaveUp(lane, waiter) => self.gave_up(me, lane, waiter),
             Input::Stop => self.feed(me, Event::Stop),
             Input::StopNow => {
                 process.hurried = true;

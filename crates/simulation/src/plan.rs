@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use domain::policy::Policy;
 use engine::Settings;
-use engine::lanes::{Limits, Weight};
+use engine::lanes::{Bound, Limits, Weight};
 use engine::roster::{Policies, Read, read_policy};
 use serde_json::{Value, json};
 use store::keys::Node;
@@ -176,11 +176,18 @@ fn lanes(chance: &mut Chance) -> Limits {
     if chance.percent(70) {
         return usual;
     }
+    let batch = Weight { rows: chance.count(8, 64), ..usual.batch };
+    let lane = Weight { rows: chance.count(200, 600), ..usual.lane };
+    // Not drawn, so that seeds keep their histories: up to seven.
+    let items = usize::try_from(lane.rows % 8).unwrap_or_default();
+    let waiting = Bound { items, ..usual.waiting };
     Limits {
-        batch: Weight { rows: chance.count(8, 64), ..usual.batch },
-        lane: Weight { rows: chance.count(200, 600), ..usual.lane },
+        batch,
+        lane,
         upkeep_rows: chance.count(4, 64),
         upkeep_steps: 64,
+        waiting,
+        wait: usual.wait,
     }
 }
 

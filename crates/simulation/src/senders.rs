@@ -217,10 +217,7 @@ impl World {
             idempotency: letter.key,
             deliveries,
         };
-        if !self.offer_accept(me, AcceptTicket { arrival, request, accept }) {
-            self.counters.count(Path::LaneFull);
-            self.refuse(request);
-        }
+        self.offer_accept(me, AcceptTicket { arrival, request, accept });
     }
 
     /// A process answers 503, and the sender comes again.

@@ -16,6 +16,8 @@ fn small() -> Limits {
         lane: Weight { rows: 16, bytes: 1_600 },
         upkeep_rows: 4,
         upkeep_steps: 3,
+        waiting: Bound::default(),
+        wait: Duration::from_secs(1),
     }
 }
 

@@ -3,13 +3,15 @@
 //! Each connection may send a body up to a limit, and there may be thousands of connections. So all
 //! bodies that are on their way share one allowance of bytes, taken as they arrive: whoever only
 //! announces a large body holds nothing. The beginning of every body has a part of the allowance to
-//! itself, so that a few who stall in large ones do not keep usual messages out.
+//! itself, so that a few who stall in large ones do not keep usual messages out. A body that finds the
+//! allowance used up waits, in the order in which they came, and is refused after a while.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::sync::Semaphore;
 
 use super::Shared;
 use crate::app::{Error, RefusalKind};
@@ -31,18 +33,22 @@ pub(super) fn most_of_batch(body_bytes: usize) -> usize {
 pub(crate) struct Allowance {
     /// Up to where a body counts as its beginning.
     beginning: usize,
-    beginnings: AtomicUsize,
-    large: AtomicUsize,
+    beginnings: Semaphore,
+    large: Semaphore,
+    /// How long a body waits for a part of it.
+    wait: Duration,
 }
 
 impl Allowance {
     /// Makes the allowance for bodies up to a limit: four times the body of a batch in all.
-    pub(super) fn new(body_bytes: usize) -> Self {
+    pub(super) fn new(body_bytes: usize, wait: Duration) -> Self {
         let batch = most_of_batch(body_bytes);
+        let of = |bytes: usize| Semaphore::new(bytes.min(Semaphore::MAX_PERMITS));
         Self {
             beginning: body_bytes / BEGINNING,
-            beginnings: AtomicUsize::new(batch),
-            large: AtomicUsize::new(batch.saturating_mul(LARGE)),
+            beginnings: of(batch),
+            large: of(batch.saturating_mul(LARGE)),
+            wait,
         }
     }
 }
@@ -55,18 +61,24 @@ struct Share<'a> {
 }
 
 impl Share<'_> {
-    fn take(&mut self, size: usize) -> Result<(), Error> {
+    async fn take(&mut self, size: usize) -> Result<(), Error> {
         let begins = self.large == 0 && self.begun + size <= self.allowance.beginning;
         let (left, taken) = if begins {
             (&self.allowance.beginnings, &mut self.begun)
         } else {
             (&self.allowance.large, &mut self.large)
         };
-        let less = |left: usize| left.checked_sub(size);
-        if left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_err() {
-            let text = "too much is being received at the same time".to_owned();
-            return Err(Error::Unavailable(text));
-        }
+        // No piece is larger than a body may be, and none of those has so many bytes.
+        let permits = u32::try_from(size).unwrap_or(u32::MAX);
+        let permit = match left.try_acquire_many(permits) {
+            Ok(permit) => Some(permit),
+            Err(_) => {
+                let waited = tokio::time::timeout(self.allowance.wait, left.acquire_many(permits));
+                waited.await.ok().and_then(Result::ok)
+            }
+        };
+        let text = "too much is being received at the same time";
+        permit.ok_or_else(|| Error::Unavailable(text.to_owned()))?.forget();
         *taken += size;
         Ok(())
     }
@@ -74,8 +86,8 @@ impl Share<'_> {
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
-        self.allowance.beginnings.fetch_add(self.begun, Ordering::Relaxed);
-        self.allowance.large.fetch_add(self.large, Ordering::Relaxed);
+        self.allowance.beginnings.add_permits(self.begun);
+        self.allowance.large.add_permits(self.large);
     }
 }
 
@@ -98,7 +110,7 @@ async fn receive(allowance: &Allowance, body: Body, most: usize) -> Result<Bytes
         })?;
         // Trailers say nothing to us.
         let Ok(data) = frame.into_data() else { continue };
-        share.take(data.len())?;
+        share.take(data.len()).await?;
         if first.is_empty() && whole.is_empty() {
             first = data;
         } else {
@@ -120,13 +132,12 @@ mod tests {
     }
 
     fn left(allowance: &Allowance) -> (usize, usize) {
-        let left = |of: &AtomicUsize| of.load(Ordering::Relaxed);
-        (left(&allowance.beginnings), left(&allowance.large))
+        (allowance.beginnings.available_permits(), allowance.large.available_permits())
     }
 
     #[tokio::test]
     async fn a_body_arrives_whole_and_gives_back_what_it_took() {
-        let allowance = Allowance::new(160);
+        let allowance = Allowance::new(160, WAIT);
         for sizes in [&[][..], &[5], &[100], &[5, 5, 5, 100], &[0, 7, 0, 90]] {
             let body = receive(&allowance, pieces(sizes), 160).await.unwrap();
             assert_eq!(body.len(), sizes.iter().sum::<usize>(), "{sizes:?}");
@@ -137,11 +148,28 @@ mod tests {
         assert_eq!(left(&allowance), (2_560, 7_680));
     }
 
-    #[tokio::test]
-    async fn usual_bodies_arrive_while_large_ones_take_all_they_may() {
-        let allowance = Allowance::new(160);
+    const WAIT: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_waits_for_what_others_give_back() {
+        let allowance = Allowance::new(160, WAIT);
         let mut stalled = Share { allowance: &allowance, begun: 0, large: 0 };
-        stalled.take(7_680).unwrap();
+        stalled.take(7_680).await.unwrap();
+        let waits = receive(&allowance, pieces(&[100]), 160);
+        let gives_back = async {
+            tokio::time::sleep(WAIT / 2).await;
+            drop(stalled);
+        };
+        let (arrived, ()) = tokio::join!(waits, gives_back);
+        assert_eq!(arrived.unwrap().len(), 100);
+        assert_eq!(left(&allowance), (2_560, 7_680));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn usual_bodies_arrive_while_large_ones_take_all_they_may() {
+        let allowance = Allowance::new(160, WAIT);
+        let mut stalled = Share { allowance: &allowance, begun: 0, large: 0 };
+        stalled.take(7_680).await.unwrap();
         let refused = receive(&allowance, pieces(&[100]), 160).await;
         assert!(matches!(refused, Err(Problem::App(Error::Unavailable(_)))));
         assert_eq!(receive(&allowance, pieces(&[10]), 160).await.unwrap().len(), 10);

@@ -96,7 +96,7 @@ fn routes() -> Routes {
 
 /// Puts the API together. A worker has no more of it than its health.
 pub(crate) fn service(app: Arc<App>, limits: Limits, role: Role) -> Service {
-    let allowance = Arc::new(bodies::Allowance::new(limits.body_bytes));
+    let allowance = Arc::new(bodies::Allowance::new(limits.body_bytes, limits.lane_wait));
     let shared = Shared { app, limits: Arc::new(limits), allowance };
     let routes = match role {
         Role::All | Role::Api => routes(),

@@ -95,9 +95,8 @@ impl From<Rejected> for Error {
     fn from(rejected: Rejected) -> Self {
         match rejected {
             Rejected::Crowded(Crowded::Share) => Self::TooFast,
-            Rejected::Crowded(Crowded::Lane) | Rejected::Closed | Rejected::Store(_) => {
-                Self::Unavailable(rejected.to_string())
-            }
+            Rejected::Crowded(Crowded::Lane) => Self::Overloaded,
+            Rejected::Closed | Rejected::Store(_) => Self::Unavailable(rejected.to_string()),
         }
     }
 }

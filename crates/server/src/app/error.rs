@@ -41,6 +41,9 @@ pub enum Error {
     /// The application sends faster than its share allows.
     #[error("this application sends faster than its messages can be stored; try again soon")]
     TooFast,
+    /// So much of all applications waits that the server could not store it in time.
+    #[error("the server cannot store messages as fast as they are sent; try again soon")]
+    Overloaded,
     /// The operation is not offered.
     #[error("{0}")]
     NotOffered(&'static str),

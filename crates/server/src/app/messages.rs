@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -213,7 +214,8 @@ impl App {
         Err(Error::Unavailable(format!("the application's name `{application}` keeps moving")))
     }
 
-    /// Accepts many messages at a time, so that they share commits. Each has its own answer.
+    /// Accepts many messages at a time, so that they share commits. Each has its own answer. A message
+    /// that finds its lane full waits for as long as others of the batch are taken.
     ///
     /// # Errors
     /// If there are too many of them.
@@ -230,9 +232,22 @@ impl App {
             return Err(Error::refused(RefusalKind::LimitReached, text));
         }
         self.ensure_known(caller, application, &drafts).await?;
+        let stored = AtomicUsize::new(0);
         let accept = async |draft: Result<Draft, Error>| {
-            let message = self.accept(caller, application, draft?).await?;
-            Ok(message.id.to_string())
+            let draft = draft?;
+            loop {
+                let before = stored.load(Ordering::Relaxed);
+                match self.accept(caller, application, draft.clone()).await {
+                    // Its turn comes, as that of others of this batch did while it waited.
+                    Err(Error::TooFast | Error::Overloaded)
+                        if stored.load(Ordering::Relaxed) > before => {}
+                    taken => {
+                        let message = taken?;
+                        stored.fetch_add(1, Ordering::Relaxed);
+                        return Ok(message.id.to_string());
+                    }
+                }
+            }
         };
         let answers = stream::iter(drafts).map(accept);
         Ok(answers.buffered(self.settings.batch_concurrency.max(1)).collect().await)

@@ -23,7 +23,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use domain::address::Guard;
-use engine::lanes::{Limits, Weight};
+use engine::lanes::{Bound, Limits, Weight};
 use engine::roster::Read;
 use sha2::{Digest as _, Sha256};
 use store::postgres::{self, Postgres};
@@ -453,6 +453,8 @@ fn node_settings(configuration: &Configuration) -> node::Settings {
         engine,
         lanes: Limits {
             lane: Weight { rows: limits.lane_rows, bytes: limits.lane_bytes },
+            waiting: Bound { items: limits.waiting_messages, bytes: limits.waiting_bytes },
+            wait: limits.lane_wait,
             ..Limits::default()
         },
         transactions: if shared { Transactions::Apart } else { Transactions::Together },

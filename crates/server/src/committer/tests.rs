@@ -177,14 +177,61 @@ async fn a_failed_batch_is_told_to_everybody_in_it() {
     }
 }
 
-#[tokio::test]
-async fn a_full_lane_turns_callers_away_at_once() {
+/// Limits under which a lane holds four messages.
+fn narrow() -> Limits {
+    Limits { lane: Weight { rows: 8, bytes: 1 << 20 }, ..Limits::default() }
+}
+
+fn refused(answers: &[Result<Accepted, Rejected>]) -> usize {
+    answers.iter().filter(|it| matches!(it, Err(Rejected::Crowded(_)))).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_lane_makes_callers_wait() {
     let store = Arc::new(Slow::default());
-    let limits = Limits { lane: Weight { rows: 8, bytes: 1 << 20 }, ..Limits::default() };
-    let (committer, _task) = start(&store, limits);
+    let (committer, task) = start(&store, narrow());
+    let answers = hand_in_all(&committer, 100).await;
+    assert_eq!(refused(&answers), 0);
+    committer.close();
+    assert_eq!(task.await.unwrap(), Counts { batches: 25, items: 100 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_has_waited_for_long_enough_is_refused_and_not_committed() {
+    let store = Arc::new(Slow::default());
+    let limits = Limits { wait: 5 * COMMIT / 2, ..narrow() };
+    let (committer, task) = start(&store, limits);
     let answers = hand_in_all(&committer, 50).await;
-    let turned_away = answers.iter().filter(|it| matches!(it, Err(Rejected::Crowded(_)))).count();
-    assert!(turned_away > 0 && turned_away < 50, "{turned_away}");
+    let taken = 50 - refused(&answers);
+    assert!((8..=16).contains(&taken), "{taken}");
+    committer.close();
+    assert_eq!(usize::try_from(task.await.unwrap().items).unwrap(), taken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_what_may_wait_callers_are_refused_at_once() {
+    let store = Arc::new(Slow::default());
+    let waiting = engine::lanes::Bound { items: 10, bytes: 1 << 20 };
+    let (committer, _task) = start(&store, Limits { waiting, ..narrow() });
+    let answers = hand_in_all(&committer, 50).await;
+    assert_eq!(refused(&answers), 36);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_while_it_waits_leaves_no_message() {
+    let store = Arc::new(Slow::default());
+    let (committer, task) = start(&store, narrow());
+    let calls: Vec<_> = (0..10)
+        .map(|number| {
+            let committer = committer.clone();
+            tokio::spawn(async move { committer.accept(accept(number, number)).await })
+        })
+        .collect();
+    tokio::time::sleep(COMMIT / 2).await;
+    // Four are being committed, four are in the lane, two wait.
+    calls[8].abort();
+    committer.close();
+    assert_eq!(task.await.unwrap().items, 9);
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ const fn key(
 }
 
 /// All settings, in the order in which they are listed to people.
-pub(super) const KEYS: [Key; 42] = [
+pub(super) const KEYS: [Key; 45] = [
     key("listen", "address", "127.0.0.1:8071", "Where the API and the dashboard listen."),
     key("tls.listen", "address", "", "Where the API listens for HTTPS, besides `listen`."),
     key("tls.certificate", "path", "", "The certificate and those that vouch for it, as PEM."),
@@ -77,6 +77,19 @@ pub(super) const KEYS: [Key; 42] = [
     key("limits.hanging", "number", "4096", "The most beside these that run for over a second."),
     key("limits.lane_rows", "number", "16384", "The most rows that wait to be written, per lane."),
     key("limits.lane_bytes", "size", "64MiB", "The most bytes that wait to be written, per lane."),
+    key(
+        "limits.lane_wait",
+        "span",
+        "1s",
+        "How long a message waits for room in a full lane before it is refused.",
+    ),
+    key(
+        "limits.waiting_messages",
+        "number",
+        "16384",
+        "The most messages that wait for that at a time; the others are refused at once.",
+    ),
+    key("limits.waiting_bytes", "size", "64MiB", "The most bytes of them."),
     key(
         "limits.payload_memory",
         "size",

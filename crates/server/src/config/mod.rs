@@ -114,6 +114,12 @@ pub struct Limits {
     pub lane_rows: u32,
     /// The most bytes that wait to be written, per lane.
     pub lane_bytes: u64,
+    /// How long a message waits for room in a full lane.
+    pub lane_wait: Duration,
+    /// The most messages that wait for that.
+    pub waiting_messages: usize,
+    /// The most bytes of them.
+    pub waiting_bytes: u64,
     /// The most payload bytes kept in memory; with what is in flight, twice as much.
     pub payload_memory: u64,
     /// The most tokens remembered in memory.
@@ -398,6 +404,9 @@ fn limits(gathered: &Gathered) -> Result<Limits, Problem> {
         hanging: gathered.number("limits.hanging")?,
         lane_rows: gathered.number("limits.lane_rows")?,
         lane_bytes: gathered.size("limits.lane_bytes")?,
+        lane_wait: gathered.span("limits.lane_wait")?,
+        waiting_messages: count("limits.waiting_messages")?,
+        waiting_bytes: gathered.size("limits.waiting_bytes")?,
         payload_memory: gathered.size("limits.payload_memory")?,
         cached_tokens: count("limits.cached_tokens")?,
         cached_applications: count("limits.cached_applications")?,

@@ -137,9 +137,9 @@ impl Intake {
     /// # Errors
     /// If it was not written.
     pub async fn ask(&self, request: Request) -> Result<(), Rejected> {
-        let partition = request.partition;
+        let (application, partition) = (request.application, request.partition);
         let once = Once { at: request.at, id: dice::for_id() };
-        self.world.committer.upkeep(Upkeep::Ask { once, request }).await?;
+        self.world.committer.ask(application, Upkeep::Ask { once, request }).await?;
         self.asked(partition);
         Ok(())
     }

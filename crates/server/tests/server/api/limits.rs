@@ -235,7 +235,8 @@ async fn a_purge_with_a_filter_that_is_none_removes_nothing() {
 
 #[tokio::test]
 async fn whoever_sends_faster_than_can_be_stored_is_asked_to_wait() {
-    let server = std::sync::Arc::new(Running::with(&[("limits.lane_rows", "4")]).await);
+    let options = [("limits.lane_rows", "4"), ("limits.waiting_messages", "4")];
+    let server = std::sync::Arc::new(Running::with(&options).await);
     let app = server.application().await;
     let mut asked = tokio::task::JoinSet::new();
     for _ in 0..200 {

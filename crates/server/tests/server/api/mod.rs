@@ -23,6 +23,7 @@ mod renaming;
 mod replays;
 mod sending;
 mod specification;
+mod waiting;
 
 use std::net::SocketAddr;
 
