@@ -15,6 +15,7 @@ use crate::engine::{Act, Engine};
 use crate::event::Number;
 use crate::horizon::Horizon;
 use crate::looking::Standing;
+use crate::window::Window;
 
 /// Held deliveries are looked at for expiry no sooner than this after the last time.
 const SOONEST_CHECK: Duration = Duration::from_secs(60);
@@ -28,6 +29,8 @@ pub(crate) enum Step {
     Bury { lease: Lease, at: At, cause: Cause, messages: Vec<MessageKey> },
     /// Requests are removed.
     Consume { lease: Lease, requests: Vec<i64> },
+    /// Scheduled deliveries are numbered; behind what waited in memory then.
+    Number { lease: Lease, at: At, behind: Option<i64> },
     /// A running state is written. Nothing is started meanwhile: what a settle brings could be written
     /// before it, and be lost.
     Run { lease: Lease, at: At, running: Running },
@@ -37,9 +40,10 @@ impl Engine {
     /// Hands a step of upkeep to the committer.
     pub(crate) fn keep_up(&mut self, step: Step, upkeep: Upkeep, act: &mut Act<'_>) {
         let lease = match &step {
-            Step::Bury { lease, .. } | Step::Consume { lease, .. } | Step::Run { lease, .. } => {
-                *lease
-            }
+            Step::Bury { lease, .. }
+            | Step::Consume { lease, .. }
+            | Step::Number { lease, .. }
+            | Step::Run { lease, .. } => *lease,
         };
         self.occupy(lease);
         let number = self.number();
@@ -66,6 +70,7 @@ impl Engine {
                         let left_alone = usize::try_from(count) != Ok(messages.len());
                         self.buried((lease, at), &messages, left_alone, act);
                     }
+                    Done::Numbered { .. } => self.buried((lease, at), &messages, true, act),
                 }
             }
             Step::Consume { lease, requests } => {
@@ -74,14 +79,17 @@ impl Engine {
                 match answer {
                     Done::Changed(_) => self.requests.go_on(),
                     Done::Fenced => self.fenced(lease, act),
-                    Done::Refused(_) => {}
+                    Done::Numbered { .. } | Done::Refused(_) => {}
                 }
             }
+            Step::Number { lease, at, behind } => self.numbered((lease, at), behind, answer, act),
             Step::Run { lease, at, running } => {
                 self.vacate(lease);
                 match answer {
                     Done::Fenced => self.fenced(lease, act),
-                    Done::Changed(_) | Done::Refused(_) => self.ran(lease, at, running, act),
+                    Done::Changed(_) | Done::Numbered { .. } | Done::Refused(_) => {
+                        self.ran(lease, at, running, act);
+                    }
                 }
             }
         }
@@ -144,7 +152,7 @@ impl Engine {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         // The window is lent out while the endpoint is asked about each row.
-        let blank = crate::window::Window::new(None, Duration::ZERO);
+        let blank = Window::new(None, Duration::ZERO);
         let mut window = std::mem::replace(&mut endpoint.window, blank);
         let messages = window.take_where(most, |row| endpoint.has_expired(row, now));
         endpoint.window = window;
@@ -183,7 +191,8 @@ impl Engine {
 
     /// Takes in a look at deliveries that may have to be buried: because their endpoint is
     /// disabled, because its open breaker turns them away, or because they waited for too long.
-    pub(crate) fn check(&mut self, at: At, answer: &Loaded, act: &mut Act<'_>) {
+    /// Those of a disabled endpoint that are scheduled are looked at by themselves.
+    pub(crate) fn check(&mut self, at: At, answer: &Loaded, scheduled: bool, act: &mut Act<'_>) {
         let now = act.now;
         let standing = self.standing(at, act);
         let most = usize::try_from(self.settings.bury_chunk).unwrap_or(usize::MAX);
@@ -204,7 +213,7 @@ impl Engine {
                 }
             }
         };
-        let blank = crate::window::Window::new(None, Duration::ZERO);
+        let blank = Window::new(None, Duration::ZERO);
         let mut window = std::mem::replace(&mut endpoint.window, blank);
         let wanted = |row: &PendingDelivery| match cause {
             Some(Cause::EndpointDisabled) => true,
@@ -221,12 +230,25 @@ impl Engine {
         };
         let messages = window.checked(answer, now.elapsed, wanted, most);
         endpoint.window = window;
-        let again = if messages.is_empty() { next_check(answer, now.rows) } else { now.rows };
-        endpoint.check_at = again;
+        if scheduled {
+            endpoint.expect(still_scheduled(&endpoint.window, answer));
+        } else {
+            let again = if messages.is_empty() { next_check(answer, now.rows) } else { now.rows };
+            endpoint.check_at = again;
+        }
         if let Some(cause) = cause {
             self.bury(at, cause, messages, act);
         }
     }
+}
+
+/// Returns when the first scheduled delivery is due that is not on its way to be buried, as far as a
+/// look at them can tell.
+fn still_scheduled(window: &Window, answer: &Loaded) -> Option<Timestamp> {
+    let mut left = answer.deliveries.iter().filter(|row| !window.is_out(row.key.message));
+    let first = left.next().map(|row| row.pending.due);
+    let last = answer.deliveries.last().map_or(Timestamp::EPOCH, |row| row.pending.due);
+    first.or((!answer.complete).then_some(last))
 }
 
 /// Returns when one of these deliveries runs out of time, within bounds.

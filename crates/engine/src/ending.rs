@@ -261,7 +261,7 @@ impl Engine {
         self.rosters.refresh(entry.1);
         if let Some(record) = self.endpoints.get_mut(&at) {
             record.disabling = Disabling::Done;
-            record.created = act.now.elapsed;
+            record.created = Last::at(act.now.elapsed);
         }
         self.look(at, act);
     }

@@ -70,6 +70,8 @@ pub(crate) enum Wanted {
     Rows,
     /// A look at deliveries that may have to be buried.
     Check,
+    /// A look at those that are scheduled, because their endpoint is disabled.
+    Scheduled,
 }
 
 /// An endpoint with work.
@@ -95,6 +97,11 @@ pub(crate) struct Endpoint {
     /// Whether the running state is being written outside of a settle. Until that is answered nothing
     /// starts.
     pub(crate) writing: bool,
+    /// When the first of its scheduled deliveries is due, as far as that is known; in the far future if
+    /// there are none.
+    pub(crate) scheduled: Timestamp,
+    /// Whether some of them are being numbered.
+    pub(crate) numbering: bool,
     /// Steps of upkeep that bury some of its deliveries.
     pub(crate) burying: u16,
     /// Whether breaker or pause held it when it was last looked at.
@@ -113,7 +120,7 @@ pub(crate) struct Endpoint {
     /// there is nothing else to send.
     pub(crate) doubt: bool,
     /// When memory began to know it, or to doubt what the roster says.
-    pub(crate) created: Duration,
+    pub(crate) created: Last,
     /// When its last attempt ended.
     pub(crate) ended: Last,
     /// When an attempt last ended that was answered, or ended soon.
@@ -176,6 +183,8 @@ impl Endpoint {
             probing: false,
             reset: false,
             writing: false,
+            scheduled: Timestamp::FAR_FUTURE,
+            numbering: false,
             burying: 0,
             held: false,
             queued: Queued::No,
@@ -185,7 +194,7 @@ impl Endpoint {
             left_out: 0,
             stuck: false,
             doubt: false,
-            created: now.elapsed,
+            created: Last::at(now.elapsed),
             ended: Last::default(),
             answered: Last::default(),
             parked: Aside::default(),
@@ -196,6 +205,11 @@ impl Endpoint {
             counted: 0,
             counted_rows: 0,
         }
+    }
+
+    /// Returns when memory began to know it, or to doubt what the roster says.
+    pub(crate) fn created(&self) -> Duration {
+        self.created.moment().unwrap_or_default()
     }
 
     /// Tells whether an attempt was answered within this time: whoever answers does not hang.
@@ -217,13 +231,19 @@ impl Endpoint {
     /// Tells whether there is nothing to do and nothing on its way.
     pub(crate) fn is_idle(&self) -> bool {
         let quiet = self.in_flight == 0 && self.settling == 0 && self.burying == 0;
-        quiet && !self.doubt && !self.writing && self.window.is_idle()
+        let nothing_scheduled = self.scheduled == Timestamp::FAR_FUTURE && !self.numbering;
+        quiet && nothing_scheduled && !self.doubt && !self.writing && self.window.is_idle()
     }
 
     /// Tells whether something would be lost if it were forgotten now.
     pub(crate) fn is_busy(&self) -> bool {
         let under_way = self.in_flight > 0 || self.settling > 0 || self.burying > 0;
-        under_way || self.writing || self.window.is_loading()
+        under_way || self.writing || self.numbering || self.window.is_loading()
+    }
+
+    /// Takes in that a scheduled delivery may be due at a moment.
+    pub(crate) fn expect(&mut self, scheduled: Option<Timestamp>) {
+        self.scheduled = scheduled.map_or(self.scheduled, |due| self.scheduled.min(due));
     }
 
     /// Returns the moment until which breaker or pause hold it, if they do.

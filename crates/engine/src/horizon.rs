@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use domain::time::Timestamp;
-use store::queue::PendingDelivery;
+use store::queue::{Loaded, PendingDelivery};
 
 /// From where on the store may hold rows that memory does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,29 @@ impl Horizon {
 /// Tells whether a row's turn is a place in a sequence rather than its due time.
 pub(crate) fn is_fifo(row: &PendingDelivery) -> bool {
     row.turn != row.pending.due.as_micros()
+}
+
+/// Returns from where on a load has left rows out.
+///
+/// Rows with the turn of the last one may be missing from an answer that is not complete; but no
+/// two rows have the same place in a sequence.
+pub(crate) fn unseen(answer: &Loaded) -> Option<Horizon> {
+    if answer.complete {
+        return None;
+    }
+    let Some(last) = answer.deliveries.last() else {
+        // None of the rows could be read. There are some, and nobody knows where.
+        return Some(Horizon::unknown(Timestamp::EPOCH));
+    };
+    if is_fifo(last) {
+        return Some(Horizon { turn: last.turn.saturating_add(1), at: Timestamp::EPOCH });
+    }
+    Some(Horizon::of(last))
+}
+
+/// Returns the lower one of two.
+pub(crate) fn least(horizon: Option<Horizon>, other: Horizon) -> Horizon {
+    horizon.map_or(other, |horizon| if other.turn < horizon.turn { other } else { horizon })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //!   `horizon`, `sharing`, `attempts`, `trickle`, `turns`, `rosters`, `documents`, `timers`, `recent`.
 //!   What it does, a verb each:
 //!   `owning`, `walking`, `looking`, `loading`, `starting`, `ending`, `settling`, `burying`,
-//!   `requests`, `stopping`
+//!   `numbering`, `requests`, `stopping`
 //! - [`planted`]: mistakes for the simulator to find
 
 pub mod announcement;
@@ -32,6 +32,7 @@ mod leases;
 mod loading;
 mod looking;
 pub mod moment;
+mod numbering;
 mod owning;
 pub mod planted;
 mod recent;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::time::Timestamp;
+use store::queue::turn::{self, SCHEDULED};
 use store::queue::{Load, Loaded, PendingDelivery};
 
 use crate::attempts::Counted;
@@ -12,6 +13,7 @@ use crate::engine::{Act, Engine};
 use crate::event::{Number, Unanswered};
 use crate::horizon::{Horizon, is_fifo};
 use crate::moment::Moment;
+use crate::planted::{self, Bug};
 use crate::window::{Entered, Room};
 
 /// How long after a load that was not answered, or brought nothing, the endpoint rests.
@@ -74,6 +76,7 @@ impl Engine {
             let has_turn = !crowded || (!beyond && !self.turns.has_ready(at.0));
             // What is only looked at, to be buried, does not enter.
             endpoint.wanted == Wanted::Check
+                || endpoint.wanted == Wanted::Scheduled
                 || (has_turn
                     && self.spare_bytes(counted) > 0
                     && self.attempts.has_room_of(at.0, counted, &self.settings))
@@ -93,7 +96,11 @@ impl Engine {
         let number = self.number();
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         endpoint.window.begin_load(number, what.from);
-        let doubt = std::mem::take(&mut endpoint.doubt);
+        let scheduled = wanted == Wanted::Scheduled;
+        let doubt = !scheduled && std::mem::take(&mut endpoint.doubt);
+        if scheduled {
+            endpoint.scheduled = Timestamp::FAR_FUTURE;
+        }
         self.loads.insert(number, Running { at, wanted, most: what.most, doubt });
         act.effects.push(Effect::Load { load: number, what });
     }
@@ -113,17 +120,21 @@ impl Engine {
         let waiting = u32::try_from(window.waiting()).unwrap_or(u32::MAX);
         // What is to be buried may wait in memory, and what is in doubt may be anywhere.
         let all = wanted != Wanted::Rows || endpoint.doubt;
-        let from = if all { i64::MIN } else { window.unread_from() };
+        let from = match wanted {
+            Wanted::Scheduled => SCHEDULED,
+            Wanted::Rows | Wanted::Check | Wanted::Nothing if all => i64::MIN,
+            Wanted::Rows | Wanted::Check | Wanted::Nothing => window.unread_from(),
+        };
         let known = window.known_from(from);
         let more = match wanted {
-            Wanted::Check | Wanted::Nothing => self.settings.bury_chunk,
+            Wanted::Check | Wanted::Scheduled | Wanted::Nothing => self.settings.bury_chunk,
             Wanted::Rows if endpoint.wants_probe_only(has_breaker) => 1,
             Wanted::Rows if over => reserve.saturating_sub(waiting).max(1),
             Wanted::Rows => rows.saturating_sub(waiting).min(self.settings.load_rows).max(1),
         };
         let most = known.rows.saturating_add(more << endpoint.unreadable.min(8));
         let most_bytes = match wanted {
-            Wanted::Check | Wanted::Nothing => 0,
+            Wanted::Check | Wanted::Scheduled | Wanted::Nothing => 0,
             Wanted::Rows => {
                 let bytes = left.min(self.settings.payload_bytes / SHARE).max(LEAST_BYTES);
                 let bytes = bytes << endpoint.left_out.min(16);
@@ -170,6 +181,7 @@ impl Engine {
             (Err(Unanswered), _) => {
                 endpoint.window.load_failed();
                 endpoint.doubt |= doubt;
+                endpoint.expect((wanted == Wanted::Scheduled).then_some(Timestamp::EPOCH));
                 endpoint.rest_until = act.now.rows.after(AGAIN_AFTER);
             }
             (Ok(answer), Wanted::Rows | Wanted::Nothing) => {
@@ -187,13 +199,13 @@ impl Engine {
                 endpoint.stuck = stuck;
                 self.bury_gone(at, &gone, act);
             }
-            (Ok(answer), Wanted::Check) => {
+            (Ok(answer), Wanted::Check | Wanted::Scheduled) => {
                 let unreadable = answer.deliveries.is_empty() && !answer.complete;
                 count_on(&mut endpoint.unreadable, unreadable);
                 if unreadable {
                     endpoint.rest_until = act.now.rows.after(AGAIN_AFTER);
                 }
-                self.check(at, &answer, act);
+                self.check(at, &answer, wanted == Wanted::Scheduled, act);
             }
         }
         self.look(at, act);
@@ -305,7 +317,10 @@ impl Engine {
             }
             let room = self.room_for(at, act.now);
             if let Some(endpoint) = self.endpoints.get_mut(&at) {
-                endpoint.window.offer((delivery, share), issued_at, room);
+                match turn::due_if_scheduled(delivery.turn) {
+                    Some(due) if !planted::has(Bug::SendUnnumbered) => endpoint.expect(Some(due)),
+                    Some(_) | None => endpoint.window.offer((delivery, share), issued_at, room),
+                }
             }
             self.look(at, act);
         }

@@ -71,8 +71,14 @@ impl Engine {
                 Standing::Unknown => Timestamp::FAR_FUTURE,
                 Standing::Gone => return self.let_go(at),
                 Standing::Disabled => self.clear(at, act),
-                Standing::Paused => self.hold(at, Timestamp::FAR_FUTURE, act),
-                Standing::Active(member) => self.attend(at, &member, act),
+                Standing::Paused => {
+                    let due = self.number_due(at, act);
+                    self.hold(at, Timestamp::FAR_FUTURE, act).min(due)
+                }
+                Standing::Active(member) => {
+                    let due = self.number_due(at, act);
+                    self.attend(at, &member, act).min(due)
+                }
             };
             self.soon_enough(at, wake, act)
         };
@@ -110,7 +116,7 @@ impl Engine {
         let taken_at = self.leases.get(endpoint.partition).map_or(now, |held| held.since);
         let entry = self.rosters.using(at.0, now);
         let asked_at = entry.asked_at;
-        let fresh = asked_at.is_some_and(|asked_at| asked_at >= endpoint.created);
+        let fresh = asked_at.is_some_and(|asked_at| asked_at >= endpoint.created());
         match endpoint.disabling {
             Disabling::No => {}
             Disabling::Done if fresh => endpoint.disabling = Disabling::No,
@@ -341,6 +347,11 @@ impl Engine {
                 return endpoint.rest_until;
             }
             self.want(at, Wanted::Check);
+        } else if endpoint.scheduled < Timestamp::FAR_FUTURE && !endpoint.numbering {
+            if endpoint.rest_until > now {
+                return endpoint.rest_until;
+            }
+            self.want(at, Wanted::Scheduled);
         }
         Timestamp::FAR_FUTURE
     }

@@ -175,7 +175,7 @@ impl Engine {
     /// Forgets an endpoint, whatever is known about it.
     pub(crate) fn forget(&mut self, at: At) {
         let Some(mut endpoint) = self.endpoints.remove(&at) else { return };
-        self.requests.leave(at, endpoint.created);
+        self.requests.leave(at, endpoint.created());
         self.timers.set(at, &mut endpoint, domain::time::Timestamp::FAR_FUTURE);
         self.payload_bytes = self.payload_bytes.saturating_sub(endpoint.counted);
         self.rows = self.rows.saturating_sub(endpoint.counted_rows);

@@ -49,11 +49,17 @@ pub enum Bug {
     ForgetHeldBack,
     /// Deliveries of a paused endpoint are buried as if it were disabled.
     BuryPaused,
+    /// Scheduled deliveries take their places in a sequence before they are due.
+    NumberEarly,
+    /// Scheduled deliveries are sent without a place in the sequence.
+    SendUnnumbered,
+    /// A walk finds no scheduled deliveries.
+    ForgetScheduled,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::ForgetKnownDuringLoad,
         Self::SendFifoBeforeSettle,
         Self::KeepRateCredit,
@@ -75,6 +81,9 @@ impl Bug {
         Self::AbortAtHandOver,
         Self::ForgetHeldBack,
         Self::BuryPaused,
+        Self::NumberEarly,
+        Self::SendUnnumbered,
+        Self::ForgetScheduled,
     ];
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use domain::concurrency::Concurrency;
 use domain::partition::Partition;
+use domain::time::Timestamp;
 use store::keys::DeliveryKey;
 use store::limits;
 use store::queue::{Request, RequestKind, Upkeep};
@@ -234,10 +235,17 @@ impl Engine {
                     {
                         record.window.lower(Horizon::unknown(act.now.rows));
                     }
+                    // It may be one of those that are scheduled.
+                    if record.scheduled < Timestamp::FAR_FUTURE {
+                        record.expect(Some(act.now.rows));
+                    }
                 } else {
                     self.requests.hurry(key);
                     let horizon = Some(Horizon::unknown(act.now.rows));
                     self.remember(at, request.partition, horizon, act);
+                    if let Some(record) = self.endpoints.get_mut(&at) {
+                        record.expect(Some(act.now.rows));
+                    }
                 }
             }
             RequestKind::Cancel(message) => {

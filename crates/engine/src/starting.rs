@@ -145,7 +145,7 @@ impl Engine {
         let policy = roster.applicable(&member, &head.event_type, own.as_ref(), policies);
         let policy = Arc::clone(policy);
         let Some(delivery) = endpoint.window.take_head() else { return };
-        let fresh = act.now.elapsed < endpoint.created.saturating_add(Duration::from_secs(1));
+        let fresh = act.now.elapsed < endpoint.created().saturating_add(Duration::from_secs(1));
         if !(fresh && planted::has(Bug::KeepRateCredit)) {
             endpoint.limiter = limiter;
         }

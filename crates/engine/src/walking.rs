@@ -18,6 +18,7 @@ use crate::endpoint::{At, Endpoint};
 use crate::engine::{Act, Engine};
 use crate::event::Unanswered;
 use crate::horizon::{Horizon, is_fifo};
+use crate::planted::{self, Bug};
 use crate::window::Window;
 
 /// How long after a walk that was not answered the next one begins.
@@ -112,24 +113,44 @@ impl Engine {
 
     fn compare(&mut self, waiting: &Waiting, walk: &Walk, act: &mut Act<'_>) {
         let at = (waiting.application, waiting.endpoint);
-        let turn = waiting.due.as_micros();
-        if let Some(endpoint) = self.endpoints.get_mut(&at) {
-            let has_left = |turn| walk.left.contains(&(waiting.endpoint, turn));
-            if !endpoint.window.explains(waiting.due) && !has_left(turn) && !has_left(i64::MIN) {
-                endpoint.window.lower(Horizon::unknown(waiting.due));
-            } else if !walk.woken.contains(&waiting.partition) {
-                return;
-            } else if waiting.due > act.now.rows {
-                // Only the first row is explained; another may be due soon after it.
-                endpoint.window.look_behind(waiting.due);
-            } else {
-                // Another may be due by now. What is known to be due goes first.
-                endpoint.doubt = true;
-            }
-        } else {
-            self.remember(at, waiting.partition, Some(Horizon::unknown(waiting.due)), act);
+        let mut differs = !self.endpoints.contains(&at);
+        if differs {
+            let horizon = waiting.due.map(Horizon::unknown);
+            self.remember(at, waiting.partition, horizon, act);
+        } else if let Some(due) = waiting.due {
+            differs = self.compare_first(at, (waiting.partition, due), walk, act.now.rows);
         }
-        self.look(at, act);
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
+        let known = endpoint.scheduled;
+        endpoint.expect(waiting.scheduled.filter(|_| !planted::has(Bug::ForgetScheduled)));
+        if differs || endpoint.scheduled != known {
+            self.look(at, act);
+        }
+    }
+
+    /// Compares what memory knows with when the delivery is due whose turn is first; tells whether that
+    /// says something new.
+    fn compare_first(
+        &mut self,
+        at: At,
+        (partition, due): (Partition, Timestamp),
+        walk: &Walk,
+        now: Timestamp,
+    ) -> bool {
+        let Some(endpoint) = self.endpoints.get_mut(&at) else { return false };
+        let has_left = |turn| walk.left.contains(&(at.1, turn));
+        if !endpoint.window.explains(due) && !has_left(due.as_micros()) && !has_left(i64::MIN) {
+            endpoint.window.lower(Horizon::unknown(due));
+        } else if !walk.woken.contains(&partition) {
+            return false;
+        } else if due > now {
+            // Only the first row is explained; another may be due soon after it.
+            endpoint.window.look_behind(due);
+        } else {
+            // Another may be due by now. What is known to be due goes first.
+            endpoint.doubt = true;
+        }
+        true
     }
 
     /// Begins to remember an endpoint; without a horizon the store holds nothing for it.
@@ -157,7 +178,7 @@ impl Engine {
             if now >= endpoint.window.answered().saturating_add(LATE) {
                 endpoint.window.forget_what_came();
             }
-            let last = endpoint.ended.moment().unwrap_or(endpoint.created);
+            let last = endpoint.ended.moment().unwrap_or(endpoint.created());
             if endpoint.is_idle() && now >= last.saturating_add(IDLE_KEPT) {
                 idle.push(at);
             }

@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 use store::keys::MessageKey;
+use store::queue::turn::{self, SCHEDULED};
 use store::queue::{Doomed, Loaded, PendingDelivery};
 
 use crate::event::Number;
-use crate::horizon::{Horizon, is_fifo};
+use crate::horizon::{Horizon, is_fifo, least, unseen};
 use crate::moment::Moment;
 use crate::planted::{self, Bug};
 use crate::sharing::Share;
@@ -157,6 +158,11 @@ impl Window {
         self.rows.len()
     }
 
+    /// Returns the turn of the last row that waits.
+    pub(crate) fn last_turn(&self) -> Option<i64> {
+        self.rows.last_key_value().map(|((turn, _), _)| *turn)
+    }
+
     /// Returns how many rows are known.
     pub(crate) fn known(&self) -> usize {
         self.known.len()
@@ -250,7 +256,9 @@ impl Window {
             Some(_) | None => true,
         };
         let late = late && !planted::has(Bug::TrustLateHandOver);
-        if late || is_fifo(&row) || !self.fits(&row, room) {
+        let unnumbered = turn::due_if_scheduled(row.turn).is_some();
+        let trusted = !is_fifo(&row) || (unnumbered && planted::has(Bug::SendUnnumbered));
+        if late || !trusted || !self.fits(&row, room) {
             self.lower(Horizon::of(&row));
             return;
         }
@@ -483,7 +491,8 @@ impl Window {
     }
 
     /// Takes in what a load returned that looked for deliveries to bury: those that are wanted are
-    /// out from now on and returned, nothing else enters.
+    /// out from now on and returned, nothing else enters. One that looked at scheduled ones says
+    /// nothing about those that have their turn.
     pub(crate) fn checked(
         &mut self,
         answer: &Loaded,
@@ -491,7 +500,8 @@ impl Window {
         wanted: impl Fn(&PendingDelivery) -> bool,
         most: usize,
     ) -> Vec<MessageKey> {
-        let mut horizon = unseen(answer);
+        let scheduled = self.loading.as_ref().is_some_and(|loading| loading.from >= SCHEDULED);
+        let mut horizon = if scheduled { self.horizon } else { unseen(answer) };
         let mut taken = Vec::new();
         for row in &answer.deliveries {
             let message = row.key.message;
@@ -511,6 +521,7 @@ impl Window {
                     }
                 }
                 Some(_) => {}
+                None if scheduled => {}
                 None => horizon = Some(least(horizon, Horizon::of(row))),
             }
         }
@@ -562,26 +573,6 @@ impl Window {
             known.place = place;
         }
     }
-}
-
-/// Rows with the turn of the last one may be missing from an answer that is not complete; but no
-/// two rows have the same place in a sequence.
-fn unseen(answer: &Loaded) -> Option<Horizon> {
-    if answer.complete {
-        return None;
-    }
-    let Some(last) = answer.deliveries.last() else {
-        // None of the rows could be read. There are some, and nobody knows where.
-        return Some(Horizon::unknown(Timestamp::EPOCH));
-    };
-    if is_fifo(last) {
-        return Some(Horizon { turn: last.turn.saturating_add(1), at: Timestamp::EPOCH });
-    }
-    Some(Horizon::of(last))
-}
-
-fn least(horizon: Option<Horizon>, other: Horizon) -> Horizon {
-    horizon.map_or(other, |horizon| if other.turn < horizon.turn { other } else { horizon })
 }
 
 fn length(row: &PendingDelivery) -> u32 {

@@ -13,7 +13,7 @@ use engine::lanes::{
 };
 use engine::{Event, Number};
 use store::keys::ApplicationKey;
-use store::queue::{Accept, Batch, Committed, Settle, Upkeep};
+use store::queue::{self, Accept, Batch, Committed, Settle, Upkeep};
 
 use crate::agenda::{ArrivalId, Input, RequestId};
 use crate::bugs::Bug;
@@ -351,7 +351,7 @@ fn rows_of(upkeep: &Upkeep) -> u32 {
         Upkeep::Consume { requests, .. } => requests.len(),
         Upkeep::RollUp { rollups, .. } => rollups.len(),
         Upkeep::Run { .. } | Upkeep::Ask { .. } => 1,
-        Upkeep::Prune { most, .. } => return *most,
+        Upkeep::Number(queue::Number { most, .. }) | Upkeep::Prune { most, .. } => return *most,
     };
     u32::try_from(rows).unwrap_or(u32::MAX)
 }

@@ -116,6 +116,8 @@ pub enum Path {
     FifoSent,
     /// An attempt was made because a person asked.
     ManualSent,
+    /// Scheduled deliveries of a FIFO endpoint took their places.
+    Numbered,
 }
 
 impl Path {
@@ -177,6 +179,7 @@ impl Path {
         Self::WokenEarly,
         Self::FifoSent,
         Self::ManualSent,
+        Self::Numbered,
     ];
 
     /// Returns its name, as counters are printed.

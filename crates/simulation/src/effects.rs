@@ -39,7 +39,10 @@ impl World {
                 self.offer_settle(me, SettleTicket { attempt, settle: *settle });
             }
             Effect::Upkeep { step, upkeep } => {
-                self.watch.keeps_up(me, &upkeep);
+                let Some(rows) = self.process(me).map(|process| process.rows(self.now)) else {
+                    return;
+                };
+                self.watch.keeps_up(me, &upkeep, rows);
                 self.offer_upkeep(me, Asker::Engine(step), upkeep);
             }
             Effect::Disable { application, endpoint, reason } => {

@@ -325,7 +325,8 @@ impl World {
     /// A step that the shell asked for is done.
     pub(crate) fn errand_done(&mut self, me: NodeRef, errand: Errand, answer: &Done) {
         match (errand, answer) {
-            (Errand::Ask, _) | (Errand::Replay(_), Done::Fenced | Done::Refused(_)) => {}
+            (Errand::Ask, _)
+            | (Errand::Replay(_), Done::Numbered { .. } | Done::Fenced | Done::Refused(_)) => {}
             (Errand::Replay(partitions), Done::Changed(_)) => {
                 let own = partitions.iter().copied().collect();
                 self.notify(me, partitions);

@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 use engine::Event;
 use engine::roster::Facts;
 use store::keys::{ApplicationKey, DeliveryKey};
-use store::queue::{Accept, Accepted, FirstState, NewMessage, Order, PendingDelivery};
+use store::queue::{Accept, Accepted, FirstState, NewMessage, PendingDelivery};
 
 use crate::agenda::{ArrivalId, Happening, Input, RequestId};
 use crate::bugs::Bug;
@@ -196,19 +196,14 @@ impl World {
         let Some(letter) = self.letter(request).cloned() else { return };
         let Some(roster) = process.rosters.get(&letter.application) else { return };
         let policies = plan::policies();
-        let mut facts = Facts {
+        let facts = Facts {
             event_type: &letter.event_type,
             channels: &letter.channels,
             policy: letter.policy.as_ref().map(|(_, policy)| policy),
             received_at: message.received_at,
             deliver_at: letter.deliver_at,
         };
-        let mut deliveries = roster.fan_out(&facts, &policies);
-        if deliveries.iter().any(|delivery| delivery.order == Order::Fifo) {
-            // A later moment is refused for FIFO endpoints; the sender goes without it.
-            facts.deliver_at = None;
-            deliveries = roster.fan_out(&facts, &policies);
-        }
+        let deliveries = roster.fan_out(&facts, &policies);
         let accept = Accept {
             application: letter.application,
             named: None,

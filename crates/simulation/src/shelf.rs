@@ -136,6 +136,12 @@ impl World {
         match (&step, &answer) {
             (_, Done::Fenced) => self.counters.count(Path::UpkeepFenced),
             (Upkeep::Bury(bury), Done::Changed(_)) => self.buried(bury),
+            (Upkeep::Number(number), Done::Numbered { count, .. }) => {
+                if *count > 0 {
+                    self.counters.count(Path::Numbered);
+                }
+                self.watch.numbered(number, self.now, &self.state);
+            }
             (Upkeep::Replay(replay), Done::Changed(_)) => {
                 self.counters.count(Path::Replayed);
                 self.watch.replayed(replay, self.now, &self.state);
@@ -145,8 +151,11 @@ impl World {
             (Upkeep::Run { endpoint, running, .. }, Done::Changed(_)) => {
                 self.watch.wrote(*endpoint, *running);
             }
-            (Upkeep::Consume { .. } | Upkeep::RollUp { .. }, Done::Changed(_))
-            | (_, Done::Refused(_)) => {}
+            (
+                Upkeep::Consume { .. } | Upkeep::RollUp { .. } | Upkeep::Number(_),
+                Done::Changed(_),
+            )
+            | (_, Done::Numbered { .. } | Done::Refused(_)) => {}
         }
         answer
     }

@@ -9,6 +9,7 @@ mod limits;
 mod replays;
 mod requests;
 pub(crate) mod scene;
+mod scheduled;
 mod windows;
 
 use store::keys::Node;

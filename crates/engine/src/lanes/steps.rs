@@ -22,7 +22,10 @@ impl Urgency {
     #[must_use]
     pub const fn of(upkeep: &Upkeep) -> Self {
         match upkeep {
-            Upkeep::Run { .. } | Upkeep::Ask { .. } | Upkeep::Consume { .. } => Self::Urgent,
+            Upkeep::Run { .. }
+            | Upkeep::Number(_)
+            | Upkeep::Ask { .. }
+            | Upkeep::Consume { .. } => Self::Urgent,
             Upkeep::Bury(_) | Upkeep::Replay(_) | Upkeep::RollUp { .. } | Upkeep::Prune { .. } => {
                 Self::Patient
             }

@@ -77,7 +77,8 @@ struct EndpointIn {
     /// How attempts authenticate themselves. It is never shown again.
     #[serde(default, deserialize_with = "object")]
     credentials: Option<CredentialsIn>,
-    /// Whether its messages arrive in the order in which they were accepted.
+    /// Whether its messages arrive in the order in which they were accepted; one with `deliverAt`
+    /// takes its place when it is due.
     fifo: Option<bool>,
 }
 
@@ -143,7 +144,8 @@ struct EndpointPatch {
     #[serde(default, deserialize_with = "present_object")]
     #[schema(value_type = Option<CredentialsIn>)]
     credentials: Option<Option<CredentialsIn>>,
-    /// Whether its messages arrive in the order in which they were accepted.
+    /// Whether its messages arrive in the order in which they were accepted; one with `deliverAt`
+    /// takes its place when it is due.
     fifo: Option<bool>,
 }
 
@@ -189,7 +191,8 @@ pub(super) struct EndpointOut {
     /// Its signature profiles, if it has its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     signatures: Vec<String>,
-    /// Whether its messages arrive in the order in which they were accepted.
+    /// Whether its messages arrive in the order in which they were accepted; one with `deliverAt`
+    /// takes its place when it is due.
     fifo: bool,
     /// When it was created.
     created_at: Moment,

@@ -80,11 +80,6 @@ impl From<NotTaken> for Error {
             NotTaken::Rejected(rejected) => rejected.into(),
             NotTaken::Store(error) => error.into(),
             NotTaken::ApplicationMissing => Self::Missing("application"),
-            NotTaken::FifoDeliverAt => Self::field(
-                "deliverAt",
-                "is not possible here: an endpoint that would get the message keeps the order \
-                 in which messages were accepted",
-            ),
             NotTaken::Refused(text) => Self::Internal(text),
             NotTaken::Unsettled => Self::Unavailable(error.to_string()),
         }

@@ -105,7 +105,7 @@ fn writes_of(cut: &Tickets) -> u32 {
 /// only looks for what is to be removed would make a slow sync pass for many writes.
 fn written(upkeep: &[Done]) -> u32 {
     let rows = upkeep.iter().map(|done| match done {
-        Done::Changed(rows) => (*rows).max(1),
+        Done::Changed(rows) | Done::Numbered { count: rows, .. } => (*rows).max(1),
         Done::Fenced | Done::Refused(_) => 1,
     });
     rows.fold(0, u32::saturating_add)

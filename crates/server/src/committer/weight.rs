@@ -1,7 +1,7 @@
 //! What items cost, roughly: rows of tables and indexes, and bytes.
 
 use engine::lanes::Weight;
-use store::queue::{Accept, Settle, Upkeep};
+use store::queue::{Accept, Number, Settle, Upkeep};
 
 pub(super) fn weight_of_accept(accept: &Accept) -> Weight {
     let deliveries = u32::try_from(accept.deliveries.len()).unwrap_or(u32::MAX);
@@ -25,7 +25,7 @@ pub(super) fn rows_of_upkeep(upkeep: &Upkeep) -> u32 {
         Upkeep::Consume { requests, .. } => requests.len(),
         Upkeep::RollUp { rollups, .. } => rollups.len(),
         Upkeep::Run { .. } | Upkeep::Ask { .. } => 1,
-        Upkeep::Prune { most, .. } => return *most,
+        Upkeep::Number(Number { most, .. }) | Upkeep::Prune { most, .. } => return *most,
     };
     u32::try_from(rows).unwrap_or(u32::MAX)
 }

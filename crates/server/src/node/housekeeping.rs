@@ -45,7 +45,7 @@ pub(super) async fn prune(world: Arc<World>) {
                 tracing::warn!(%reason, "a step of pruning was refused");
                 BETWEEN_PRUNING
             }
-            Some(Done::Changed(_) | Done::Fenced) | None => BETWEEN_PRUNING,
+            Some(Done::Changed(_) | Done::Numbered { .. } | Done::Fenced) | None => BETWEEN_PRUNING,
         };
         tokio::time::sleep(wait).await;
     }

@@ -60,9 +60,6 @@ pub enum NotTaken {
     /// The application is gone.
     #[error("the application is gone")]
     ApplicationMissing,
-    /// A FIFO endpoint would get it, and sends in order of acceptance alone.
-    #[error("an endpoint that keeps the order cannot take a message with a delivery time")]
-    FifoDeliverAt,
     /// The database refused it; the text is for the operator.
     #[error("the store refused the message: {0}")]
     Refused(String),
@@ -93,10 +90,6 @@ impl Intake {
                 None => roster.fan_out(&facts, &policies),
                 Some(only) => roster.fan_out_to(only, &facts, &policies).into_iter().collect(),
             };
-            let fifo = |it: &store::queue::NewDelivery| it.order == store::queue::Order::Fifo;
-            if draft.deliver_at.is_some() && deliveries.iter().any(fifo) {
-                return Err(NotTaken::FifoDeliverAt);
-            }
             let accept = Accept {
                 application: draft.application,
                 named: draft.named.clone(),

@@ -76,9 +76,7 @@ fn first(
     let fits = member.filter.as_ref()?.matches(&event_type, &channels);
     let foreign = message.only.is_some_and(|only| only != member.key());
     let deliver_at = message.deliver_at.filter(|at| *at > now);
-    // An endpoint that keeps the order cannot wait for a moment: accepting refuses that, too.
-    let in_line = member.view.endpoint.order == Order::Fifo && deliver_at.is_some();
-    if !fits || foreign || in_line {
+    if !fits || foreign {
         return None;
     }
     let policy = own_policy(message.policy.as_deref());

@@ -111,7 +111,7 @@ async fn repair(world: &World, taken: &Owned, taken_at: Timestamp) -> Result<(),
         });
         for answer in join_all(steps).await {
             match answer {
-                Ok(Done::Changed(_) | Done::Fenced) => {}
+                Ok(Done::Changed(_) | Done::Numbered { .. } | Done::Fenced) => {}
                 Ok(Done::Refused(text)) => return Err(store::Error::Refused(text)),
                 Err(error) => {
                     let text = error.to_string();

@@ -184,7 +184,7 @@ impl Look<'_> {
         match chunk::write(world, lease, &task, walked).await? {
             Done::Changed(_) if goes_on => Ok(Stands::BeforeMore),
             Done::Changed(_) => Ok(Stands::AtItsEnd),
-            Done::Fenced => Ok(Stands::Still),
+            Done::Numbered { .. } | Done::Fenced => Ok(Stands::Still),
             Done::Refused(text) => Err(store::Error::Refused(text)),
         }
     }

@@ -153,7 +153,7 @@ fn rows(batch: &Batch, committed: &Committed) -> u64 {
         Settled::Fenced | Settled::Missing | Settled::Refused => 0,
     });
     let changed = committed.upkeep.iter().map(|answer| match answer {
-        Done::Changed(count) => u64::from(*count),
+        Done::Changed(count) | Done::Numbered { count, .. } => u64::from(*count),
         Done::Fenced | Done::Refused(_) => 0,
     });
     accepted.chain(settled).chain(changed).sum()

@@ -9,7 +9,7 @@ use domain::ids::MessageId;
 use store::catalog::Name;
 use store::keys::{DeliveryKey, EndpointKey, MessageKey};
 use store::memory::State;
-use store::queue::{Accept, FirstState};
+use store::queue::{Accept, FirstState, turn};
 
 use super::{Entry, Message, Watch};
 use crate::senders::Letter;
@@ -45,9 +45,13 @@ impl Watch {
                 FirstState::Pending(pending) => Delivery::Pending(pending),
                 FirstState::Dead(cause) => Delivery::Dead(cause),
             };
+            let turn = delivery.turn(accept.message.received_at);
+            let scheduled = turn.and_then(turn::due_if_scheduled);
             let entry = Entry {
                 state,
                 recorded: 0,
+                scheduled: scheduled.is_some(),
+                turn: None,
                 counted: 0,
                 open: None,
                 sent_after: Vec::new(),

@@ -167,13 +167,16 @@ impl Watch {
     }
 
     /// An engine wants a step of upkeep.
-    pub(crate) fn keeps_up(&mut self, me: NodeRef, upkeep: &Upkeep) {
+    pub(crate) fn keeps_up(&mut self, me: NodeRef, upkeep: &Upkeep, rows: Timestamp) {
         if let Upkeep::Consume { requests, .. } = upkeep {
             self.consumes(me, requests);
         }
         if let Upkeep::Bury(bury) = upkeep {
             self.check_turning_away(me, bury);
             self.check_disabled(bury);
+        }
+        if let Upkeep::Number(number) = upkeep {
+            self.check_until(number, rows);
         }
         let Upkeep::Run { endpoint, running, lease, .. } = upkeep else { return };
         self.paths.push(Path::BreakerReset);

@@ -8,6 +8,7 @@
 //! - `accepting`: 1, 12
 //! - `sending`: 3, 5, 6, 7, and who may send at all
 //! - `breakers`: 4, what may pass a breaker or a pause, and what is written of both
+//! - `numbering`: 7, when a scheduled delivery takes its place in a sequence
 //! - `settling`: 3, 4, what becomes of a delivery and why
 //! - `endpoints`: what is known about endpoints and owners
 //! - `ending`: 2, and whether the books agree with the store at the end
@@ -16,6 +17,7 @@ mod accepting;
 mod breakers;
 mod ending;
 mod endpoints;
+mod numbering;
 mod sending;
 mod settling;
 
@@ -92,6 +94,10 @@ struct Message {
 struct Entry {
     state: Delivery,
     recorded: u32,
+    /// Whether it waits for its place in a sequence.
+    scheduled: bool,
+    /// Its place, as far as it was seen to have one.
+    turn: Option<i64>,
     /// Attempts that count, since it was accepted or last replayed.
     counted: u32,
     /// The attempt that was begun last and whose settle has not taken effect.

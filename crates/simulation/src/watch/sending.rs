@@ -10,7 +10,7 @@ use domain::time::Timestamp;
 use engine::{Number, Sending};
 use store::keys::{DeliveryKey, Lease};
 use store::memory::State;
-use store::queue::{Load, Loaded, Order, PendingDelivery, Trigger};
+use store::queue::{Load, Loaded, Order, PendingDelivery, Trigger, turn};
 
 use super::{Flight, Open, Owner, TRUSTED, Watch};
 use crate::agenda::WireId;
@@ -184,6 +184,9 @@ impl Watch {
             return;
         }
         self.paths.push(Path::FifoSent);
+        if turn::due_if_scheduled(turn).is_some() {
+            self.complain(7, format!("{key:?} is sent and has no place in the order"));
+        }
         let (application, endpoint) = (key.application, key.endpoint);
         let first =
             state.load(Load { application, endpoint, from: i64::MIN, most: 1, most_bytes: 0 });

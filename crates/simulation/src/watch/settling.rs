@@ -7,9 +7,10 @@ use domain::endpoint::State as EndpointState;
 use domain::ids::AttemptId;
 use store::keys::{DeliveryKey, MessageKey};
 use store::memory::State;
-use store::queue::{Bury, Load, NextState, Replay, Request, RequestKind, Settle, Settled, Upkeep};
+use store::queue::{Bury, NextState, Replay, Request, RequestKind, Settle, Settled, Upkeep};
 
 use super::endpoints::is_open;
+use super::numbering::pending_in;
 use super::{Open, Watch};
 use crate::counters::Path;
 use crate::node::{BEGINNING, NodeRef};
@@ -179,6 +180,7 @@ impl Watch {
                 continue;
             }
             let before = entry.state;
+            (entry.scheduled, entry.turn) = (false, None);
             entry.counted = 0;
             entry.most_attempts = Some(0);
             entry.taken = false;
@@ -245,9 +247,7 @@ impl Watch {
             if theirs.is_empty() {
                 continue;
             }
-            let what =
-                Load { application, endpoint, from: i64::MIN, most: u32::MAX, most_bytes: 0 };
-            let left = state.load(what).deliveries;
+            let left = pending_in(state, application, endpoint);
             theirs.retain(|key| !left.iter().any(|delivery| delivery.key == *key));
             for key in theirs {
                 self.set_state(key, Delivery::Dead(Cause::EndpointDeleted));

@@ -152,6 +152,18 @@ macro_rules! conformance {
                 a_fifo_endpoint_waits_for_the_first_of_its_line
                 only_the_given_partitions_are_looked_at
             ;
+            scheduled:
+                a_scheduled_delivery_has_no_place_until_it_is_due
+                what_is_due_takes_its_place_by_due_time_then_by_acceptance
+                a_step_that_comes_again_gives_no_second_place
+                whoever_has_only_scheduled_ones_waits_for_the_first_of_them
+                what_is_cancelled_or_of_another_endpoint_takes_no_place
+                a_scheduled_delivery_that_is_hurried_is_due_and_has_no_place_yet
+                what_is_made_for_a_message_of_later_waits_for_its_time
+                what_is_scheduled_keeps_the_order_from_being_switched
+                only_the_owner_gives_places
+                what_is_scheduled_for_a_deleted_endpoint_is_buried
+            ;
             missing:
                 a_message_from_before_its_endpoint_gets_a_delivery
                 what_was_made_is_settled_like_any_other

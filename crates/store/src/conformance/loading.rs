@@ -192,7 +192,8 @@ pub async fn every_endpoint_with_something_pending_is_waiting(harness: Harness) 
         application: endpoint.application,
         endpoint: endpoint.key,
         partition: endpoint.partition,
-        due: later(seconds),
+        due: Some(later(seconds)),
+        scheduled: None,
     });
     assert_eq!(waiting, expected);
     assert!(!waiting.iter().any(|waiting| waiting.endpoint == idle.key));
@@ -201,11 +202,13 @@ pub async fn every_endpoint_with_something_pending_is_waiting(harness: Harness) 
 pub async fn a_fifo_endpoint_waits_for_the_first_of_its_line(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.fifo_endpoint().await;
-    scene.pending_due(&endpoint, later(90)).await;
-    scene.pending_due(&endpoint, later(10)).await;
+    let first = scene.pending(&endpoint).await;
+    scene.pending(&endpoint).await;
+    let settle = scene.settling(first, 0, NextState::Pending { due: later(90) }).await;
+    scene.settle_one(settle).await;
     let waiting = waiting(&scene, vec![endpoint.partition]).await;
     assert_eq!(waiting.len(), 1);
-    assert_eq!(waiting[0].due, later(90));
+    assert_eq!(waiting[0].due, Some(later(90)));
 }
 
 pub async fn only_the_given_partitions_are_looked_at(harness: Harness) {

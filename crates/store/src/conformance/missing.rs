@@ -146,7 +146,7 @@ pub async fn what_is_made_goes_to_the_end_of_the_line(harness: Harness) {
     let task = start(&scene).await;
     let keys = [older, newer].map(|message| scene.key(&endpoint, message));
     let chunk = missing(&scene, &task, &endpoint, &keys).await;
-    scene.keep_up(Upkeep::Replay(chunk)).await;
+    scene.keep_up(Upkeep::Replay(Replay { at: later(30), ..chunk })).await;
     assert_eq!(scene.loaded(&endpoint).await, [waiting, older, newer]);
 }
 

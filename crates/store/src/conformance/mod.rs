@@ -14,8 +14,8 @@
 //! - [`Harness`]: what a case gets
 //! - [`Scene`]: what a case arranges with
 //! - `accepting`, `settling`, `fencing`, `loading`, `leases`, `upkeep`, `replays`,
-//!   `missing`, `pruning`, `retention`, `catalog`, `changes`, `disabling`, `secrets`, `listing`, `filters`, `records`,
-//!   `counting`, `answers`, `tokens`: the cases, by theme
+//!   `missing`, `pruning`, `retention`, `scheduled`, `catalog`, `changes`, `disabling`, `secrets`,
+//!   `listing`, `filters`, `records`, `counting`, `answers`, `tokens`: the cases, by theme
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
@@ -40,6 +40,7 @@ pub mod pruning;
 pub mod records;
 pub mod replays;
 pub mod retention;
+pub mod scheduled;
 pub mod secrets;
 pub mod settling;
 pub mod tokens;
@@ -49,7 +50,7 @@ pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 20] = [
+const THEMES: [(&str, &str); 21] = [
     ("accepting", include_str!("accepting.rs")),
     ("answers", include_str!("answers.rs")),
     ("catalog", include_str!("catalog.rs")),
@@ -66,6 +67,7 @@ const THEMES: [(&str, &str); 20] = [
     ("records", include_str!("records.rs")),
     ("replays", include_str!("replays.rs")),
     ("retention", include_str!("retention.rs")),
+    ("scheduled", include_str!("scheduled.rs")),
     ("secrets", include_str!("secrets.rs")),
     ("settling", include_str!("settling.rs")),
     ("tokens", include_str!("tokens.rs")),

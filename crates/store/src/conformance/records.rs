@@ -360,8 +360,9 @@ pub async fn a_delivery_retried_now_is_due_and_its_owner_is_asked(harness: Harne
 pub async fn a_delivery_retried_now_does_not_overtake_in_a_line(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.fifo_endpoint().await;
-    let first = scene.pending_due(&endpoint, later(100)).await;
-    let key = scene.pending_due(&endpoint, later(500)).await;
+    let (first, key) = (scene.pending(&endpoint).await, scene.pending(&endpoint).await);
+    let settle = scene.settling(key, 0, NextState::Pending { due: later(500) }).await;
+    scene.settle_one(settle).await;
     scene.store().ledger.retry_now(key, later(20)).await.unwrap();
     let loaded = scene.load(&endpoint).await.deliveries;
     assert_eq!((loaded[0].key, loaded[1].key), (first, key));

@@ -128,7 +128,11 @@ pub async fn a_replay_follows_the_order_that_its_endpoint_has_by_then(harness: H
         let switched = Endpoint { order: after, ..endpoint.clone() };
         scene.store().catalog.update_endpoint(switched.clone()).await.unwrap();
         assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Changed(2));
-        let accepted = scene.pending_due(&switched, later(40)).await;
+        let due = match after {
+            Order::Due => later(40),
+            Order::Fifo => NOW,
+        };
+        let accepted = scene.pending_due(&switched, due).await;
         let loaded = scene.load(&endpoint).await.deliveries;
         let turns: Vec<_> = loaded.iter().map(|one| one.turn).collect();
         let messages: Vec<_> = loaded.iter().map(|one| one.key).collect();

@@ -202,8 +202,9 @@ pub async fn a_retry_asked_for_is_never_later_than_it_was(harness: Harness) {
 pub async fn a_retry_asked_for_does_not_overtake_in_a_line(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.fifo_endpoint().await;
-    let first = scene.pending_due(&endpoint, later(100)).await;
-    let asked = scene.pending_due(&endpoint, later(500)).await;
+    let (first, asked) = (scene.pending(&endpoint).await, scene.pending(&endpoint).await);
+    let settle = scene.settling(asked, 0, NextState::Pending { due: later(500) }).await;
+    scene.settle_one(settle).await;
     let turn = scene.load(&endpoint).await.deliveries[1].turn;
     let ask = Request { at: later(20), ..request(&endpoint, RequestKind::RetryNow(asked.message)) };
     scene.ask(ask).await;

@@ -2,12 +2,13 @@
 
 use domain::delivery::Delivery;
 use domain::ids::MessageId;
+use domain::time::Timestamp;
 
 use super::State;
 use super::rows::{DeliveryRow, IdempotencyRow, MessageRow};
 use crate::keys::{ApplicationKey, MessageKey};
 use crate::limits;
-use crate::queue::{Accept, Accepted, FirstState, NewDelivery, NewMessage, Order};
+use crate::queue::{Accept, Accepted, FirstState, NewDelivery};
 
 impl State {
     pub(super) fn accept(&mut self, accept: Accept) -> Accepted {
@@ -78,7 +79,7 @@ impl State {
         }
         let mut turns = Vec::with_capacity(deliveries.len());
         for delivery in &deliveries {
-            let row = self.first_row(delivery, &message, application);
+            let row = self.first_row(delivery, application, message.received_at);
             turns.push(row.turn);
             if let Delivery::Pending(_) = row.state {
                 self.pending.insert((delivery.endpoint, row.turn, key));
@@ -96,18 +97,13 @@ impl State {
     pub(super) fn first_row(
         &mut self,
         delivery: &NewDelivery,
-        message: &NewMessage,
         application: ApplicationKey,
+        now: Timestamp,
     ) -> DeliveryRow {
-        let (state, settled_at, turn) = match delivery.state {
-            FirstState::Dead(cause) => (Delivery::Dead(cause), Some(message.received_at), 0),
-            FirstState::Pending(pending) => {
-                let turn = match delivery.order {
-                    Order::Due => pending.due.as_micros(),
-                    Order::Fifo => self.next_in_sequence(),
-                };
-                (Delivery::Pending(pending), None, turn)
-            }
+        let turn = delivery.turn(now).unwrap_or_else(|| self.next_in_sequence());
+        let (state, settled_at) = match delivery.state {
+            FirstState::Dead(cause) => (Delivery::Dead(cause), Some(now)),
+            FirstState::Pending(pending) => (Delivery::Pending(pending), None),
         };
         DeliveryRow {
             application,

@@ -2,11 +2,13 @@
 
 use domain::delivery::Delivery;
 use domain::partition::Partition;
+use domain::time::Timestamp;
 
 use super::State;
 use crate::keys::{DeliveryKey, EndpointKey, MessageKey};
 use crate::limits;
-use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting};
+use crate::queue::turn::SCHEDULED;
+use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting, turn};
 
 impl State {
     /// Returns an endpoint's pending deliveries from a turn on, earliest turn first.
@@ -16,7 +18,7 @@ impl State {
         let mut rows = self
             .pending
             .range((load.endpoint, load.from, MessageKey(i64::MIN))..)
-            .take_while(|(endpoint, ..)| *endpoint == load.endpoint)
+            .take_while(|(endpoint, turn, _)| *endpoint == load.endpoint && *turn < load.until())
             .filter_map(|(_, _, message)| self.pending_delivery(&load, *message));
         let mut deliveries: Vec<_> = rows.by_ref().take(most).collect();
         let complete = rows.next().is_none();
@@ -61,7 +63,20 @@ impl State {
             return None;
         };
         let (application, partition) = (row.application, row.partition);
-        Some(Waiting { application, endpoint, partition, due: pending.due })
+        let due = turn::due_if_scheduled(row.turn).is_none().then_some(pending.due);
+        let scheduled = self.scheduled(endpoint).next().map(|one| one.0);
+        Some(Waiting { application, endpoint, partition, due, scheduled })
+    }
+
+    /// Returns an endpoint's scheduled deliveries, by due time and then by acceptance.
+    pub(super) fn scheduled(
+        &self,
+        endpoint: EndpointKey,
+    ) -> impl Iterator<Item = (Timestamp, MessageKey)> {
+        self.pending
+            .range((endpoint, SCHEDULED, MessageKey(i64::MIN))..)
+            .take_while(move |(other, ..)| *other == endpoint)
+            .filter_map(|(_, turn, message)| Some((turn::due_if_scheduled(*turn)?, *message)))
     }
 
     fn pending_delivery(&self, load: &Load, message: MessageKey) -> Option<PendingDelivery> {

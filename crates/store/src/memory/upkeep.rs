@@ -7,17 +7,18 @@ use domain::endpoint::State as EndpointState;
 use domain::time::Timestamp;
 
 use super::State;
-use crate::keys::{ApplicationKey, DeliveryKey};
+use crate::keys::{ApplicationKey, DeliveryKey, MessageKey};
 use crate::ledger::TaskState;
 use crate::queue::{
-    Bury, Chosen, Done, FirstState, Missing, NewDelivery, Order, Replay, Request, RequestKind,
-    Rollup, Subject, Upkeep,
+    Bury, Chosen, Done, FirstState, Missing, NewDelivery, Number, Order, Replay, Request,
+    RequestKind, Rollup, Subject, Upkeep, turn,
 };
 
 impl State {
     pub(super) fn keep_up(&mut self, step: Upkeep) -> Done {
         match step {
             Upkeep::Bury(bury) => self.bury(&bury),
+            Upkeep::Number(number) => self.number(number),
             Upkeep::Replay(replay) => self.replay(&replay),
             Upkeep::Run { lease, application, endpoint, running } => {
                 if !self.is_current(lease) {
@@ -71,6 +72,24 @@ impl State {
             buried += usize::from(done == Some(true));
         }
         changed(buried)
+    }
+
+    fn number(&mut self, number: Number) -> Done {
+        if !self.is_current(number.lease) {
+            return Done::Fenced;
+        }
+        let Number { application, endpoint, until, most, .. } = number;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let due: Vec<MessageKey> =
+            self.scheduled(endpoint).take_while(|one| one.0 <= until).map(|one| one.1).collect();
+        let mut count = 0;
+        for message in due.into_iter().take(most) {
+            let turn = self.next_in_sequence();
+            let key = DeliveryKey { application, endpoint, message };
+            count += usize::from(self.change(key, |row| row.turn = turn).is_some());
+        }
+        let next = self.scheduled(endpoint).next().map(|one| one.0);
+        Done::Numbered { count: u32::try_from(count).unwrap_or(u32::MAX), next }
     }
 
     fn replay(&mut self, replay: &Replay) -> Done {
@@ -151,8 +170,7 @@ impl State {
                 order: *order,
                 state: FirstState::Pending(*pending),
             };
-            let message = message.message.clone();
-            let row = self.first_row(&delivery, &message, key.application);
+            let row = self.first_row(&delivery, key.application, at);
             self.pending.insert((key.endpoint, row.turn, key.message));
             self.deliveries.insert((key.endpoint, key.message), row);
             if let Some(row) = self.messages.get_mut(&key.message) {
@@ -173,10 +191,13 @@ impl State {
                         return;
                     };
                     row.state = Delivery::Pending(pending);
-                    match row.order {
-                        Order::Due => row.turn = pending.due.as_micros(),
-                        Order::Fifo => {}
-                    }
+                    row.turn = match row.order {
+                        Order::Due => pending.due.as_micros(),
+                        Order::Fifo if turn::due_if_scheduled(row.turn).is_some() => {
+                            turn::scheduled(pending.due)
+                        }
+                        Order::Fifo => row.turn,
+                    };
                 });
             }
             RequestKind::ResetBreaker | RequestKind::Refresh | RequestKind::Cancel(_) => {}

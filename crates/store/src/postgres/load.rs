@@ -12,7 +12,8 @@ use super::queue::number;
 use super::row::{at_row, count, field, id, moment, optional_moment, partition, pending, readable};
 use crate::damage::Notes;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
-use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting};
+use crate::queue::turn::SCHEDULED;
+use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting, turn};
 use crate::{Error, limits};
 
 /// The most payload bytes that loads bring together, but for the first row of each.
@@ -37,8 +38,9 @@ pub(super) async fn load_all(
                    sum(case when n.place <= w.most and n.bytes <= w.bytes \
                        then octet_length(n.body) else 0 end) over (rows unbounded preceding) <= $6) \
                then n.body end as payload, n.body is null as expunged \
-        from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) \
-             with ordinality as w (application, endpoint, first, most, bytes, number) \
+        from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], \
+                $7::bigint[]) \
+             with ordinality as w (application, endpoint, first, most, bytes, until, number) \
         cross join lateral ( \
             select d.application, d.endpoint, d.message, d.partition, d.turn, d.due, d.attempts, \
                    d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.settled_at, \
@@ -49,7 +51,7 @@ pub(super) async fn load_all(
             from ( \
                 select * from deliveries \
                 where state = 0 and application = w.application and endpoint = w.endpoint \
-                    and turn >= w.first and partition = (select partition from endpoints \
+                    and turn >= w.first and turn < w.until and partition = (select partition from endpoints \
                         where application = w.application and key = w.endpoint) \
                 order by turn, message limit w.most + 1) d \
             left join messages m on m.application = d.application and m.key = d.message \
@@ -61,8 +63,9 @@ pub(super) async fn load_all(
         column(|load| load.from),
         column(|load| load.most.into()),
         column(|load| i64::try_from(load.most_bytes).unwrap_or(i64::MAX)),
+        column(Load::until),
     ];
-    let [applications, endpoints, first, most, bytes] = &columns;
+    let [applications, endpoints, first, most, bytes, until] = &columns;
     let parameters = [
         (applications as _, Type::INT8_ARRAY),
         (endpoints as _, Type::INT8_ARRAY),
@@ -70,6 +73,7 @@ pub(super) async fn load_all(
         (most as _, Type::INT8_ARRAY),
         (bytes as _, Type::INT8_ARRAY),
         (&BYTES_TOGETHER as _, Type::INT8),
+        (until as _, Type::INT8_ARRAY),
     ];
     let mut transaction = pool.begin(Access::ReadPending).await?;
     let result = transaction.query(statement, &parameters).await;
@@ -133,30 +137,40 @@ pub(super) async fn waiting(
         with recursive walk as ( \
             select first.* from unnest($1::smallint[]) wanted (number) \
             cross join lateral ( \
-                select partition, endpoint, application, due from deliveries \
+                select partition, endpoint, application, ordering, turn, due from deliveries \
                 where state = 0 and partition = wanted.number \
                 order by partition, endpoint, turn, message limit 1) first \
             union all \
             select next.* from walk \
             cross join lateral ( \
-                select partition, endpoint, application, due from deliveries \
+                select partition, endpoint, application, ordering, turn, due from deliveries \
                 where state = 0 and partition = walk.partition and endpoint > walk.endpoint \
                 order by partition, endpoint, turn, message limit 1) next) \
-        select partition, endpoint, application, due from walk";
+        select partition, endpoint, application, turn, due, \
+               case when ordering <> 0 then ( \
+                   select one.turn from deliveries one \
+                   where one.state = 0 and one.partition = walk.partition \
+                       and one.endpoint = walk.endpoint and one.turn >= $2 \
+                   order by one.partition, one.endpoint, one.turn limit 1) end as scheduled \
+        from walk";
     let mut numbers: Vec<i16> = partitions.into_iter().map(number).collect();
     numbers.sort_unstable();
     numbers.dedup();
+    let parameters = [(&numbers as _, Type::INT2_ARRAY), (&SCHEDULED as _, Type::INT8)];
     let mut transaction = pool.begin(Access::ReadPending).await?;
-    let result = transaction.query(statement, &[(&numbers, Type::INT2_ARRAY)]).await;
+    let result = transaction.query(statement, &parameters).await;
     let rows = transaction.end(result).await?;
     let mut found = rows
         .iter()
         .map(|row| {
+            let (turn, due) = (field::<i64>(row, "turn")?, moment(row, "due")?);
+            let scheduled = field::<Option<i64>>(row, "scheduled")?;
             Ok(Waiting {
                 application: ApplicationKey(field(row, "application")?),
                 endpoint: EndpointKey(field(row, "endpoint")?),
                 partition: partition(row, "partition")?,
-                due: moment(row, "due")?,
+                due: (turn < SCHEDULED).then_some(due),
+                scheduled: scheduled.and_then(turn::due_if_scheduled),
             })
         })
         .collect::<Result<Vec<_>, Error>>()?;

@@ -8,6 +8,7 @@ use domain::ids::MessageId;
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
+use super::turn;
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 
 /// A message with the deliveries it was fanned out to.
@@ -70,12 +71,23 @@ pub struct NewDelivery {
     pub state: FirstState,
 }
 
+impl NewDelivery {
+    /// Returns the turn of a delivery that becomes known now, unless it gets the next number.
+    #[must_use]
+    pub fn turn(&self, now: Timestamp) -> Option<i64> {
+        match self.state {
+            FirstState::Dead(_) => Some(0),
+            FirstState::Pending(pending) => turn::first(self.order, pending.due, now),
+        }
+    }
+}
+
 /// What decides the turn of an endpoint's deliveries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Their due times.
     Due,
-    /// A sequence given inside the transaction.
+    /// Numbers given inside the transaction: now, or for a scheduled delivery when it is due.
     Fifo,
 }
 

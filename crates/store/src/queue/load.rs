@@ -6,6 +6,7 @@ use domain::ids::MessageId;
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
+use super::turn::SCHEDULED;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey};
 
 /// Which deliveries are wanted.
@@ -15,12 +16,22 @@ pub struct Load {
     pub application: ApplicationKey,
     /// The endpoint.
     pub endpoint: EndpointKey,
-    /// The lowest turn to return. Whoever knows everything below it need not read that again.
+    /// The lowest turn to return. Whoever knows everything below it need not read that again. From
+    /// [`SCHEDULED`] on these are the deliveries of a FIFO endpoint that are scheduled, which no other
+    /// load returns: there may be any number of them, and none can be sent.
     pub from: i64,
     /// The most deliveries to return.
     pub most: u32,
     /// The most payload bytes to return; later deliveries come without their payload.
     pub most_bytes: u64,
+}
+
+impl Load {
+    /// Returns the turn before which the load ends.
+    #[must_use]
+    pub const fn until(&self) -> i64 {
+        if self.from < SCHEDULED { SCHEDULED } else { i64::MAX }
+    }
 }
 
 /// An endpoint's earliest pending deliveries, from a turn on.
@@ -75,8 +86,18 @@ pub struct Waiting {
     pub endpoint: EndpointKey,
     /// Its partition.
     pub partition: Partition,
-    /// The due time of the delivery whose turn is first.
-    pub due: Timestamp,
+    /// The due time of the delivery whose turn is first; none if all are scheduled.
+    pub due: Option<Timestamp>,
+    /// When the first of its scheduled deliveries is due; none if there are none.
+    pub scheduled: Option<Timestamp>,
+}
+
+impl Waiting {
+    /// Returns when the first of them is due: the one whose turn it is, or one that is scheduled.
+    #[must_use]
+    pub fn first_due(&self) -> Option<Timestamp> {
+        [self.due, self.scheduled].into_iter().flatten().min()
+    }
 }
 
 /// How much waits.
@@ -94,7 +115,7 @@ impl Backlog {
     pub fn of(waiting: &[Waiting]) -> Self {
         Self {
             endpoints: u32::try_from(waiting.len()).unwrap_or(u32::MAX),
-            oldest_due: waiting.iter().map(|one| one.due).min(),
+            oldest_due: waiting.iter().filter_map(Waiting::first_due).min(),
         }
     }
 }

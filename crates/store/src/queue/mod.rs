@@ -6,6 +6,7 @@
 mod accept;
 mod load;
 mod settle;
+pub mod turn;
 mod upkeep;
 
 use std::sync::Arc;
@@ -17,8 +18,8 @@ pub use accept::{Accept, Accepted, FirstState, NewDelivery, NewMessage, Order};
 pub use load::{Backlog, Load, Loaded, PendingDelivery, Waiting};
 pub use settle::{AttemptRecord, NextState, Phases, Running, Settle, Settled, Trigger};
 pub use upkeep::{
-    Bury, Chosen, Done, Doomed, Minute, Missing, Once, Replay, Request, RequestKind, Rollup,
-    Subject, Upkeep,
+    Bury, Chosen, Done, Doomed, Minute, Missing, Number, Once, Replay, Request, RequestKind,
+    Rollup, Subject, Upkeep,
 };
 
 use crate::keys::{Lease, Node};
@@ -33,11 +34,12 @@ pub trait Queue: Send + Sync {
     /// That is why it is shared: whoever may have to repeat a batch keeps it without a copy.
     fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed>;
 
-    /// Returns an endpoint's pending deliveries, earliest turn first.
+    /// Returns an endpoint's pending deliveries, earliest turn first; scheduled ones only if no other
+    /// are asked for.
     fn load(&self, load: Load) -> Answer<'_, Loaded>;
 
-    /// Returns every endpoint of these partitions that has pending deliveries, with the first of
-    /// their due times. One loose walk over the index, whatever the backlog behind an endpoint.
+    /// Returns every endpoint of these partitions that has pending deliveries, with when the first
+    /// of them is due, and the first of those that are scheduled. One loose walk over the index, whatever the backlog behind an endpoint.
     fn waiting(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Waiting>>;
 
     /// Tells how much waits in these partitions, for metrics. It is as quick as

@@ -16,6 +16,8 @@ use crate::ledger::{BUCKETS, bucket};
 pub enum Upkeep {
     /// Buries pending deliveries of one endpoint.
     Bury(Bury),
+    /// Numbers scheduled deliveries of one endpoint that are due.
+    Number(Number),
     /// Makes settled deliveries pending again, and missing ones, for a replay task.
     Replay(Replay),
     /// Writes an endpoint's running state outside of a settle.
@@ -102,6 +104,23 @@ pub struct Doomed {
     pub recorded: u32,
     /// When it had ended before it was replayed, if it ever was.
     pub ended_before: Option<Timestamp>,
+}
+
+/// Scheduled deliveries of a FIFO endpoint that take their places in its order, by due time and then
+/// by acceptance. One that has its number is not scheduled any more, so a step that comes again because
+/// its answer got lost leaves it alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Number {
+    /// The right to do so.
+    pub lease: Lease,
+    /// The endpoint's application.
+    pub application: ApplicationKey,
+    /// The endpoint.
+    pub endpoint: EndpointKey,
+    /// What is due at this moment, or was before, is numbered.
+    pub until: Timestamp,
+    /// The most deliveries to number.
+    pub most: u32,
 }
 
 /// A chunk of a replay task.
@@ -196,6 +215,13 @@ pub enum RequestKind {
 pub enum Done {
     /// So many rows changed.
     Changed(u32),
+    /// So many deliveries got their numbers.
+    Numbered {
+        /// How many.
+        count: u32,
+        /// When the first of those that are still scheduled is due.
+        next: Option<Timestamp>,
+    },
     /// The lease is not current, or a task has moved on: nothing is written.
     Fenced,
     /// The database refused this step; the others are unharmed. The text is for the operator.

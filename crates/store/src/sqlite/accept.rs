@@ -13,7 +13,7 @@ use super::hot::Hot;
 use super::writer::Writing;
 use super::{codec, failure};
 use crate::keys::{EndpointKey, MessageKey};
-use crate::queue::{Accept, Accepted, FirstState, NewDelivery, Order};
+use crate::queue::{Accept, Accepted, FirstState, NewDelivery};
 use crate::{Error, limits};
 
 pub(super) fn accept(
@@ -78,12 +78,9 @@ fn new(
 ) -> Result<Accepted, Error> {
     let mut turns = Vec::with_capacity(accept.deliveries.len());
     for delivery in &accept.deliveries {
-        let turn = match (delivery.state, delivery.order) {
-            (FirstState::Dead(_), Order::Due | Order::Fifo) => 0,
-            (FirstState::Pending(pending), Order::Due) => pending.due.as_micros(),
-            (FirstState::Pending(_), Order::Fifo) => {
-                writing.memo.next_in_sequence(writing.connection)?
-            }
+        let turn = match delivery.turn(accept.message.received_at) {
+            Some(turn) => turn,
+            None => writing.memo.next_in_sequence(writing.connection)?,
         };
         insert_delivery(&mut hot.delivery, (number, turn), accept, delivery)?;
         turns.push(turn);

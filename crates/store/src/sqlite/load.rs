@@ -9,7 +9,8 @@ use super::reader::Reading;
 use super::{codec, failure, walk};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
-use crate::queue::{Load, Loaded, PendingDelivery, Waiting};
+use crate::queue::turn::SCHEDULED;
+use crate::queue::{Load, Loaded, PendingDelivery, Waiting, turn};
 
 /// How many endpoints one snapshot looks at.
 const ENDPOINTS_PER_PIECE: u32 = 4_096;
@@ -24,14 +25,15 @@ pub(super) const PENDING: &str = "SELECT
         d.message, d.partition, d.turn, d.due, d.attempts, d.ambiguous, d.last_wait, d.expires_at,
         d.recorded, d.settled_at, d.last_attempt_at, m.id, m.event_type, m.received_at, m.policy,
         m.content_type, m.payload IS NULL, coalesce(length(m.payload), 0),
-        CASE WHEN length(m.payload) <= ?5 THEN m.payload END
+        CASE WHEN length(m.payload) <= ?6 THEN m.payload END
     FROM deliveries AS d INDEXED BY deliveries_pending
     CROSS JOIN messages AS m ON m.key = d.message
-    WHERE d.endpoint = ?1 AND d.state = 0 AND d.application = ?2 AND d.turn >= ?4
+    WHERE d.endpoint = ?1 AND d.state = 0 AND d.application = ?2
+        AND d.turn >= ?4 AND d.turn < ?5
     ORDER BY d.turn, d.message LIMIT ?3";
 
 /// Walks from endpoint to endpoint, whatever the backlog behind each, and finds the first delivery
-/// of each.
+/// of each, and of those of a FIFO endpoint that are scheduled.
 pub(super) const WAITING: &str = "WITH RECURSIVE walk (endpoint) AS (
         SELECT (SELECT endpoint FROM deliveries INDEXED BY deliveries_pending
             WHERE state = 0 AND endpoint > ?1 ORDER BY endpoint LIMIT 1)
@@ -41,7 +43,12 @@ pub(super) const WAITING: &str = "WITH RECURSIVE walk (endpoint) AS (
         FROM walk WHERE walk.endpoint IS NOT NULL
         LIMIT ?2
     )
-    SELECT d.endpoint, d.application, d.partition, d.due
+    SELECT d.endpoint, d.application, d.partition, d.turn, d.due,
+        CASE d.turn_order WHEN 0 THEN NULL ELSE (
+            SELECT one.turn FROM deliveries AS one INDEXED BY deliveries_pending
+            WHERE one.state = 0 AND one.endpoint = d.endpoint AND one.turn >= ?3
+            ORDER BY one.turn LIMIT 1
+        ) END AS scheduled
     FROM walk CROSS JOIN deliveries AS d ON d.endpoint = walk.endpoint AND d.message = (
         SELECT first.message FROM deliveries AS first INDEXED BY deliveries_pending
         WHERE first.state = 0 AND first.endpoint = walk.endpoint
@@ -56,7 +63,8 @@ pub(super) fn load(reading: &Reading<'_>, load: Load) -> Result<Loaded, Error> {
     reading.at_once(|| {
         let mut statement = reading.connection.prepare_cached(PENDING)?;
         let limit = i64::from(most) + 1;
-        let mut rows = statement.query(params![endpoint.0, application.0, limit, from, short])?;
+        let parameters = params![endpoint.0, application.0, limit, from, load.until(), short];
+        let mut rows = statement.query(parameters)?;
         let (mut deliveries, mut bytes, mut full) = (Vec::new(), 0_u64, false);
         for _ in 0..most {
             let Some(row) = rows.next()? else {
@@ -149,7 +157,7 @@ fn piece(
     after: EndpointKey,
 ) -> Result<(Vec<Waiting>, Option<EndpointKey>), Error> {
     let mut statement = reading.connection.prepare_cached(WAITING)?;
-    let mut rows = statement.query(params![after.0, ENDPOINTS_PER_PIECE])?;
+    let mut rows = statement.query(params![after.0, ENDPOINTS_PER_PIECE, SCHEDULED])?;
     let (mut found, mut last) = (Vec::new(), None);
     while let Some(row) = rows.next()? {
         let endpoint = EndpointKey(row.get("endpoint")?);
@@ -170,7 +178,10 @@ fn waiting_in(partition: Partition, row: &Row<'_>) -> Result<Waiting, Error> {
         application: ApplicationKey(row.get("application")?),
         endpoint: EndpointKey(row.get("endpoint")?),
         partition,
-        due: codec::time(row, "due")?,
+        due: (row.get::<_, i64>("turn")? < SCHEDULED)
+            .then(|| codec::time(row, "due"))
+            .transpose()?,
+        scheduled: row.get::<_, Option<i64>>("scheduled")?.and_then(turn::due_if_scheduled),
     })
 }
 

@@ -10,7 +10,7 @@ use super::writer::Writing;
 use super::{codec, endpoints};
 use crate::Error;
 use crate::keys::{DeliveryKey, EndpointKey, MessageKey};
-use crate::queue::{Missing, Order};
+use crate::queue::{Missing, turn};
 
 /// What became of a chunk's missing deliveries.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,9 +51,9 @@ pub(super) fn make(
             made.skipped += 1;
             continue;
         }
-        let turn = match order {
-            Order::Due => pending.due.as_micros(),
-            Order::Fifo => writing.memo.next_in_sequence(connection)?,
+        let turn = match turn::first(*order, pending.due, at) {
+            Some(turn) => turn,
+            None => writing.memo.next_in_sequence(connection)?,
         };
         let sql = "INSERT INTO deliveries (
                 endpoint, message, application, partition, turn_order, state, turn, due,

@@ -44,6 +44,7 @@ mod load;
 mod memo;
 mod messages;
 mod missing;
+mod number;
 mod once;
 mod prune;
 mod purge;

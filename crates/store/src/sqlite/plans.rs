@@ -3,7 +3,8 @@
 
 use rusqlite::{Connection, StatementStatus};
 
-use super::{attempts, deliveries, load, messages, schema};
+use super::{attempts, deliveries, load, messages, number, schema};
+use crate::queue::turn::SCHEDULED;
 
 fn connection() -> Connection {
     let mut connection = Connection::open_in_memory().unwrap();
@@ -33,7 +34,14 @@ fn fill(connection: &Connection, endpoints: i64, each: i64) {
 #[test]
 fn every_list_walks_one_index_and_sorts_nothing() {
     let lists = [
-        (load::PENDING, "SEARCH d USING INDEX deliveries_pending (endpoint=? AND turn>?)"),
+        (
+            load::PENDING,
+            "SEARCH d USING INDEX deliveries_pending (endpoint=? AND turn>? AND turn<?)",
+        ),
+        (
+            number::DUE,
+            "SEARCH deliveries USING INDEX deliveries_pending (endpoint=? AND turn>? AND turn<?)",
+        ),
         (
             messages::NEWEST_FIRST,
             "SEARCH messages USING INDEX messages_id (application=? AND id<?)",
@@ -61,7 +69,7 @@ fn waiting_endpoints_are_found_without_walking_their_backlog() {
         let connection = connection();
         fill(&connection, 5, each);
         let mut statement = connection.prepare(load::WAITING).unwrap();
-        let found = statement.query_map([0, 100], |row| row.get::<_, i64>(0)).unwrap();
+        let found = statement.query_map([0, 100, SCHEDULED], |row| row.get::<_, i64>(0)).unwrap();
         assert_eq!(found.map(Result::unwrap).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
         statement.get_status(StatementStatus::VmStep)
     };

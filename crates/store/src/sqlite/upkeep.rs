@@ -1,5 +1,5 @@
-//! Upkeep, step by step: burying, running states, requests. Replays, sums and pruning have files of
-//! their own.
+//! Upkeep, step by step: burying, running states, requests. Numbers, replays, sums and pruning have
+//! files of their own.
 
 use domain::partition::Partition;
 use rusqlite::{Connection, Row, params};
@@ -7,9 +7,10 @@ use rusqlite::{Connection, Row, params};
 use super::codec::{self, odd};
 use super::reader::Reading;
 use super::writer::Writing;
-use super::{once, prune, replay, rollups, running, walk};
+use super::{number, once, prune, replay, rollups, running, walk};
 use crate::keys::{ApplicationKey, EndpointKey, Lease, MessageKey};
-use crate::queue::{Bury, Done, Doomed, Request, RequestKind, Upkeep};
+use crate::queue::turn::SCHEDULED;
+use crate::queue::{Bury, Done, Doomed, Number, Request, RequestKind, Upkeep};
 use crate::{Error, limits};
 
 /// Does one step. One that meets a row which cannot be read is taken back and refused, so that it
@@ -36,7 +37,8 @@ fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
         Upkeep::Bury(Bury { lease, .. })
         | Upkeep::Run { lease, .. }
         | Upkeep::RollUp { lease, .. }
-        | Upkeep::Consume { lease, .. } => Some(*lease),
+        | Upkeep::Consume { lease, .. }
+        | Upkeep::Number(Number { lease, .. }) => Some(*lease),
         Upkeep::Replay(replay) => Some(replay.lease),
         Upkeep::Ask { .. } | Upkeep::Prune { .. } => None,
     };
@@ -45,6 +47,7 @@ fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
     }
     let changed = match step {
         Upkeep::Bury(bury) => bury_all(connection, bury)?,
+        Upkeep::Number(scheduled) => return number::number(writing, scheduled),
         Upkeep::Replay(chunk) => return replay::replay(writing, chunk),
         Upkeep::Run { application, endpoint, running, .. } => {
             running::put(connection, *application, *endpoint, running)?
@@ -105,17 +108,20 @@ pub(super) fn ask(connection: &Connection, request: &Request) -> Result<(), Erro
     insert_request(connection, request, kind, message)
 }
 
-/// Makes a pending delivery due. Needs the primary key of `deliveries`; writes to it and
+/// Makes a pending delivery due; one that is scheduled gets its number next. Needs the primary key of `deliveries`; writes to it and
 /// `deliveries_pending`.
 fn hurry(connection: &Connection, request: &Request, message: MessageKey) -> Result<(), Error> {
     let sql = "UPDATE deliveries SET
-            due = min(due, ?1), turn = CASE turn_order WHEN 0 THEN min(due, ?1) ELSE turn END
+            due = min(due, ?1),
+            turn = CASE WHEN turn_order = 0 THEN min(due, ?1)
+                WHEN turn >= ?5 THEN ?5 + min(due, ?1) ELSE turn END
         WHERE endpoint = ?2 AND message = ?3 AND application = ?4 AND state = 0";
     connection.prepare_cached(sql)?.execute(params![
         request.at.as_micros(),
         request.endpoint.0,
         message.0,
         request.application.0,
+        SCHEDULED,
     ])?;
     Ok(())
 }

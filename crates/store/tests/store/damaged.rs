@@ -231,7 +231,9 @@ pub(crate) async fn prune(scene: &Scene, now: Timestamp) {
         match scene.keep_up(Upkeep::Prune { now, most: 100 }).await {
             Done::Changed(0) => return,
             Done::Changed(_) => {}
-            refused @ (Done::Fenced | Done::Refused(_)) => unreachable!("{refused:?}"),
+            refused @ (Done::Numbered { .. } | Done::Fenced | Done::Refused(_)) => {
+                unreachable!("{refused:?}")
+            }
         }
     }
     unreachable!("pruning does not end");

@@ -18,8 +18,9 @@ use store::catalog::{
 };
 use store::keys::{ApplicationKey, EndpointKey, Lease, MessageKey, Node};
 use store::memory::State;
+use store::queue::turn::SCHEDULED;
 use store::queue::{
-    Accept, Accepted, AttemptRecord, Batch, FirstState, NewDelivery, NewMessage, Once, Order,
+    Accept, Accepted, AttemptRecord, Batch, FirstState, Load, NewDelivery, NewMessage, Once, Order,
     PendingDelivery, Phases, Request, RequestKind, Settle, Upkeep,
 };
 
@@ -238,15 +239,16 @@ impl Scene {
         let batch = Batch { accepts: vec![accept], ..Batch::default() };
         let answer = self.store.commit(batch).accepts.remove(0);
         let Accepted::New { message, .. } = answer else { panic!("{answer:?}") };
-        let load = store::queue::Load {
-            application,
-            endpoint: endpoint.key,
-            from: i64::MIN,
-            most: u32::MAX,
-            most_bytes: u64::MAX,
-        };
-        let rows = self.store.load(load).deliveries;
+        let rows = self.stored(endpoint, u64::MAX);
         rows.into_iter().find(|row| row.key.message == message).unwrap()
+    }
+
+    /// Returns what is pending for an endpoint, scheduled or not.
+    fn stored(&self, endpoint: &Endpoint, most_bytes: u64) -> Vec<PendingDelivery> {
+        let (application, endpoint, most) = (endpoint.application, endpoint.key, u32::MAX);
+        let load = |from| Load { application, endpoint, from, most, most_bytes };
+        let stored = |from| self.store.load(load(from)).deliveries;
+        [stored(i64::MIN), stored(SCHEDULED)].concat()
     }
 
     /// Accepts a message and hands it over.
@@ -456,13 +458,6 @@ impl Scene {
     }
 
     pub(crate) fn pending(&self, endpoint: &Endpoint) -> usize {
-        let load = store::queue::Load {
-            application: endpoint.application,
-            endpoint: endpoint.key,
-            from: i64::MIN,
-            most: u32::MAX,
-            most_bytes: 0,
-        };
-        self.store.load(load).deliveries.len()
+        self.stored(endpoint, 0).len()
     }
 }

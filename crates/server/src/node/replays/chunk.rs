@@ -72,7 +72,7 @@ impl Writing<'_> {
             })?;
         match done {
             Done::Changed(_) => self.cursor = next,
-            Done::Fenced | Done::Refused(_) => {}
+            Done::Numbered { .. } | Done::Fenced | Done::Refused(_) => {}
         }
         Ok(done)
     }
@@ -88,7 +88,7 @@ impl Writing<'_> {
         while let Some(part) = waiting.pop() {
             let next = if waiting.is_empty() { reached } else { Some(begins) };
             match self.put(&part, next).await? {
-                Done::Changed(rows) => changed += rows,
+                Done::Changed(rows) | Done::Numbered { count: rows, .. } => changed += rows,
                 Done::Fenced => return Ok(Done::Fenced),
                 Done::Refused(text) => {
                     let Some(row) = part.first() else { return Err(store::Error::Refused(text)) };

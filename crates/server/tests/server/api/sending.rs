@@ -1,5 +1,6 @@
 //! What only a server that sends can show: what arrives, and what is shown of it afterwards.
 
+use http::Method;
 use serde_json::{Value, json};
 
 use super::Running;
@@ -126,4 +127,42 @@ async fn an_address_that_is_opened_for_one_application_is_reached_by_that_one_al
     let path = format!("/app/{foreign}/endpoint");
     server.post(&path, body.clone()).await.refused(400, "destination_not_allowed");
     server.post(&format!("/app/{own}/endpoint"), body).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_customers_endpoint_that_keeps_the_order_leaves_messages_of_later_to_all() {
+    let receiver = Receiver::start().await;
+    let server = Running::sending(&OPEN).await;
+    let app = server.application().await;
+    endpoint(&server, &app, json!({ "url": receiver.url("due") })).await;
+    let portal = server.token(&app, false).await;
+    let path = format!("/app/{app}/endpoint");
+    let body = json!({ "url": receiver.url("line"), "fifo": true });
+    let line = server.ask(&portal, Method::POST, &path, &body).await.expect(201)["id"].clone();
+    let send = async |deliver_at: Option<String>| {
+        let body = json!({ "eventType": "a", "payload": { "n": 1 }, "deliverAt": deliver_at });
+        let made = server.post(&format!("/app/{app}/msg"), body).await.expect(202);
+        (made["id"].as_str().unwrap().to_owned(), made["timestamp"].as_str().unwrap().to_owned())
+    };
+    let (first, received) = send(None).await;
+    let received: jiff::Timestamp = received.parse().unwrap();
+    let soon = (received + jiff::SignedDuration::from_secs(2)).to_string();
+    let far = (received + jiff::SignedDuration::from_hours(2)).to_string();
+    let (never, _) = send(Some(far)).await;
+    let (later, _) = send(Some(soon)).await;
+    let (second, _) = send(None).await;
+    for name in ["due", "line"] {
+        for message in [&first, &second, &later] {
+            receiver.wait(name, message, 1).await;
+        }
+        assert_eq!(receiver.at(name).len(), 3, "at {name}");
+    }
+    let arrived = receiver.at("line");
+    let place = |id: &str| arrived.iter().position(|one| one.header("webhook-id") == id);
+    assert!(place(&first) < place(&second));
+    let path = format!("/app/{app}/endpoint/{}", line.as_str().unwrap());
+    server.patch(&path, json!({ "fifo": false })).await.refused(409, "conflict");
+    let path = format!("/app/{app}/delivery?endpoint_id={}&state=pending", line.as_str().unwrap());
+    let waiting = server.get(&path).await.expect(200)["data"].clone();
+    assert_eq!((&waiting[0]["messageId"], waiting.as_array().unwrap().len()), (&json!(never), 1));
 }

@@ -18,7 +18,7 @@ use super::link::{Pool, Transaction};
 use super::queue::{Again, Partitions, Parts};
 use crate::Error;
 use crate::damage::Notes;
-use crate::queue::{Accept, Accepted, FirstState, NewDelivery, Order};
+use crate::queue::{Accept, Accepted, FirstState, NewDelivery};
 
 /// How many more rounds than items a transaction may take before somebody has to look at it.
 const SPARE_ROUNDS: usize = 16;
@@ -111,8 +111,11 @@ struct Numbered<'a> {
 
 /// Returns how many numbers of the sequence a batch takes at the most.
 fn numbers(accepts: &[Accept]) -> usize {
-    let fifo = accepts.iter().flat_map(|accept| &accept.deliveries).filter(|d| turn(d).is_none());
-    accepts.len() + fifo.count()
+    let numbered = |accept: &Accept| {
+        let now = accept.message.received_at;
+        accept.deliveries.iter().filter(|delivery| delivery.turn(now).is_none()).count()
+    };
+    accepts.iter().map(|accept| 1 + numbered(accept)).sum()
 }
 
 fn assign(accepts: &[Accept], numbers: Vec<i64>) -> Vec<Numbered<'_>> {
@@ -120,19 +123,12 @@ fn assign(accepts: &[Accept], numbers: Vec<i64>) -> Vec<Numbered<'_>> {
     let mut next = || numbers.next().unwrap_or_default();
     let numbered = accepts.iter().map(|accept| {
         let key = next();
-        let turns = accept.deliveries.iter().map(|d| turn(d).unwrap_or_else(&mut next)).collect();
+        let now = accept.message.received_at;
+        let turn = |one: &NewDelivery| one.turn(now).unwrap_or_else(&mut next);
+        let turns = accept.deliveries.iter().map(turn).collect();
         Numbered { accept, key, turns }
     });
     numbered.collect()
-}
-
-/// Returns the turn of a delivery, if it is not to be taken from the sequence.
-fn turn(delivery: &NewDelivery) -> Option<i64> {
-    match (delivery.state, delivery.order) {
-        (FirstState::Dead(_), Order::Due | Order::Fifo) => Some(0),
-        (FirstState::Pending(pending), Order::Due) => Some(pending.due.as_micros()),
-        (FirstState::Pending(_), Order::Fifo) => None,
-    }
 }
 
 enum Decision {

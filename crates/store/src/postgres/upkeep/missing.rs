@@ -12,6 +12,7 @@ use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::queue::number;
 use super::super::row::field;
+use crate::queue::turn::SCHEDULED;
 use crate::queue::{Missing, Order};
 
 /// What became of a chunk's missing deliveries.
@@ -84,7 +85,8 @@ async fn insert(
             where i.endpoint <> all(m.fan_out) \
             order by i.position), \
         turns as materialized ( \
-            select *, case when ordering = $11 then nextval('numbers') else due end as turn \
+            select *, case when ordering <> $11 then due when due > $12 then $13 + due \
+                else nextval('numbers') end as turn \
             from absent where not gone order by position), \
         made as ( \
             insert into deliveries (application, endpoint, message, partition, ordering, state, \
@@ -114,6 +116,7 @@ async fn insert(
         column(&rows, Type::INT8_ARRAY, |row| row.3.budget.expires_at.map(Timestamp::as_micros)),
         single(codes::order(Order::Fifo), Type::INT2),
         single(at.as_micros(), Type::INT8),
+        single(SCHEDULED, Type::INT8),
     ];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     let counts =

@@ -9,6 +9,7 @@ mod dead_letters;
 mod memories;
 mod messages;
 mod missing;
+mod number;
 mod outlived;
 #[cfg(test)]
 mod plans;
@@ -32,7 +33,7 @@ pub(super) use self::rollup::subject;
 use super::failure::{Failure, said};
 use super::gate;
 use super::link::{Pool, Transaction};
-use super::queue::{Again, Partitions, Parts, number};
+use super::queue::{self, Again, Partitions, Parts};
 use crate::keys::{ApplicationKey, Lease};
 use crate::queue::{Done, Upkeep};
 
@@ -85,6 +86,7 @@ async fn answer(
     for step in steps {
         let done = match step {
             Upkeep::Bury(bury) => bury::bury(transaction, bury).await?,
+            Upkeep::Number(number) => number::number(transaction, number).await?,
             Upkeep::Replay(replay) => replay::replay(transaction, replay).await?,
             Upkeep::Run { lease, application, endpoint, running } => {
                 if is_current(transaction, *lease).await? {
@@ -125,6 +127,7 @@ fn replayed(steps: &[Upkeep]) -> BTreeSet<ApplicationKey> {
                 applications.extend(replay.missing.iter().map(|missing| missing.application));
             }
             Upkeep::Bury(_)
+            | Upkeep::Number(_)
             | Upkeep::Run { .. }
             | Upkeep::Ask { .. }
             | Upkeep::Consume { .. }
@@ -146,6 +149,7 @@ fn touched(steps: &[Upkeep]) -> Partitions {
             }
             Upkeep::Ask { request, .. } => touched.insert(request.partition),
             Upkeep::Bury(_)
+            | Upkeep::Number(_)
             | Upkeep::Run { .. }
             | Upkeep::Consume { .. }
             | Upkeep::RollUp { .. }
@@ -160,7 +164,7 @@ fn touched(steps: &[Upkeep]) -> Partitions {
 /// Index: the primary key of partitions.
 async fn is_current(transaction: &mut Transaction<'_>, lease: Lease) -> Result<bool, Failure> {
     let statement = "select 1 from partitions where number = $1 and epoch = $2 for share";
-    let number = number(lease.partition);
+    let number = queue::number(lease.partition);
     let parameters = [(&number as _, Type::INT2), (&lease.epoch.0 as _, Type::INT8)];
     Ok(transaction.one(statement, &parameters).await?.is_some())
 }

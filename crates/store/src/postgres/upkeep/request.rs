@@ -8,6 +8,7 @@ use super::super::link::Transaction;
 use super::super::queue::number;
 use super::{changed, is_current};
 use crate::keys::{Lease, MessageKey};
+use crate::queue::turn::SCHEDULED;
 use crate::queue::{Done, Request, RequestKind};
 
 /// Leaves a request. A delivery that is to be sent now is made due at the same time, so that it is
@@ -42,6 +43,8 @@ async fn insert(transaction: &mut Transaction<'_>, request: &Request) -> Result<
     Ok(())
 }
 
+/// One that is scheduled gets its number next.
+///
 /// Index: the primary key of deliveries.
 async fn hurry(
     transaction: &mut Transaction<'_>,
@@ -51,7 +54,8 @@ async fn hurry(
     let statement = "\
         update deliveries \
         set due = least(due, $4), \
-            turn = case when ordering = 0 then least(due, $4) else turn end \
+            turn = case when ordering = 0 then least(due, $4) \
+                when turn >= $5 then $5 + least(due, $4) else turn end \
         where application = $1 and endpoint = $2 and message = $3 and state = 0";
     let at = request.at.as_micros();
     let parameters = [
@@ -59,6 +63,7 @@ async fn hurry(
         (&request.endpoint.0 as _, Type::INT8),
         (&message.0 as _, Type::INT8),
         (&at as _, Type::INT8),
+        (&SCHEDULED as _, Type::INT8),
     ];
     transaction.execute(statement, &parameters).await?;
     Ok(())

@@ -38,6 +38,7 @@ pub(super) enum SetUp {
 pub(super) enum Step {
     Bury { endpoint: usize, deliveries: Vec<usize> },
     RetryNow { delivery: usize },
+    Number { endpoint: usize, seconds: u64, most: u32 },
     Replay { task: usize, deliveries: Vec<usize>, astray: bool, last: bool },
     Consume { endpoint: usize, most: usize },
     RollUp { endpoint: usize, minute: u8, latencies: Vec<u32> },
@@ -131,6 +132,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (any_one(), some())
             .prop_map(|(endpoint, deliveries)| Step::Bury { endpoint, deliveries }),
         1 => any_one().prop_map(|delivery| Step::RetryNow { delivery }),
+        2 => (any_one(), 0..60_u64, 1..4_u32)
+            .prop_map(|(endpoint, seconds, most)| Step::Number { endpoint, seconds, most }),
         4 => (any_one(), some(), any::<bool>(), any::<bool>()).prop_map(
             |(task, deliveries, astray, last)| Step::Replay { task, deliveries, astray, last }
         ),

@@ -15,7 +15,8 @@ use store::keys::Cursor;
 use store::ledger::{DeliveryFilter, NewTask, StoredAnswer, TaskKind};
 use store::page::{From, Page};
 use store::queue::{
-    Bury, Chosen, Load, Minute, Order, Replay, Request, RequestKind, Rollup, Subject, Upkeep,
+    Bury, Chosen, Load, Minute, Number, Order, Replay, Request, RequestKind, Rollup, Subject,
+    Upkeep,
 };
 
 use super::operation::{Operation, SetUp, Step, Touch};
@@ -144,6 +145,16 @@ impl World {
                 let (application, endpoint) = (key.application, key.endpoint);
                 let request = Request { number: 0, application, endpoint, partition, kind, at };
                 Upkeep::Ask { once: self.once(), request }
+            }
+            Step::Number { endpoint, seconds, most } => {
+                let endpoint = choose(&self.notes.endpoints, *endpoint)?;
+                Upkeep::Number(Number {
+                    lease: self.lease(endpoint.partition),
+                    application: endpoint.application,
+                    endpoint: endpoint.key,
+                    until: at.after(Duration::from_secs(*seconds)),
+                    most: *most,
+                })
             }
             Step::Replay { task, deliveries, astray, last } => {
                 Upkeep::Replay(self.replay(*task, deliveries, *astray, *last).await?)

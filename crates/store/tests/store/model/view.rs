@@ -7,6 +7,7 @@ use store::conformance::NOW;
 use store::keys::{DeliveryKey, MessageKey};
 use store::ledger::{AttemptFilter, DeliveryEntry, DeliveryFilter, MessageFilter};
 use store::page::{From, Page};
+use store::queue::turn::SCHEDULED;
 use store::queue::{Load, Minute, Request, RequestKind, Rollup, Subject};
 
 use super::world::{World, word};
@@ -68,14 +69,16 @@ impl World {
             if endpoint.application != application.key {
                 continue;
             }
-            let load = Load {
-                application: endpoint.application,
-                endpoint: endpoint.key,
-                from: i64::MIN,
-                most: 1_000,
-                most_bytes: 1 << 20,
-            };
-            words.push(format!("pending for {}: {}", endpoint.id, self.load(load).await));
+            for from in [i64::MIN, SCHEDULED] {
+                let load = Load {
+                    application: endpoint.application,
+                    endpoint: endpoint.key,
+                    from,
+                    most: 1_000,
+                    most_bytes: 1 << 20,
+                };
+                words.push(format!("pending for {}: {}", endpoint.id, self.load(load).await));
+            }
             let ledger = &self.store().ledger;
             let (key, filter) = (endpoint.key, DeliveryFilter::default());
             let page = Page { from: From::Start, limit: 1_000 };
@@ -123,7 +126,10 @@ impl World {
         let waiting = self.store().queue.waiting(all.clone()).await.unwrap();
         let theirs = waiting.iter().filter(|one| is_living(one.application));
         let mut worded: Vec<_> = theirs
-            .map(|one| format!("{} waits until {:?}", self.named(one.endpoint), one.due))
+            .map(|one| {
+                let (due, scheduled) = (one.due, one.scheduled);
+                format!("{} waits until {due:?}, {scheduled:?}", self.named(one.endpoint))
+            })
             .collect();
         worded.sort_unstable();
         words.extend(worded);
