@@ -122,7 +122,7 @@ pub enum Path {
 
 impl Path {
     /// All of them.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 57] = [
         Self::HandOverLost,
         Self::HandOverLate,
         Self::HandOverOfKnown,
