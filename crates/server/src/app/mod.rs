@@ -10,7 +10,8 @@
 //! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`: what becomes of
 //!   messages
 //! - `delivery_walk`: deliveries by way of their messages
-//! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere
+//! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere;
+//!   `nesting`: how deep payloads may be
 //! - `idempotency`: answers that are given again
 //! - `accepting`: taking messages in through the node
 
@@ -29,6 +30,7 @@ pub mod headers;
 pub mod idempotency;
 mod memory;
 pub mod messages;
+pub mod nesting;
 pub mod pages;
 pub mod policies;
 pub mod replays;
