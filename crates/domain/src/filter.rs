@@ -79,6 +79,20 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Reads a filter from what an endpoint lists. Names that do not read match nothing; a list of
+    /// such names alone must not match everything, so that there is no filter then.
+    #[must_use]
+    pub fn read(event_types: &[String], channels: &[String]) -> Option<Self> {
+        let patterns = event_types.iter().filter_map(|text| EventTypePattern::parse(text).ok());
+        let filter = Self {
+            event_types: patterns.collect(),
+            channels: channels.iter().filter_map(|text| Channel::parse(text).ok()).collect(),
+        };
+        let emptied = filter.event_types.is_empty() && !event_types.is_empty()
+            || filter.channels.is_empty() && !channels.is_empty();
+        (!emptied).then_some(filter)
+    }
+
     /// Tells whether a message of this event type, on these channels, is for the endpoint. One
     /// with channels gets only messages that share one of them.
     #[must_use]

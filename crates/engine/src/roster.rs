@@ -10,16 +10,21 @@ use std::sync::Arc;
 
 use domain::delivery::Pending;
 use domain::endpoint::Reception;
-use domain::filter::{EventTypePattern, Filter};
 use domain::ids::ApplicationId;
+use domain::index::Index;
 use domain::names::{Channel, EventTypeName};
 use domain::policy::{self, EndpointDefaults, Policy, Preset, ReadError};
 use domain::rate::Rate;
 use domain::time::Timestamp;
 use serde_json::Value;
-use store::catalog::{EndpointView, FanOut};
+use store::catalog::{EndpointSettings, EndpointView, FanOut};
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{FirstState, NewDelivery};
+
+/// What an entry of a map, an allocation or a node of a document takes beside its text, about.
+const ENTRY: usize = 64;
+/// What a policy takes that is read from a short document, about.
+const POLICY: usize = 1_024;
 
 /// The policies that apply beyond endpoints and applications.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +57,10 @@ pub struct Roster {
     pub policy: Option<Arc<Policy>>,
     /// The endpoints that are not deleted, by row.
     pub members: Vec<Arc<Member>>,
+    /// Which of them get a message, by their positions.
+    pub(crate) index: Index,
+    /// About how many bytes all of it takes.
+    pub(crate) bytes: usize,
 }
 
 /// An endpoint with all that fanning out to it and sending to it needs.
@@ -61,8 +70,6 @@ pub struct Member {
     pub application: ApplicationId,
     /// The endpoint, its secrets, and its running state as its owner last wrote it.
     pub view: EndpointView,
-    /// Which messages it gets; none if all that was saved of it no longer reads.
-    pub filter: Option<Filter>,
     /// Its own policy.
     pub policy: Option<Arc<Policy>>,
     /// What stands where it sets nothing itself.
@@ -119,13 +126,55 @@ impl Roster {
         let defaults = own.as_ref().map_or(&policies.server.defaults, |own| &own.defaults);
         let (id, rate) = (fan_out.application, fan_out.rate);
         let read = |view| Arc::new(Member::read(id, view, defaults).capped(rate));
-        Self {
+        let roster = Self {
             application,
             revision: fan_out.revision,
             version: fan_out.version,
             members: fan_out.endpoints.into_iter().map(read).collect(),
             policy: own.map(|own| own.policy),
+            index: Index::default(),
+            bytes: 0,
+        };
+        roster.indexed()
+    }
+
+    /// Has these endpoints, which were read before, in place of its own.
+    #[must_use]
+    pub fn with(mut self, members: Vec<Arc<Member>>) -> Self {
+        self.members = members;
+        self.indexed()
+    }
+
+    /// Drops what neither fanning out nor sending needs any more, and half of it is: texts for people,
+    /// and documents and lists in the form in which they were saved.
+    #[must_use]
+    pub fn slim(mut self) -> Self {
+        for member in &mut self.members {
+            let settings = &mut Arc::make_mut(member).view.endpoint.settings;
+            *settings = EndpointSettings {
+                origin: std::mem::take(&mut settings.origin),
+                rate: settings.rate,
+                in_flight: settings.in_flight,
+                signatures: std::mem::take(&mut settings.signatures),
+                headers: std::mem::take(&mut settings.headers),
+                ..EndpointSettings::default()
+            };
         }
+        self
+    }
+
+    /// Returns about how many bytes it takes in memory when it is slim.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn indexed(mut self) -> Self {
+        let settings = self.members.iter().map(|member| &member.view.endpoint.settings);
+        self.index = Index::of(settings.map(|it| (&it.event_types[..], &it.channels[..])));
+        let members: usize = self.members.iter().map(|member| member.bytes()).sum();
+        self.bytes = size_of::<Self>() + members + self.index.bytes();
+        self
     }
 
     /// Finds an endpoint.
@@ -138,12 +187,35 @@ impl Roster {
     /// Makes one delivery for each endpoint that gets a message.
     #[must_use]
     pub fn fan_out(&self, facts: &Facts<'_>, policies: &Policies) -> Vec<NewDelivery> {
-        let fits = |member: &&Arc<Member>| {
-            let filter = member.filter.as_ref();
-            filter.is_some_and(|filter| filter.matches(facts.event_type, facts.channels))
-        };
+        let places = self.index.matches(facts.event_type, facts.channels);
         let deliver = |member: &Arc<Member>| self.delivery(member, facts, policies);
-        self.members.iter().filter(fits).filter_map(deliver).collect()
+        places.into_iter().filter_map(|place| deliver(self.at(place)?)).collect()
+    }
+
+    /// Tells whether an endpoint's filter takes a message.
+    #[must_use]
+    pub fn takes(
+        &self,
+        endpoint: EndpointKey,
+        event_type: &EventTypeName,
+        channels: &BTreeSet<Channel>,
+    ) -> bool {
+        let places = self.index.matches(event_type, channels);
+        places.into_iter().filter_map(|place| self.at(place)).any(|it| it.key() == endpoint)
+    }
+
+    /// Tells whether a message of this kind would be sent to anybody.
+    #[must_use]
+    pub fn receives(&self, event_type: &EventTypeName, channels: &BTreeSet<Channel>) -> bool {
+        let places = self.index.matches(event_type, channels);
+        places
+            .into_iter()
+            .filter_map(|place| self.at(place))
+            .any(|member| member.view.endpoint.state.reception() == Reception::Pending)
+    }
+
+    fn at(&self, place: u32) -> Option<&Arc<Member>> {
+        self.members.get(usize::try_from(place).ok()?)
     }
 
     /// Makes a delivery for one endpoint, whatever its filter says; none if it is not there.
@@ -207,12 +279,10 @@ impl Member {
         let own = settings.policy.as_ref().and_then(|saved| {
             read_policy(saved).map_err(|error| complaint = Some(error.to_string())).ok()
         });
-        let filter = read_filter(&settings.event_types, &settings.channels);
         Self {
             application,
             defaults: Arc::clone(own.as_ref().map_or(defaults, |own| &own.defaults)),
             policy: own.map(|own| own.policy),
-            filter,
             complaint,
             view,
         }
@@ -224,6 +294,19 @@ impl Member {
             self.view.endpoint.settings.rate = Some(rate.min(self.rate().get()));
         }
         self
+    }
+
+    /// Returns about how many bytes it takes in memory when its roster is slim.
+    fn bytes(&self) -> usize {
+        let EndpointView { endpoint, secrets, .. } = &self.view;
+        let (settings, confidential) = (&endpoint.settings, &endpoint.confidential);
+        let headers = settings.headers.iter().chain(&confidential.headers);
+        let headers: usize = headers.map(|(name, value)| name.len() + value.len() + ENTRY).sum();
+        let secrets: usize = secrets.iter().map(|secret| secret.text.len() + ENTRY).sum();
+        let uid = endpoint.uid.as_ref().map_or(0, String::len);
+        let own = settings.policy.as_ref().map_or(0, weight);
+        let texts = settings.origin.len() + confidential.path_and_query.len() + uid;
+        size_of::<Self>() + ENTRY + headers + secrets + own + texts
     }
 
     /// Returns its row.
@@ -247,14 +330,12 @@ impl Member {
     }
 }
 
-/// Names that no longer read match nothing; a list of such names alone must not match everything.
-fn read_filter(event_types: &[String], channels: &[String]) -> Option<Filter> {
-    let patterns = event_types.iter().filter_map(|text| EventTypePattern::parse(text).ok());
-    let filter = Filter {
-        event_types: patterns.collect(),
-        channels: channels.iter().filter_map(|text| Channel::parse(text).ok()).collect(),
-    };
-    let emptied = filter.event_types.is_empty() && !event_types.is_empty()
-        || filter.channels.is_empty() && !channels.is_empty();
-    (!emptied).then_some(filter)
+/// Returns about how many bytes the policy takes that was read from a document.
+fn weight(document: &Value) -> usize {
+    match document {
+        Value::Array(entries) => POLICY + entries.iter().map(weight).sum::<usize>(),
+        Value::Object(fields) => POLICY + fields.values().map(weight).sum::<usize>(),
+        Value::String(text) => ENTRY + text.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => ENTRY,
+    }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Rosters {
     entries: BTreeMap<ApplicationKey, Entry>,
     queue: VecDeque<ApplicationKey>,
     reading: usize,
-    members: usize,
+    bytes: usize,
     paused_until: Duration,
 }
 
@@ -112,9 +112,9 @@ impl Rosters {
         if entry.roster.as_ref().is_some_and(|known| known.version >= roster.version) {
             return false;
         }
-        let members = roster.members.len();
+        let bytes = roster.bytes();
         let before = entry.roster.replace(roster);
-        self.members = self.members + members - before.map_or(0, |before| before.members.len());
+        self.bytes = self.bytes + bytes - before.map_or(0, |before| before.bytes());
         true
     }
 
@@ -138,9 +138,8 @@ impl Rosters {
         };
         let older = roster.as_ref().is_some_and(|new| entry.is_newer_than(new));
         if !older {
-            let count =
-                |roster: &Option<Arc<Roster>>| roster.as_ref().map_or(0, |r| r.members.len());
-            self.members = self.members + count(&roster) - count(&entry.roster);
+            let bytes = |roster: &Option<Arc<Roster>>| roster.as_ref().map_or(0, |r| r.bytes());
+            self.bytes = self.bytes + bytes(&roster) - bytes(&entry.roster);
             entry.roster = roster;
         }
         if !older {
@@ -159,12 +158,10 @@ impl Rosters {
         }
     }
 
-    /// Drops the rosters that nobody needs: first those not used for longest, until the members of
-    /// the others fit.
-    pub(crate) fn prune(&mut self, most: u32, needed: impl Fn(ApplicationKey) -> bool) {
+    /// Drops the rosters that nobody needs: first those not used for longest, until the others fit.
+    pub(crate) fn prune(&mut self, most: u64, needed: impl Fn(ApplicationKey) -> bool) {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        // Applications without any member count too.
-        if self.members.saturating_add(self.entries.len()) <= most {
+        if self.held() <= most {
             return;
         }
         let idle = |(key, entry): &(&ApplicationKey, &Entry)| {
@@ -174,13 +171,18 @@ impl Rosters {
         let mut unused: Vec<_> = unused.map(|(key, entry)| (entry.used_at, *key)).collect();
         unused.sort_unstable();
         for (_, application) in unused {
-            if self.members.saturating_add(self.entries.len()) <= most {
+            if self.held() <= most {
                 return;
             }
             let entry = self.entries.remove(&application);
             let roster = entry.and_then(|entry| entry.roster);
-            self.members -= roster.map_or(0, |roster| roster.members.len());
+            self.bytes -= roster.map_or(0, |roster| roster.bytes());
         }
+    }
+
+    /// Returns how many bytes there are. Applications that are gone count too.
+    fn held(&self) -> usize {
+        self.bytes.saturating_add(self.entries.len() * size_of::<Entry>())
     }
 }
 

@@ -60,8 +60,8 @@ pub struct Settings {
     pub requests_every: Duration,
     /// How old a roster may become before it is read again.
     pub roster_age: Duration,
-    /// The most endpoints in the rosters that are kept in memory while nothing uses them.
-    pub rosters: u32,
+    /// The most bytes of rosters in memory; beyond them none is kept that nothing uses.
+    pub roster_memory: u64,
     /// How often the lease is renewed.
     pub renew_every: Duration,
     /// Without a renewal for this long nothing is started and what is in flight is aborted. It is
@@ -97,7 +97,7 @@ impl Settings {
             walk_every: Duration::from_secs(5),
             requests_every: Duration::from_secs(1),
             roster_age: Duration::from_secs(30),
-            rosters: 50_000,
+            roster_memory: 64 << 20,
             renew_every: Duration::from_secs(2),
             lease_trusted: Duration::from_secs(7),
             bury_chunk: 200,

@@ -193,7 +193,7 @@ impl Engine {
             self.forget(at);
         }
         let endpoints = &self.endpoints;
-        self.rosters.prune(self.settings.rosters, |application| {
+        self.rosters.prune(self.settings.roster_memory, |application| {
             let from = (application, EndpointKey(i64::MIN));
             endpoints.range(from..).next().is_some_and(|at| at.0 == application)
         });

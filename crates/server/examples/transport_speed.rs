@@ -223,7 +223,6 @@ fn sending(address: SocketAddr) -> anyhow::Result<Sending> {
     let member = Member {
         application: ApplicationId::from_bytes([1; 20]),
         view,
-        filter: None,
         policy: None,
         defaults,
         complaint: None,

@@ -27,8 +27,8 @@ pub(crate) enum Problem {
     NoMetrics,
     /// The path exists, the method does not.
     NoSuchMethod,
-    /// The request cannot be read, or could be read in two ways.
-    BadRequest(String),
+    /// The query cannot be read.
+    BadQuery(String),
     /// The request took too long.
     TimedOut,
 }
@@ -45,7 +45,7 @@ impl Problem {
         match self {
             Self::NoSuchPath | Self::NoMetrics => "not_found",
             Self::NoSuchMethod => "method_not_allowed",
-            Self::BadRequest(_) => "generic_error",
+            Self::BadQuery(_) => "generic_error",
             Self::TimedOut => "timeout",
             Self::App(error) => match error {
                 Error::Unauthenticated => "authentication_failed",
@@ -56,7 +56,7 @@ impl Problem {
                 Error::EventTypeExists(_) => "event_type_exists",
                 Error::Invalid(_) => "validation_error",
                 Error::TooLarge(_) => "payload_too_large",
-                Error::TooFast => "too_many_requests",
+                Error::TooFast | Error::TooManyChanges => "too_many_requests",
                 Error::NotOffered(_) => "not_implemented",
                 Error::Overloaded | Error::Unavailable(_) => "unavailable",
                 Error::Internal(_) => "internal_error",
@@ -76,7 +76,7 @@ impl Problem {
         match self {
             Self::NoSuchPath | Self::NoMetrics => StatusCode::NOT_FOUND,
             Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
-            Self::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Self::BadQuery(_) => StatusCode::BAD_REQUEST,
             Self::TimedOut => StatusCode::GATEWAY_TIMEOUT,
             Self::App(error) => match error {
                 Error::Unauthenticated => StatusCode::UNAUTHORIZED,
@@ -86,7 +86,7 @@ impl Problem {
                 Error::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
                 Error::Refused { .. } => StatusCode::BAD_REQUEST,
                 Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-                Error::TooFast => StatusCode::TOO_MANY_REQUESTS,
+                Error::TooFast | Error::TooManyChanges => StatusCode::TOO_MANY_REQUESTS,
                 Error::NotOffered(_) => StatusCode::NOT_IMPLEMENTED,
                 Error::Overloaded | Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
                 Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -100,7 +100,7 @@ impl Problem {
             Self::NoSuchPath => json!("there is no such path; /docs lists all operations"),
             Self::NoMetrics => json!("there is no such path; figures are at /metrics"),
             Self::NoSuchMethod => json!("this path does not take this method"),
-            Self::BadRequest(text) => json!(text),
+            Self::BadQuery(text) => json!(text),
             Self::TimedOut => json!("the request took too long; try again"),
             Self::App(error) => match error {
                 Error::Invalid(faults) => faults.iter().map(fault).collect(),
@@ -119,6 +119,7 @@ impl Problem {
                 | Error::TooLarge(_)
                 | Error::TooFast
                 | Error::Overloaded
+                | Error::TooManyChanges
                 | Error::NotOffered(_) => json!(error.to_string()),
             },
         }
@@ -137,7 +138,7 @@ impl Problem {
             | Self::NoSuchPath
             | Self::NoMetrics
             | Self::NoSuchMethod
-            | Self::BadRequest(_)
+            | Self::BadQuery(_)
             | Self::TimedOut => None,
         }
     }

@@ -25,9 +25,7 @@ impl Library {
         let members = endpoints.into_iter().filter_map(read).collect();
         let endpoints = Vec::new();
         let empty = FanOut { application: id, revision, version, policy, rate, endpoints };
-        let mut roster = Roster::read(application, empty, &plan::policies());
-        roster.members = members;
-        Arc::new(roster)
+        Arc::new(Roster::read(application, empty, &plan::policies()).with(members))
     }
 
     fn member(
@@ -43,7 +41,6 @@ impl Library {
             Some(known) => Arc::new(Member {
                 application: id,
                 view,
-                filter: known.filter.clone(),
                 policy: known.policy.clone(),
                 defaults: Arc::clone(&known.defaults),
                 complaint: None,

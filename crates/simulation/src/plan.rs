@@ -162,7 +162,8 @@ fn settings(chance: &mut Chance, fleet: usize) -> Settings {
         kept_within: Duration::from_secs(chance.between(1, 10)),
         walk_every: Duration::from_secs(walk),
         roster_age: Duration::from_secs(chance.between(5, 30)),
-        rosters: if narrow { chance.count(2, 20) } else { usual.rosters },
+        // Two to twenty small rosters.
+        roster_memory: if narrow { chance.between(2, 20) << 11 } else { usual.roster_memory },
         bury_chunk: if narrow { chance.count(1, 20) } else { usual.bury_chunk },
         // Few in memory, and few with each load: then most windows are spilled most of the time.
         rows: if narrow { chance.count(4, 120) } else { usual.rows },

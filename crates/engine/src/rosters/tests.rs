@@ -1,3 +1,5 @@
+use domain::index::Index;
+
 use super::*;
 
 const APPLICATION: ApplicationKey = ApplicationKey(1);
@@ -6,7 +8,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A roster of this version; the revision tells nothing here.
 fn roster(version: i64) -> Arc<Roster> {
     let (application, revision) = (APPLICATION, 1);
-    Arc::new(Roster { application, revision, version, policy: None, members: vec![] })
+    let (members, index) = (vec![], Index::default());
+    Arc::new(Roster { application, revision, version, policy: None, members, index, bytes: 1_000 })
 }
 
 fn asked(rosters: &mut Rosters, now: Duration) -> usize {
@@ -80,7 +83,9 @@ fn what_nobody_needs_goes_when_there_are_too_many() {
         rosters.using(application, SECOND * number);
         rosters.answered(application, Ok(Some(roster(1))), SECOND);
     }
-    rosters.prune(5, |application| application == ApplicationKey(0));
+    rosters.prune(5 * (1_000 + size_of::<Entry>() as u64), |application| {
+        application == ApplicationKey(0)
+    });
     assert!(rosters.get(ApplicationKey(0)).is_some());
     assert!(rosters.get(ApplicationKey(1)).is_none());
     assert_eq!(rosters.entries.len(), 5);

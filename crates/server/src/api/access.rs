@@ -29,6 +29,8 @@ pub(super) struct Rule {
     pub(super) reads: bool,
     /// How idempotency keys are kept.
     pub(super) keys: Keys,
+    /// Whether it changes how an application is set up.
+    pub(super) configures: bool,
 }
 
 /// Checks the token, and answers what was answered before.
@@ -100,6 +102,9 @@ async fn admit(app: &App, rule: Rule, token: Option<&str>) -> Result<Caller, Err
     }
     if caller.read_only && !rule.reads {
         return Err(Error::Forbidden("this token may only read"));
+    }
+    if rule.configures && !rule.reads {
+        app.pace(&caller)?;
     }
     Ok(caller)
 }

@@ -64,7 +64,8 @@ pub(super) struct Operation {
 impl Operation {
     fn new(method: Method, path: &'static str, id: &'static str, summary: &'static str) -> Self {
         let reads = method == Method::GET;
-        let rule = Rule { access: Access::Token, reads, keys: Keys::Answer };
+        let configures = id.starts_with("v1.endpoint.") && !reads;
+        let rule = Rule { access: Access::Token, reads, keys: Keys::Answer, configures };
         let parameters = path.split('/').filter_map(|part| {
             let name = part.strip_prefix('{')?.strip_suffix('}')?;
             let text = Schema::Object(
@@ -279,7 +280,7 @@ impl Operation {
             (409, self.method != Method::GET),
             (413, given),
             (422, asks || given),
-            (429, self.accepts),
+            (429, self.accepts || self.rule.configures),
             (500, true),
             (501, !offered),
             (503, true),
@@ -304,7 +305,7 @@ fn describe_status(status: u16) -> &'static str {
         409 => "Something else has that name, or its state does not allow it",
         413 => "The body is too large",
         422 => "Parts of the request make no sense",
-        429 => "This application sends faster than its messages can be stored",
+        429 => "This application sends, or is changed, faster than it may be",
         500 => "Something is wrong with the server; its log has the request's id",
         501 => "This server does not offer it",
         503 => "The server cannot do it right now; try again soon",

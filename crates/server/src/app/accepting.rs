@@ -5,7 +5,7 @@ use engine::roster::read_policy;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{self, Accepted, Request};
 
-use super::messages::{NewMessage, Taken};
+use super::messages::{Kind, NewMessage, Taken};
 use super::{Accepting, Answer, Ask, Error, Nudge};
 use crate::committer::Rejected;
 use crate::node::{Draft, Intake, NotTaken};
@@ -24,6 +24,13 @@ impl Accepting for Intake {
                     Err(Error::Internal("the intake left a message undecided".to_owned()))
                 }
             }
+        })
+    }
+
+    fn receives(&self, application: ApplicationKey, revision: i64, kind: Kind) -> Answer<'_, bool> {
+        Box::pin(async move {
+            let roster = self.roster(application, revision).await?;
+            Ok(roster.receives(&kind.event_type, &kind.channels))
         })
     }
 
@@ -81,7 +88,6 @@ impl From<NotTaken> for Error {
             NotTaken::Store(error) => error.into(),
             NotTaken::ApplicationMissing => Self::Missing("application"),
             NotTaken::Refused(text) => Self::Internal(text),
-            NotTaken::Unsettled => Self::Unavailable(error.to_string()),
         }
     }
 }

@@ -106,6 +106,18 @@ impl App {
         Ok(Caller { reach, read_only: kept.read_only, token, hash, promise: None })
     }
 
+    /// Counts a change that a caller is about to make to an application's configuration.
+    ///
+    /// # Errors
+    /// If it is an application's token, and there were too many of them.
+    pub fn pace(&self, caller: &Caller) -> Result<(), Error> {
+        match caller.reach {
+            Reach::Everything => Ok(()),
+            Reach::Application(own) if self.pace.allows(own, self.clock.now()) => Ok(()),
+            Reach::Application(_) => Err(Error::TooManyChanges),
+        }
+    }
+
     /// Lets a caller into an application, by its id or uid.
     ///
     /// # Errors

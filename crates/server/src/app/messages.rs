@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::endpoint::Reception;
-use domain::filter::{EventTypePattern, Filter};
 use domain::ids::{MessageId, Noun as _, noun};
 use domain::names::{Channel, EventTypeName};
 use domain::time::Timestamp;
@@ -25,7 +23,7 @@ use store::page::{self, Listed, Page};
 use super::fields::Checks;
 use super::pages::{PAGE_BYTES, Slice, Wanted};
 use super::tokens::Reach;
-use super::{App, Caller, Error, Fault, FaultKind, RefusalKind, Scope, applications, nesting};
+use super::{App, Caller, Error, Fault, FaultKind, RefusalKind, Scope, applications};
 
 /// The fewest and the most days for which a payload can be kept.
 const RETENTION_DAYS: std::ops::RangeInclusive<u64> = 5..=90;
@@ -69,6 +67,15 @@ pub struct NewMessage {
     pub idempotency: Option<[u8; 32]>,
     /// The only endpoint that gets it, whatever its filter says; all that fit if none is named.
     pub only: Option<EndpointKey>,
+}
+
+/// What decides who gets a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind {
+    /// Its event type.
+    pub event_type: EventTypeName,
+    /// The channels it goes out on.
+    pub channels: BTreeSet<Channel>,
 }
 
 /// What became of a message on its way in.
@@ -302,8 +309,6 @@ impl App {
         checks.uid("eventId", draft.event_id.as_ref(), noun::Message::PREFIX);
         let channels = checks.channels(draft.channels.as_deref());
         checks.policy(draft.policy.as_ref());
-        let text = format!("is nested more than {} levels deep", nesting::MOST_LEVELS);
-        checks.holds("payload", !nesting::is_too_deep(&draft.payload), &text);
         let soon = draft.deliver_at.is_none_or(|at| at.since(now) <= LONGEST_DELAY);
         checks.holds("deliverAt", soon, "is more than 30 days ahead");
         let days = draft.retention_days;
@@ -420,19 +425,9 @@ impl App {
         let channels = checks.channels(channels);
         checks.finish()?;
         let Some(event_type) = event_type else { return Ok(false) };
-        let now = self.clock.now();
-        let fan_out = self.catalog.fan_out(scope.application().key, now).await?;
-        Ok(fan_out.endpoints.iter().any(|view| {
-            let settings = &view.endpoint.settings;
-            let patterns = settings.event_types.iter();
-            let own = settings.channels.iter();
-            let filter = Filter {
-                event_types: patterns.filter_map(|it| EventTypePattern::parse(it).ok()).collect(),
-                channels: own.filter_map(|it| Channel::parse(it).ok()).collect(),
-            };
-            let receives = view.endpoint.state.reception() == Reception::Pending;
-            receives && filter.matches(&event_type, &channels)
-        }))
+        let application = scope.application();
+        let kind = Kind { event_type, channels };
+        self.accepting.receives(application.key, application.revision, kind).await
     }
 }
 

@@ -10,8 +10,8 @@
 //! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`: what becomes of
 //!   messages
 //! - `delivery_walk`: deliveries by way of their messages
-//! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere;
-//!   `nesting`: how deep payloads may be
+//! - `pace`: how fast an application's tokens may change things
+//! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere
 //! - `idempotency`: answers that are given again
 //! - `accepting`: taking messages in through the node
 
@@ -30,7 +30,7 @@ pub mod headers;
 pub mod idempotency;
 mod memory;
 pub mod messages;
-pub mod nesting;
+mod pace;
 pub mod pages;
 pub mod policies;
 pub mod replays;
@@ -64,6 +64,14 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 
 pub trait Accepting: Send + Sync {
     /// Takes a message in; answers when it and its deliveries are on disk.
     fn accept(&self, message: messages::NewMessage) -> Answer<'_, messages::Taken>;
+    /// Tells whether any endpoint would be sent a message of this kind, as of the application's
+    /// revision or a later one.
+    fn receives(
+        &self,
+        application: ApplicationKey,
+        revision: i64,
+        kind: messages::Kind,
+    ) -> Answer<'_, bool>;
     /// Tells the node that an application, or one of its endpoints, was changed here.
     fn changed(&self, application: ApplicationKey, endpoint: Option<EndpointKey>);
     /// Leaves a request for whoever owns the endpoint's partition; answers when it is on disk.
@@ -114,6 +122,7 @@ pub struct App {
     pub settings: Settings,
     stopping: AtomicBool,
     remembered: memory::Remembered,
+    pace: pace::Pace,
     running: idempotency::Running,
 }
 
@@ -136,6 +145,8 @@ pub struct Settings {
     pub shared: bool,
     /// How long a token is trusted without asking the store.
     pub token_age: Duration,
+    /// How often in a second the tokens of one application may change its configuration.
+    pub configuration_rate: u32,
     /// The most tokens remembered.
     pub cached_tokens: usize,
     /// The most applications remembered.
@@ -164,6 +175,7 @@ impl App {
     pub fn new(parts: Parts) -> Self {
         let Parts { catalog, ledger, accepting, clock, guard, settings } = parts;
         let remembered = memory::Remembered::new(&settings);
+        let pace = pace::Pace::new(settings.configuration_rate);
         Self {
             catalog,
             ledger,
@@ -173,6 +185,7 @@ impl App {
             settings,
             stopping: AtomicBool::new(false),
             remembered,
+            pace,
             running: idempotency::Running::default(),
         }
     }

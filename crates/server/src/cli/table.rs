@@ -29,9 +29,8 @@ impl Table {
         Self { sides: sides.to_vec(), rows: Vec::new() }
     }
 
-    /// Adds a row. What would move the cursor of a terminal is shown as a blank.
+    /// Adds a row.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        let cells = cells.map(|cell| cell.replace(char::is_control, " "));
         self.rows.push(cells.to_vec());
     }
 

@@ -29,7 +29,7 @@ const fn key(
 }
 
 /// All settings, in the order in which they are listed to people.
-pub(super) const KEYS: [Key; 45] = [
+pub(super) const KEYS: [Key; 47] = [
     key("listen", "address", "127.0.0.1:8071", "Where the API and the dashboard listen."),
     key("tls.listen", "address", "", "Where the API listens for HTTPS, besides `listen`."),
     key("tls.certificate", "path", "", "The certificate and those that vouch for it, as PEM."),
@@ -99,6 +99,18 @@ pub(super) const KEYS: [Key; 45] = [
     key("limits.cached_tokens", "number", "10000", "The most tokens remembered in memory."),
     key("limits.cached_applications", "number", "10000", "The most applications remembered."),
     key("limits.token_age", "span", "5s", "How long a token is trusted without asking the store."),
+    key(
+        "limits.configuration_rate",
+        "number",
+        "10",
+        "Changes per second that tokens of one application may make to it; ten times that at once.",
+    ),
+    key(
+        "limits.roster_memory",
+        "size",
+        "64MiB",
+        "The most bytes that endpoints of applications without work take in memory.",
+    ),
     key("limits.notice", "span", "1s", "How long a stopping server is not ready but answers."),
     key(
         "limits.shutdown",

@@ -128,6 +128,10 @@ pub struct Limits {
     pub cached_applications: usize,
     /// How long a token is trusted without asking the store.
     pub token_age: Duration,
+    /// How often in a second the tokens of one application may change its configuration.
+    pub configuration_rate: u32,
+    /// The most bytes of rosters in memory.
+    pub roster_memory: u64,
     /// How long a stopping server says that it is not ready before it stops taking requests.
     pub notice: Duration,
     /// How long stopping may take, all in all.
@@ -411,6 +415,8 @@ fn limits(gathered: &Gathered) -> Result<Limits, Problem> {
         cached_tokens: count("limits.cached_tokens")?,
         cached_applications: count("limits.cached_applications")?,
         token_age: gathered.span("limits.token_age")?.min(Duration::from_secs(5)),
+        configuration_rate: gathered.number("limits.configuration_rate")?,
+        roster_memory: gathered.size("limits.roster_memory")?,
         notice: gathered.span("limits.notice")?,
         shutdown: gathered.span("limits.shutdown")?,
     })

@@ -9,7 +9,7 @@ use domain::names::{Channel, EventTypeName};
 use domain::partition::Partition;
 use domain::policy::Policy;
 use domain::time::Timestamp;
-use engine::roster::Facts;
+use engine::roster::{Facts, Roster};
 use engine::{Event, Unanswered};
 use futures_util::FutureExt as _;
 use store::keys::{ApplicationKey, EndpointKey};
@@ -18,9 +18,6 @@ use store::queue::{Accept, Accepted, NewMessage, Once, Request, Upkeep};
 use super::{Intake, World, effects};
 use crate::committer::Rejected;
 use crate::dice;
-
-/// How often a message is fanned out again because its application changed meanwhile.
-const MOST_FAN_OUTS: u32 = 16;
 
 /// The pause between two reads of what keeps changing.
 const BETWEEN_READS: Duration = Duration::from_millis(20);
@@ -63,9 +60,6 @@ pub enum NotTaken {
     /// The database refused it; the text is for the operator.
     #[error("the store refused the message: {0}")]
     Refused(String),
-    /// The application changes faster than messages can be fanned out.
-    #[error("the application's endpoints change too fast")]
-    Unsettled,
 }
 
 impl Intake {
@@ -77,7 +71,9 @@ impl Intake {
     pub async fn take_in(&self, draft: Draft) -> Result<Accepted, NotTaken> {
         let rosters = &self.world.rosters;
         let mut roster = rosters.current(draft.application).await.map_err(missing)?;
-        for _ in 0..MOST_FAN_OUTS {
+        // Until its caller goes away, or the time of the request is over: each time around, the
+        // application has changed once more.
+        loop {
             let policies = rosters.policies();
             let facts = Facts {
                 event_type: &draft.event_type,
@@ -114,7 +110,24 @@ impl Intake {
                 | Accepted::EventIdTaken(_)) => return Ok(accepted),
             }
         }
-        Err(NotTaken::Unsettled)
+    }
+
+    /// Returns an application's endpoints as of a revision or a later one.
+    ///
+    /// # Errors
+    /// If the application is gone or the store fails.
+    pub async fn roster(
+        &self,
+        application: ApplicationKey,
+        revision: i64,
+    ) -> Result<Arc<Roster>, store::Error> {
+        let rosters = &self.world.rosters;
+        let known = rosters.current(application).await?;
+        if known.revision >= revision {
+            Ok(known)
+        } else {
+            rosters.at_least(application, revision).await
+        }
     }
 
     /// Hears that an application's endpoints changed here.

@@ -73,7 +73,7 @@ fn first(
     let event_type = EventTypeName::parse(&message.event_type).ok()?;
     let channels: BTreeSet<Channel> =
         message.channels.iter().filter_map(|channel| Channel::parse(channel).ok()).collect();
-    let fits = member.filter.as_ref()?.matches(&event_type, &channels);
+    let fits = roster.takes(member.key(), &event_type, &channels);
     let foreign = message.only.is_some_and(|only| only != member.key());
     let deliver_at = message.deliver_at.filter(|at| *at > now);
     if !fits || foreign {

@@ -7,7 +7,7 @@
 //! # Layout
 //! - `core`: the task that owns the engine; `inbox`: what waits for it
 //! - `effects`: carrying out what it says; `attempts`: what is in flight
-//! - `intake`: taking messages in; `rosters`, `changes`: the endpoints they fan out to
+//! - `intake`: taking messages in; `rosters`, `changes`, `turns`: the endpoints they fan out to
 //! - `replays`, `missing`, `housekeeping`: replay tasks, pruning
 //! - `sums`, `recount`: per-minute sums, and what a crash took of them
 //! - `supervision`: what happens if one of these panics; `suspects`: what made the engine panic
@@ -28,6 +28,7 @@ mod sums;
 mod supervision;
 mod suspects;
 mod timeline;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -181,6 +182,7 @@ impl Node {
                 policies,
                 Arc::clone(&timeline),
                 Arc::clone(&inbox),
+                usize::try_from(engine.roster_memory).unwrap_or(usize::MAX),
             ),
             queue: parts.queue,
             catalog: parts.catalog,

@@ -109,7 +109,7 @@ pub struct Postgres {
     /// others, and reading goes on.
     changing: Semaphore,
     wake: Wake,
-    vault: Vault,
+    vault: Arc<Vault>,
     notes: Arc<Notes>,
     loads: Loads,
     patience: Duration,
@@ -152,7 +152,7 @@ impl Postgres {
             pool,
             changing: Semaphore::new(connections.div_ceil(2).max(1)),
             wake,
-            vault,
+            vault: Arc::new(vault),
             notes,
             loads,
             patience,

@@ -10,7 +10,7 @@ use domain::address::Guard;
 use domain::policy;
 use domain::time::Timestamp;
 use redial::app::idempotency::{Begun, StoredAnswer};
-use redial::app::messages::{NewMessage, Taken};
+use redial::app::messages::{Kind, NewMessage, Taken};
 use redial::app::tokens::{Reach, Wish};
 use redial::app::{Accepting, Answer, App, Ask, Caller, Error, Nudge, Parts, Settings};
 use redial::clock::{Clock, SystemClock};
@@ -32,6 +32,10 @@ struct Idle;
 impl Accepting for Idle {
     fn accept(&self, _: NewMessage) -> Answer<'_, Taken> {
         Box::pin(async { Err(Error::Unavailable("nobody accepts".to_owned())) })
+    }
+
+    fn receives(&self, _: ApplicationKey, _: i64, _: Kind) -> Answer<'_, bool> {
+        Box::pin(async { Ok(false) })
     }
 
     fn changed(&self, _: ApplicationKey, _: Option<EndpointKey>) {}
@@ -74,6 +78,7 @@ where
             batch_concurrency: 1,
             shared,
             token_age: Duration::from_secs(1),
+            configuration_rate: 10,
             cached_tokens: 1,
             cached_applications: 1,
         },

@@ -104,7 +104,6 @@ impl Scene {
                 secrets: self.secrets.clone(),
                 running: Running::default(),
             },
-            filter: None,
             policy: None,
             defaults: Arc::new(self.defaults.clone()),
             complaint: None,

@@ -1,6 +1,7 @@
 //! All that fanning out and sending needs, as of one revision: one transaction sees one state.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use domain::health::Health;
 use domain::time::Timestamp;
@@ -15,10 +16,13 @@ use super::super::link::Transaction;
 use super::super::row::{count, document, field, id, optional_moment};
 use super::endpoint::endpoint;
 use super::secret;
-use crate::Error;
 use crate::catalog::{ApplicationSettings, EndpointView, FanOut, Secret};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::queue::Running;
+use crate::{Error, Vault};
+
+/// How many endpoints are few enough to be opened between two answers.
+const FEW: usize = 64;
 
 /// Returns all endpoints of an application with their secrets and running states.
 pub(super) async fn fan_out(
@@ -27,38 +31,65 @@ pub(super) async fn fan_out(
     at: Timestamp,
 ) -> Result<FanOut, Failure> {
     let mut transaction = store.read().await?;
-    let result = fan_out_in(&mut transaction, store, application, at).await;
-    transaction.end(result).await
+    let result = read(&mut transaction, application, at).await;
+    let found = transaction.end(result).await?;
+    let vault = Arc::clone(&store.vault);
+    if found.endpoints.len() <= FEW {
+        return Ok(found.open(application, &vault)?);
+    }
+    // Apart, because nothing else is answered on this thread meanwhile.
+    let opened = tokio::task::spawn_blocking(move || found.open(application, &vault)).await;
+    let broke = |error| Error::unavailable("an application's endpoints could not be read", error);
+    Ok(opened.map_err(broke)??)
 }
 
-async fn fan_out_in(
+/// The rows that say all about an application's endpoints.
+struct Found {
+    application: Row,
+    secrets: Vec<Row>,
+    endpoints: Vec<Row>,
+}
+
+async fn read(
     transaction: &mut Transaction<'_>,
-    store: &Postgres,
     key: ApplicationKey,
     at: Timestamp,
-) -> Result<FanOut, Failure> {
+) -> Result<Found, Failure> {
     let statement = "\
         select id, revision, version, settings from applications where key = $1 and deleted_at is null";
     let application = transaction.one(statement, &[(&key.0, Type::INT8)]).await?;
     let application = application.ok_or(Error::Missing("application"))?;
-    let settings: ApplicationSettings = document(&application, "settings")?;
-    let mut secrets = secrets(transaction, store, key, at).await?;
-    let rows = endpoints(transaction, key).await?;
-    let view = |row: &Row| {
-        let endpoint = endpoint(row, &store.vault)?;
-        let secrets = secrets.remove(&endpoint.key.0).unwrap_or_default();
-        Ok(EndpointView { endpoint, secrets, running: read_running(row)? })
-    };
-    let endpoints = rows.iter().map(view).collect::<Result<_, Error>>()?;
-    let ApplicationSettings { policy, rate, .. } = settings;
-    Ok(FanOut {
-        application: id(&application, "id")?,
-        revision: field(&application, "revision")?,
-        version: field(&application, "version")?,
-        policy,
-        rate,
-        endpoints,
-    })
+    let secrets = secrets(transaction, key, at).await?;
+    let endpoints = endpoints(transaction, key).await?;
+    Ok(Found { application, secrets, endpoints })
+}
+
+impl Found {
+    fn open(self, key: ApplicationKey, vault: &Vault) -> Result<FanOut, Error> {
+        let mut secrets: BTreeMap<i64, Vec<Secret>> = BTreeMap::new();
+        for row in &self.secrets {
+            let endpoint = field(row, "endpoint")?;
+            let secret = secret::secret(row, vault, (key, EndpointKey(endpoint)))?;
+            secrets.entry(endpoint).or_default().push(secret);
+        }
+        let view = |row: &Row| {
+            let endpoint = endpoint(row, vault)?;
+            let secrets = secrets.remove(&endpoint.key.0).unwrap_or_default();
+            Ok(EndpointView { endpoint, secrets, running: read_running(row)? })
+        };
+        let endpoints = self.endpoints.iter().map(view).collect::<Result<_, Error>>()?;
+        let application = &self.application;
+        let settings: ApplicationSettings = document(application, "settings")?;
+        let ApplicationSettings { policy, rate, .. } = settings;
+        Ok(FanOut {
+            application: id(application, "id")?,
+            revision: field(application, "revision")?,
+            version: field(application, "version")?,
+            policy,
+            rate,
+            endpoints,
+        })
+    }
 }
 
 /// Indexes: the primary keys of endpoints and endpoint_state.
@@ -78,23 +109,15 @@ async fn endpoints(
 /// Index: the primary key of endpoint_secrets.
 async fn secrets(
     transaction: &mut Transaction<'_>,
-    store: &Postgres,
     application: ApplicationKey,
     at: Timestamp,
-) -> Result<BTreeMap<i64, Vec<Secret>>, Failure> {
+) -> Result<Vec<Row>, Failure> {
     let statement = "\
         select * from endpoint_secrets \
         where application = $1 and (expires_at is null or expires_at > $2) \
         order by endpoint, number desc";
     let columns = [single(application.0, Type::INT8), single(at.as_micros(), Type::INT8)];
-    let rows = transaction.query(statement, &parameters(&columns)).await?;
-    let mut secrets: BTreeMap<i64, Vec<Secret>> = BTreeMap::new();
-    for row in &rows {
-        let endpoint = field(row, "endpoint")?;
-        let secret = secret::secret(row, &store.vault, (application, EndpointKey(endpoint)))?;
-        secrets.entry(endpoint).or_default().push(secret);
-    }
-    Ok(secrets)
+    transaction.query(statement, &parameters(&columns)).await
 }
 
 /// Returns an endpoint's running state.
