@@ -27,8 +27,8 @@ pub(crate) enum Problem {
     NoMetrics,
     /// The path exists, the method does not.
     NoSuchMethod,
-    /// The query cannot be read.
-    BadQuery(String),
+    /// The request cannot be read, or could be read in two ways.
+    BadRequest(String),
     /// The request took too long.
     TimedOut,
 }
@@ -45,7 +45,7 @@ impl Problem {
         match self {
             Self::NoSuchPath | Self::NoMetrics => "not_found",
             Self::NoSuchMethod => "method_not_allowed",
-            Self::BadQuery(_) => "generic_error",
+            Self::BadRequest(_) => "generic_error",
             Self::TimedOut => "timeout",
             Self::App(error) => match error {
                 Error::Unauthenticated => "authentication_failed",
@@ -76,7 +76,7 @@ impl Problem {
         match self {
             Self::NoSuchPath | Self::NoMetrics => StatusCode::NOT_FOUND,
             Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
-            Self::BadQuery(_) => StatusCode::BAD_REQUEST,
+            Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::TimedOut => StatusCode::GATEWAY_TIMEOUT,
             Self::App(error) => match error {
                 Error::Unauthenticated => StatusCode::UNAUTHORIZED,
@@ -100,7 +100,7 @@ impl Problem {
             Self::NoSuchPath => json!("there is no such path; /docs lists all operations"),
             Self::NoMetrics => json!("there is no such path; figures are at /metrics"),
             Self::NoSuchMethod => json!("this path does not take this method"),
-            Self::BadQuery(text) => json!(text),
+            Self::BadRequest(text) => json!(text),
             Self::TimedOut => json!("the request took too long; try again"),
             Self::App(error) => match error {
                 Error::Invalid(faults) => faults.iter().map(fault).collect(),
@@ -138,7 +138,7 @@ impl Problem {
             | Self::NoSuchPath
             | Self::NoMetrics
             | Self::NoSuchMethod
-            | Self::BadQuery(_)
+            | Self::BadRequest(_)
             | Self::TimedOut => None,
         }
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use tokio::sync::Semaphore;
 
 use super::Shared;
@@ -97,6 +98,10 @@ pub(super) async fn collect(shared: &Shared, body: Body, most: usize) -> Result<
 }
 
 async fn receive(allowance: &Allowance, body: Body, most: usize) -> Result<Bytes, Problem> {
+    // Before the first look at the body: that is what tells a client that waits for it to go on.
+    if body.size_hint().lower() > u64::try_from(most).unwrap_or(u64::MAX) {
+        return Err(Error::TooLarge(most).into());
+    }
     let mut body = Limited::new(body, most);
     let mut share = Share { allowance, begun: 0, large: 0 };
     // Nearly every body comes in one piece, which need not be copied.
@@ -123,6 +128,8 @@ async fn receive(allowance: &Allowance, body: Body, most: usize) -> Result<Bytes
 
 #[cfg(test)]
 mod tests {
+    use hyper::body::{Body as HttpBody, Frame, SizeHint};
+
     use super::*;
 
     fn pieces(sizes: &[usize]) -> Body {
@@ -149,6 +156,26 @@ mod tests {
     }
 
     const WAIT: Duration = Duration::from_secs(1);
+
+    #[tokio::test]
+    async fn a_body_that_is_said_to_be_too_large_is_not_looked_at() {
+        struct Announced;
+        impl HttpBody for Announced {
+            type Data = Bytes;
+            type Error = std::io::Error;
+            fn poll_frame(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+                panic!("it was looked at")
+            }
+            fn size_hint(&self) -> SizeHint {
+                SizeHint::with_exact(161)
+            }
+        }
+        let refused = receive(&Allowance::new(160, WAIT), Body::new(Announced), 160).await;
+        assert!(matches!(refused, Err(Problem::App(Error::TooLarge(160)))));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_waits_for_what_others_give_back() {

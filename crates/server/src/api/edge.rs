@@ -11,13 +11,12 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, HOST, X_CONTENT_TYPE_OPTIONS,
 };
-use http::uri::PathAndQuery;
-use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Version};
 use tracing::Instrument as _;
 
-use super::Shared;
+use super::{Shared, paths};
 use crate::app::Error;
 use crate::dice;
 use crate::problem::{ForOperators, Problem};
@@ -34,9 +33,30 @@ pub(super) async fn around(
 ) -> Response {
     request.extensions_mut().insert(shared.clone());
     let answer = |request, id: &str| {
-        next.run(request).instrument(tracing::info_span!("request", request.id = id))
+        let span = tracing::info_span!("request", request.id = id);
+        let answering = async {
+            match paths::check(&request) {
+                Ok(()) => next.run(request).await,
+                Err(problem) => problem.into_response(),
+            }
+        };
+        answering.instrument(span)
     };
     surround(&shared, request, answer).await
+}
+
+/// Refuses a request that does not say once to which host it goes: what stands in front of this
+/// server may have read another one.
+fn check_host<B>(request: &http::Request<B>) -> Result<(), Problem> {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    // HTTP/2 names the authority elsewhere, and HTTP/1.0 need not name it.
+    let needed = request.version() == Version::HTTP_11;
+    match hosts {
+        1 => Ok(()),
+        0 if !needed => Ok(()),
+        0 => Err(Problem::BadRequest("the request has no header `Host`".to_owned())),
+        _ => Err(Problem::BadRequest("the request has more than one header `Host`".to_owned())),
+    }
 }
 
 /// Surrounds whatever answers a request; it gets the request's id for what it logs itself.
@@ -54,7 +74,9 @@ pub(super) async fn surround<Answering: Future<Output = Response>>(
         .then(|| (request.method().clone(), request.uri().path().to_owned()));
     let limit = shared.limits.request_timeout;
     let began = shared.app.clock.now();
-    let mut response = if asks {
+    let mut response = if let Err(problem) = check_host(&request) {
+        problem.into_response()
+    } else if asks {
         preflight(headers)
     } else {
         let answer = tokio::time::timeout(limit, caught(answer(request, &id)));
@@ -112,28 +134,6 @@ fn request_id() -> String {
     random.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
-/// Takes slashes off the end of a path: older SDKs and documents write them.
-pub(super) fn trim<B>(mut request: http::Request<B>) -> http::Request<B> {
-    let uri = request.uri();
-    let path = uri.path();
-    let trimmed = path.trim_end_matches('/');
-    if trimmed.len() == path.len() || trimmed.is_empty() {
-        return request;
-    }
-    let whole = match uri.query() {
-        Some(query) => format!("{trimmed}?{query}"),
-        None => trimmed.to_owned(),
-    };
-    let mut parts = uri.clone().into_parts();
-    if let Ok(whole) = PathAndQuery::try_from(whole) {
-        parts.path_and_query = Some(whole);
-    }
-    if let Ok(uri) = Uri::from_parts(parts) {
-        *request.uri_mut() = uri;
-    }
-    request
-}
-
 #[cfg(test)]
 mod tests {
     use axum::Router;
@@ -162,20 +162,6 @@ mod tests {
             assert!(!body["detail"].as_str().unwrap().contains("purpose"));
             let good = router.clone().oneshot(ask("/good")).await.unwrap();
             assert_eq!(good.status(), StatusCode::OK);
-        }
-    }
-
-    #[test]
-    fn slashes_at_the_end_of_a_path_do_not_count() {
-        let table = [
-            ("/api/v1/app/", "/api/v1/app"),
-            ("/api/v1/app//?limit=5", "/api/v1/app?limit=5"),
-            ("/api/v1/app?x=/", "/api/v1/app?x=/"),
-            ("/", "/"),
-        ];
-        for (given, meant) in table {
-            let request = http::Request::builder().uri(given).body(()).unwrap();
-            assert_eq!(trim(request).uri(), meant, "{given}");
         }
     }
 }

@@ -122,12 +122,13 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
         };
         let query = normal(query);
         if query.contains("%00") {
-            return Err(Problem::BadQuery("no parameter may have the character U+0000".into()));
+            return Err(Problem::BadRequest("no parameter may have the character U+0000".into()));
         }
-        let uri: http::Uri =
-            format!("/?{query}").parse().map_err(|_| Problem::BadQuery("it is too long".into()))?;
+        let uri: http::Uri = format!("/?{query}")
+            .parse()
+            .map_err(|_| Problem::BadRequest("it is too long".into()))?;
         let Query(asked) = Query::try_from_uri(&uri)
-            .map_err(|rejection| Problem::BadQuery(unwrapped(&rejection.body_text())))?;
+            .map_err(|rejection| Problem::BadRequest(unwrapped(&rejection.body_text())))?;
         Ok(Self(asked))
     }
 }
@@ -135,7 +136,7 @@ impl<T: DeserializeOwned> FromRequestParts<Shared> for Asked<T> {
 /// Reads a query that is not there.
 fn none_asked<T: DeserializeOwned>() -> Result<T, Problem> {
     let read = Query::try_from_uri(&http::Uri::from_static("/"));
-    read.map(|Query(asked)| asked).map_err(|rejection| Problem::BadQuery(rejection.body_text()))
+    read.map(|Query(asked)| asked).map_err(|rejection| Problem::BadRequest(rejection.body_text()))
 }
 
 /// Takes off what axum says before it says what is wrong.

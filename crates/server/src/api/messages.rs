@@ -20,7 +20,7 @@ use super::extract::{
 use super::operation::{Operation, Routes};
 use super::values::{Answer, Moment, PageOut, PageQuery, commas, object};
 use crate::app::messages::{Draft, Message, MessageFilter, Payload};
-use crate::app::{App, Caller, Error};
+use crate::app::{App, Caller, Error, nesting};
 
 const LIST: &str = "/app/{app_id}/msg";
 const ONE: &str = "/app/{app_id}/msg/{msg_id}";
@@ -254,7 +254,9 @@ fn shown(payload: &Payload, with_content: bool) -> Box<RawValue> {
         Payload::Gone => r#"{"expired":true}"#.to_owned(),
         Payload::Kept(bytes) => {
             let text = String::from_utf8_lossy(bytes);
+            // What is nested so deeply that it would break its reader is shown as a text.
             if text.trim_start().starts_with('{')
+                && !nesting::is_too_deep(bytes)
                 && let Ok(object) = RawValue::from_string(text.to_string())
             {
                 return object;

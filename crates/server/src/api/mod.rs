@@ -5,8 +5,8 @@
 //! one resource, with the shapes of their JSON.
 //!
 //! # Layout
-//! - `edge`, `access`, `bodies`, `extract`: from a request to a handler; `operation`: routes with
-//!   their rules; `shortcut`: the same for a new message, without the router
+//! - `edge`, `paths`, `access`, `bodies`, `extract`: from a request to a handler; `operation`: routes
+//!   with their rules; `shortcut`: the same for a new message, without the router
 //! - `values`: moments, pages, patches
 //! - `openapi`, `reference`: the API described for machines and for people
 //! - the others: one file per resource
@@ -31,6 +31,7 @@ mod messages;
 mod not_offered;
 mod openapi;
 mod operation;
+mod paths;
 mod policies;
 mod reference;
 mod replays;
@@ -110,7 +111,7 @@ pub(crate) fn service(app: Arc<App>, limits: Limits, role: Role) -> Service {
         .fallback(no_such_path)
         .layer(from_fn_with_state(shared.clone(), edge::around))
         .with_state(shared.clone());
-    let trim: fn(Incoming) -> Incoming = edge::trim;
+    let trim: fn(Incoming) -> Incoming = paths::trim;
     let everything = MapRequestLayer::new(trim).layer(router);
     Shortcut::new(everything, (role != Role::Worker).then_some(shared))
 }

@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 
 use axum::response::{IntoResponse as _, Response};
+use domain::names::is_dot_segment;
 use http::Method;
 use tower::{Service, ServiceExt as _};
 
@@ -76,7 +77,8 @@ impl<'a> Plain<'a> {
         let path = request.uri().path();
         let application = path.strip_prefix("/api/v1/app/")?.strip_suffix("/msg")?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-        if application.is_empty() || !application.bytes().all(plain) {
+        if application.is_empty() || !application.bytes().all(plain) || is_dot_segment(application)
+        {
             return None;
         }
         let with_content = match request.uri().query() {
@@ -123,6 +125,9 @@ mod tests {
             (Method::POST, "/api/v1/app/app_1/msg/", None),
             (Method::POST, "/api/v1/app/a%20b/msg", None),
             (Method::POST, "/api/v1/app//msg", None),
+            (Method::POST, "/api/v1/app/../msg", None),
+            (Method::POST, "/api/v1/app/./msg", None),
+            (Method::POST, "/api/v1/app/%2e%2e/msg", None),
             (Method::POST, "/api/v1/app/app_1/endpoint/ep_1/msg", None),
             (Method::POST, "/api/v1/app/app_1/msg/batch", None),
         ];

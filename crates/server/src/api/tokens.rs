@@ -31,7 +31,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct TokenIn {
-    /// A name for people.
+    /// A name for people: printable, and not only blanks.
+    #[schema(min_length = 1, max_length = 256)]
     name: String,
     /// The application it is for; all if it is missing.
     #[serde(rename = "appId")]
@@ -40,6 +41,7 @@ struct TokenIn {
     #[serde(default)]
     read_only: bool,
     /// For how many seconds it works; for ever if it is missing.
+    #[schema(minimum = 1, maximum = 3153600000i64)]
     expiry: Option<u64>,
 }
 

@@ -30,16 +30,41 @@ impl Moment {
     fn parse(text: &str) -> Option<Self> {
         // In a query, a plus sign that nobody escaped has become a blank.
         let text = text.replace(' ', "+");
-        let read = jiff::Timestamp::from_str(&text).ok()?;
-        Some(Self(Timestamp::from_micros(read.as_microsecond())))
+        match jiff::Timestamp::from_str(&text) {
+            Ok(read) => Some(Self(Timestamp::from_micros(read.as_microsecond()))),
+            Err(_) => far_away(&text).map(Self),
+        }
     }
+}
+
+/// The calendar repeats itself after so many years, which have so many seconds.
+const CYCLE: (i64, i64) = (400, 146_097 * 86_400);
+/// The most digits of a year that is still told from nonsense.
+const MOST_DIGITS: usize = 9;
+
+/// Reads a moment in a year that the calendar does not have, such as 10000 or -44, or on the last day
+/// that it has. Such a moment is too early or too late for everything, and its reader can say so.
+fn far_away(text: &str) -> Option<Timestamp> {
+    let unsigned = text.trim_start_matches(['+', '-']);
+    let digits = unsigned.find(|c: char| !c.is_ascii_digit())?;
+    if text.len() - unsigned.len() > 1 || !(4..=MOST_DIGITS).contains(&digits) {
+        return None;
+    }
+    let year: i64 = unsigned[..digits].parse().ok()?;
+    let year = if text.starts_with('-') { -year } else { year };
+    // The same day of a year that the calendar has.
+    let near = 2_000 + year.rem_euclid(CYCLE.0);
+    let near = jiff::Timestamp::from_str(&format!("{near}{}", &unsigned[digits..])).ok()?;
+    let seconds = near.as_second() + (year - 2_000).div_euclid(CYCLE.0) * CYCLE.1;
+    Some(Timestamp::from_seconds(seconds))
 }
 
 impl std::fmt::Display for Moment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match jiff::Timestamp::from_microsecond(self.0.as_micros()) {
             Ok(moment) => write!(f, "{moment:.6}"),
-            // Beyond the year 9999 there is no text; the end of time will do.
+            // Beyond the year 9999 there is no text; the end of time will do, or its beginning.
+            Err(_) if self.0 < Timestamp::EPOCH => write!(f, "{:.6}", jiff::Timestamp::MIN),
             Err(_) => write!(f, "{:.6}", jiff::Timestamp::MAX),
         }
     }
@@ -200,5 +225,41 @@ mod tests {
         assert_eq!(Moment::parse("2026-01-02T05:04:05 02:00").unwrap().0.as_seconds() % 60, 5);
         assert_eq!(Moment::parse("2026-01-02"), None);
         assert_eq!(Moment(Timestamp::FAR_FUTURE).to_string().len(), 27);
+    }
+
+    #[test]
+    fn a_moment_far_away_is_a_moment() {
+        let seconds = |text: &str| Moment::parse(text).map(|moment| moment.0.as_seconds());
+        let end = 253_402_300_799;
+        let table = [
+            ("9999-12-30T00:00:00Z", end - 2 * 86_400 + 1),
+            ("9999-12-31T23:59:59Z", end),
+            ("9999-12-31T23:59:59.999999+14:00", end - 14 * 3_600),
+            ("9999-12-31T23:59:59-12:00", end + 12 * 3_600),
+            ("10000-01-01T00:00:00Z", end + 1),
+            ("+010000-01-01T00:00:00Z", end + 1),
+            ("12000-02-29T00:00:00Z", 951_782_400 + 25 * CYCLE.1),
+            ("0000-01-01T00:00:00Z", -62_167_219_200),
+            ("-000001-12-31T23:59:59Z", -62_167_219_201),
+            ("-9999-01-01T00:00:00+12:00", -377_705_160_000),
+        ];
+        for (text, expected) in table {
+            assert_eq!(seconds(text), Some(expected), "{text}");
+        }
+        assert!(seconds("292277026596-01-01T00:00:00Z").is_none(), "no year has twelve digits");
+        assert_eq!(Moment::parse("999999999-01-01T00:00:00Z").unwrap().0, Timestamp::FAR_FUTURE);
+        for text in [
+            "9999-13-01T00:00:00Z",
+            "9999-02-30T00:00:00Z",
+            "10001-02-29T00:00:00Z",
+            "99999",
+            "--0001-01-01T00:00:00Z",
+            "9999-12-31",
+            "9999-12-31T23:59:59",
+            "soon",
+        ] {
+            assert_eq!(Moment::parse(text), None, "{text}");
+        }
+        assert!(Moment(Timestamp::from_micros(i64::MIN)).to_string().starts_with('-'));
     }
 }

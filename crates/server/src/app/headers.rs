@@ -9,7 +9,7 @@ use store::catalog::{Confidential, Credentials, Endpoint, EndpointSettings};
 
 use super::fields::Checks;
 use super::{App, Error, Scope};
-use crate::transport::headers::{Refusal, is_sensitive, safe_header, safe_headers};
+use crate::transport::headers::{Refusal, comparable, is_sensitive, safe_header, safe_headers};
 
 /// The most bytes of credentials. Written in Base64 they are longer by a third.
 const LONGEST_CREDENTIALS: usize = 2_048;
@@ -29,8 +29,9 @@ pub(super) fn check(checks: &mut Checks, headers: &BTreeMap<String, String>) {
         checks.value(&field, safe_header(name, value));
     }
     let mut names = BTreeSet::new();
-    let twice = headers.keys().find(|name| !names.insert(name.to_ascii_lowercase()));
-    checks.holds("headers", twice.is_none(), "has a name twice, in upper and lower case");
+    let twice = headers.keys().find(|name| !names.insert(comparable(name)));
+    let text = "has a name twice; upper and lower case count as one, and so do `_` and `-`";
+    checks.holds("headers", twice.is_none(), text);
     let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     match safe_headers(pairs) {
         Ok(_) => {}
@@ -50,7 +51,7 @@ pub(super) fn check_credentials(
     headers: &BTreeMap<String, String>,
 ) {
     const FIELD: &str = "credentials";
-    let taken = headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
+    let taken = headers.keys().any(|name| comparable(name) == "authorization");
     let text = "cannot be sent besides the header `authorization`; remove one of them";
     checks.holds(FIELD, credentials.is_none() || !taken, text);
     let size = match credentials {
@@ -96,8 +97,11 @@ impl App {
     /// If there is no such endpoint.
     pub async fn headers(&self, scope: &Scope, endpoint: &str) -> Result<Shown, Error> {
         let endpoint = self.endpoint(scope, endpoint).await?;
-        let sensitive = endpoint.confidential.headers.into_keys().collect();
-        Ok(Shown { headers: endpoint.settings.headers, sensitive })
+        // A name can have come onto the list of secrets after it was saved.
+        let (secret, headers): (BTreeMap<_, _>, _) =
+            endpoint.settings.headers.into_iter().partition(|(name, _)| is_sensitive(name));
+        let sensitive = endpoint.confidential.headers.into_keys().chain(secret.into_keys());
+        Ok(Shown { headers, sensitive: sensitive.collect() })
     }
 
     /// Replaces an endpoint's headers.
@@ -113,7 +117,8 @@ impl App {
         self.update_endpoint(scope, endpoint, |draft| draft.headers = headers).await.map(|_| ())
     }
 
-    /// Sets and removes single headers of an endpoint. Names count whatever their case.
+    /// Sets and removes single headers of an endpoint. Names count whatever their case,
+    /// and `_` as `-`.
     ///
     /// # Errors
     /// If one of them cannot be set.
@@ -126,7 +131,7 @@ impl App {
     ) -> Result<(), Error> {
         let patch = |headers: &mut BTreeMap<String, String>| {
             for name in changes.keys().chain(&removed) {
-                headers.retain(|own, _| !own.eq_ignore_ascii_case(name));
+                headers.retain(|own, _| comparable(own) != comparable(name));
             }
             headers.extend(changes.into_iter().filter_map(|(name, value)| Some((name, value?))));
         };

@@ -23,7 +23,7 @@ use store::page::{self, Listed, Page};
 use super::fields::Checks;
 use super::pages::{PAGE_BYTES, Slice, Wanted};
 use super::tokens::Reach;
-use super::{App, Caller, Error, Fault, FaultKind, RefusalKind, Scope, applications};
+use super::{App, Caller, Error, Fault, FaultKind, RefusalKind, Scope, applications, nesting};
 
 /// The fewest and the most days for which a payload can be kept.
 const RETENTION_DAYS: std::ops::RangeInclusive<u64> = 5..=90;
@@ -309,6 +309,8 @@ impl App {
         checks.uid("eventId", draft.event_id.as_ref(), noun::Message::PREFIX);
         let channels = checks.channels(draft.channels.as_deref());
         checks.policy(draft.policy.as_ref());
+        let text = format!("is nested more than {} levels deep", nesting::MOST_LEVELS);
+        checks.holds("payload", !nesting::is_too_deep(&draft.payload), &text);
         let soon = draft.deliver_at.is_none_or(|at| at.since(now) <= LONGEST_DELAY);
         checks.holds("deliverAt", soon, "is more than 30 days ahead");
         let days = draft.retention_days;

@@ -11,7 +11,8 @@
 //!   messages
 //! - `delivery_walk`: deliveries by way of their messages
 //! - `pace`: how fast an application's tokens may change things
-//! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere
+//! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere;
+//!   `nesting`: how deep payloads may be
 //! - `idempotency`: answers that are given again
 //! - `accepting`: taking messages in through the node
 
@@ -30,6 +31,7 @@ pub mod headers;
 pub mod idempotency;
 mod memory;
 pub mod messages;
+pub mod nesting;
 mod pace;
 pub mod pages;
 pub mod policies;

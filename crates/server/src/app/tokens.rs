@@ -9,10 +9,12 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use domain::ids::ApplicationId;
+use domain::names;
 use domain::time::Timestamp;
 use sha2::{Digest as _, Sha256};
 use store::catalog::{Scope, Token};
 
+use super::fields::Checks;
 use super::idempotency::Promise;
 use super::pages::{Slice, Wanted};
 use super::{App, Caller, Error, applications, messages};
@@ -23,6 +25,8 @@ const PUBLIC_CHARACTERS: usize = 16;
 const CHECKSUM_CHARACTERS: usize = 8;
 /// How long a portal's token works if nobody says.
 const USUAL_PORTAL_SECONDS: u64 = 7 * 86_400;
+/// For how many seconds any other token may work, if not for ever: up to a hundred years.
+const SECONDS: std::ops::RangeInclusive<u64> = 1..=100 * 365 * 86_400;
 /// How long it may work.
 const PORTAL_SECONDS: std::ops::RangeInclusive<u64> = 3_600..=28 * 86_400;
 
@@ -94,12 +98,19 @@ impl App {
     /// Makes a token. Its text is returned this once and kept nowhere.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// If its name or its time makes no sense, or the store does not answer.
     pub async fn create_token(
         &self,
         promise: Option<&Promise>,
         wish: Wish,
     ) -> Result<(String, Described), Error> {
+        let mut checks = Checks::default();
+        checks.value("name", names::readable(&wish.name));
+        let fits = wish.lasts.is_none_or(|lasts| SECONDS.contains(&lasts.as_secs()));
+        let text =
+            "must be at least 1 second and at most 100 years, in seconds; leave it out for ever";
+        checks.holds("expiry", fits, text);
+        checks.finish()?;
         let (id, text) = match promise {
             Some(promise) => make(promise.bytes("token id"), promise.bytes("token")),
             None => make(dice::unguessable(), dice::unguessable()),

@@ -1,7 +1,7 @@
 //! The command line: data goes to standard output, everything else to standard error.
 //!
 //! Exit codes: 0 it worked; 1 it failed; 2 what was asked for makes no sense, and the message says
-//! what would.
+//! what would; 3 a server's data directory has gone while it ran.
 
 mod bench;
 mod client;
@@ -22,8 +22,8 @@ use crate::words::{printable, without_middle};
 /// The most letters of a line of an error: what a file says in one line may fill a screen.
 const LONGEST_LINE: usize = 200;
 
-const EXIT_CODES: &str =
-    "Exit codes: 0 it worked, 1 it failed, 2 what was asked for makes no sense";
+const EXIT_CODES: &str = "Exit codes: 0 it worked, 1 it failed, 2 what was asked for makes no sense, \
+     3 the data directory of a running server has gone";
 
 /// Webhook delivery that keeps calling until the receiver picks up.
 #[derive(Debug, Parser)]
@@ -99,7 +99,9 @@ fn report(failure: &Failure, err: &mut dyn Write) -> ExitCode {
         Failure::Usage(text) => (text.clone(), 2),
         // Whoever reads us may stop reading, as `head` does. That is no error.
         Failure::Other(error) if is_broken_pipe(error) => return ExitCode::SUCCESS,
-        Failure::Other(error) => (format!("{error:#}"), 1),
+        Failure::Other(error) => {
+            (format!("{error:#}"), if error.is::<serve::FilesGone>() { 3 } else { 1 })
+        }
     };
     // If standard error is gone too, the exit code has to do.
     let _ = writeln!(err, "{}", readable(&format!("error: {text}")));

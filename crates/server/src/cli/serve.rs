@@ -55,11 +55,22 @@ const HANDED_OVER: usize = 16_384;
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
 /// What a stop needs beside the longest attempt: the notice before it, and the last steps after it.
 const BESIDE_ATTEMPTS: Duration = Duration::from_secs(5);
+/// How often it is looked whether the store's files are still there.
+const FILES_LOOKED_FOR_EVERY: Duration = Duration::from_secs(1);
+/// For how long a server without its files answers 503, so that whoever spreads requests over servers
+/// sees it, before it ends.
+const NOTICE_WITHOUT_FILES: Duration = Duration::from_secs(3);
 /// What is said when something was still under way.
 const UNFINISHED: &str = "not everything has ended in time; what is left goes on at the next start";
 /// What is said when somebody does not want to wait.
 const HURRIED: &str =
     "stopped at once by a second signal; what was in flight is sent again at the next start";
+
+/// The store's files have gone from under the server. It has an exit code of its own: to start the server
+/// again at once would make an empty store.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct FilesGone(String);
 
 #[derive(Debug, Args)]
 // Other commands take the same options, and clap wants each group to be named once.
@@ -331,6 +342,7 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Self { configuration, listener, secure, metrics, scraping, app, node, .. } = self;
         let mut tasks = self.tasks;
+        let queue = Arc::clone(&scraping.queue);
         tasks.extend(metrics.map(|listener| tokio::spawn(scraping.serve(listener))));
         let limits = configuration.limits;
         let service = api::service(Arc::clone(&app), limits.clone(), configuration.role);
@@ -338,6 +350,13 @@ impl Server {
         tokio::select! {
             () = shutdown => {}
             what = node.failed() => return Err(broken(what)),
+            text = files_gone(queue) => {
+                tracing::error!("{text}");
+                app.stop();
+                let open = door.open(&listener, secure.as_ref());
+                let _over = tokio::time::timeout(NOTICE_WITHOUT_FILES, open).await;
+                return Err(FilesGone(text).into());
+            }
             () = door.open(&listener, secure.as_ref()) => {}
         }
         app.stop();
@@ -358,6 +377,20 @@ impl Server {
             Ending::InTime => Ok(()),
             Ending::TooLate => Err(anyhow::anyhow!(UNFINISHED)),
             Ending::Broken(what) => Err(broken(what)),
+        }
+    }
+}
+
+/// Waits until the store's files are gone, and says which.
+async fn files_gone(queue: Arc<dyn Queue>) -> String {
+    let mut turn = tokio::time::interval(FILES_LOOKED_FOR_EVERY);
+    loop {
+        turn.tick().await;
+        let queue = Arc::clone(&queue);
+        // A file system may take its time.
+        let looked = tokio::task::spawn_blocking(move || queue.missing_files()).await;
+        if let Ok(Some(text)) = looked {
+            return text;
         }
     }
 }

@@ -29,8 +29,9 @@ impl Table {
         Self { sides: sides.to_vec(), rows: Vec::new() }
     }
 
-    /// Adds a row.
+    /// Adds a row. What would move the cursor of a terminal is shown as a blank.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        let cells = cells.map(|cell| cell.replace(char::is_control, " "));
         self.rows.push(cells.to_vec());
     }
 

@@ -65,6 +65,10 @@ impl Queue for Measured {
         self.queue.syncs()
     }
 
+    fn missing_files(&self) -> Option<String> {
+        self.queue.missing_files()
+    }
+
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         self.queue.requests(partitions)
     }

@@ -4,7 +4,11 @@
 //! word about the client, or open a cloud's metadata service. Such names are refused when they are
 //! saved, by this same rule, and left out when they are sent, should they have got into the store
 //! some other way.
+//!
+//! WSGI and CGI hand a receiver's program `Svix-Id` and `svix_id` under one name. So `_` counts as
+//! `-` wherever two names are compared.
 
+use domain::names::is_dot_segment;
 use http::{HeaderName, HeaderValue};
 
 /// How many headers an endpoint may add.
@@ -52,6 +56,9 @@ const DENIED_FAMILIES: [&str; 7] = [
     "x-redial-",
 ];
 
+/// Names that may be set, and whose other spellings would stand beside the sender's own header.
+const OVERRIDABLE: [&str; 1] = ["content-type"];
+
 /// Names whose values are secrets, wherever they are kept.
 const SENSITIVE: [&str; 4] = ["authorization", "x-auth-token", "x-api-key", "api-key"];
 const SENSITIVE_FAMILIES: [&str; 2] = ["www-auth", "proxy-auth"];
@@ -89,8 +96,13 @@ pub fn safe_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue),
         return Err(Refusal::TooLong(shown));
     }
     let read = HeaderName::try_from(name).map_err(|_| Refusal::Name(name.to_owned()))?;
-    let denied = DENIED.contains(&read.as_str())
-        || DENIED_FAMILIES.iter().any(|family| read.as_str().starts_with(family));
+    if is_dot_segment(name) {
+        return Err(Refusal::Name(name.to_owned()));
+    }
+    let plain = comparable(name);
+    let denied = DENIED.contains(&plain.as_str())
+        || DENIED_FAMILIES.iter().any(|family| plain.starts_with(family))
+        || OVERRIDABLE.contains(&plain.as_str()) && read.as_str() != plain;
     if denied {
         return Err(Refusal::Reserved(name.to_owned()));
     }
@@ -114,10 +126,16 @@ pub fn safe_headers<'a>(
     headers.into_iter().map(read).collect()
 }
 
+/// Returns a name as it is compared with others: in lower case, with hyphens only.
+#[must_use]
+pub fn comparable(name: &str) -> String {
+    name.to_ascii_lowercase().replace('_', "-")
+}
+
 /// Tells whether the value of a header is a secret by its name.
 #[must_use]
 pub fn is_sensitive(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
+    let name = comparable(name);
     SENSITIVE.contains(&name.as_str())
         || SENSITIVE_FAMILIES.iter().any(|family| name.starts_with(family))
 }
@@ -175,9 +193,17 @@ mod tests {
             "X-Redial-Signature",
         ];
         for name in denied {
-            let refusal = safe_header(name, "1").unwrap_err();
-            assert_eq!(refusal, Refusal::Reserved(name.to_owned()));
+            for name in [name.to_owned(), name.replace('-', "_")] {
+                let refusal = safe_header(&name, "1").unwrap_err();
+                assert_eq!(refusal, Refusal::Reserved(name));
+            }
         }
+    }
+
+    #[test]
+    fn a_name_that_reaches_a_program_as_the_content_type_is_refused() {
+        let refusal = safe_header("Content_Type", "text/plain").unwrap_err();
+        assert_eq!(refusal, Refusal::Reserved("Content_Type".to_owned()));
     }
 
     #[test]
@@ -185,7 +211,7 @@ mod tests {
         for value in ["a\r\nHost: b", "a\nb", "a\0", "\u{7f}"] {
             assert_eq!(safe_header("X-A", value), Err(Refusal::Value("X-A".to_owned())));
         }
-        for name in ["", "a b", "a:", "a\r\n", "ä"] {
+        for name in ["", "a b", "a:", "a\r\n", "ä", ".", ".."] {
             assert_eq!(safe_header(name, "1"), Err(Refusal::Name(name.to_owned())), "{name:?}");
         }
     }
@@ -194,7 +220,9 @@ mod tests {
     fn other_headers_are_taken_as_they_are() {
         let (name, value) = safe_header("Authorization", "Bearer abc").unwrap();
         assert_eq!((name.as_str(), value.as_bytes()), ("authorization", &b"Bearer abc"[..]));
-        assert!(safe_header("X-Team", "billing, ops").is_ok());
+        for name in ["X-Team", "x_team", "content-type", "Content-Type", "svixen_id"] {
+            assert!(safe_header(name, "billing, ops").is_ok(), "{name}");
+        }
     }
 
     #[test]
@@ -214,7 +242,9 @@ mod tests {
 
     #[test]
     fn credentials_are_secrets_by_their_names() {
-        for name in ["Authorization", "X-API-Key", "x-auth-token", "Proxy-Authenticate"] {
+        for name in
+            ["Authorization", "X-API-Key", "x_api_key", "X-auth_token", "Proxy_Authenticate"]
+        {
             assert!(is_sensitive(name), "{name}");
         }
         assert!(!is_sensitive("x-team"));

@@ -324,6 +324,7 @@ impl Transport {
         let (pool, gates, brand) = (&self.pool, &self.gates, &self.brand);
         let with = Preparing { pool, gates, guard, brand, rows, now };
         let prepared = Arc::new(Prepared::new(member, &with)?);
+        self.told.tell_left_out(&prepared.left_out, member, now);
         self.prepared.put(member.key(), Arc::clone(&prepared));
         Ok(prepared)
     }

@@ -3,6 +3,7 @@
 //! What is left for an attempt is its id, its time, its signatures and its length. A [`Prepared`] is
 //! good for one state of the endpoint and of the guard, and until the next of its secrets expires.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use store::catalog::{Credentials, Endpoint, Secret};
 use super::connect::Target;
 use super::exchange::Outgoing;
 use super::gates::{Gate, Gates};
-use super::headers::{Allowance, MASK, is_sensitive, safe_header};
+use super::headers::{Allowance, MASK, comparable, is_sensitive, safe_header};
 use super::outcome::Failure;
 use super::pool::{Pool, Site};
 use super::tls::server_name;
@@ -60,6 +61,8 @@ pub(super) struct Prepared {
     signed: Vec<HeaderName>,
     /// Whether one of them carries the delivery's id, which is not written in vain.
     names_delivery: bool,
+    /// The names of the endpoint's own headers that may not be sent.
+    pub(super) left_out: Vec<String>,
 }
 
 /// What preparing takes besides the endpoint.
@@ -96,7 +99,7 @@ impl Prepared {
         let signer = signer(member, &profiles, with.rows)?;
         let signed = signed_names(&signer)?;
         let mut head = Head::begin(authority);
-        head.add_own(endpoint, &signed);
+        let left_out = head.add_own(endpoint, &signed);
         head.add_credentials(endpoint);
         head.keep_places(&signed);
         let tls = matches!(url.scheme(), Scheme::Https);
@@ -118,6 +121,7 @@ impl Prepared {
             names_delivery: profiles.iter().any(names_delivery),
             signer,
             signed,
+            left_out,
         })
     }
 
@@ -205,20 +209,28 @@ impl Head {
         head
     }
 
-    /// Adds the endpoint's own headers. One that is not safe, or that would overwrite a signature,
-    /// is left out: it was refused when it was saved, and a delivery must not fail for it.
-    fn add_own(&mut self, endpoint: &Endpoint, signed: &[HeaderName]) {
+    /// Adds the endpoint's own headers, and returns the names of the others: one that is not safe,
+    /// that a receiver could take for a signature, or that is there in another spelling. Such a one
+    /// is refused when it is saved, and a delivery must not fail for it.
+    fn add_own(&mut self, endpoint: &Endpoint, signed: &[HeaderName]) -> Vec<String> {
         let mut allowance = Allowance::default();
+        let mut taken: BTreeSet<String> =
+            signed.iter().map(|name| comparable(name.as_str())).collect();
+        let mut left_out = Vec::new();
         let plain = endpoint.settings.headers.iter().map(|header| (header, false));
         let secret = endpoint.confidential.headers.iter().map(|header| (header, true));
         for ((name, value), secret) in plain.chain(secret) {
-            let Ok((read, safe)) = safe_header(name, value) else { continue };
-            if signed.contains(&read) || allowance.spend(name, value).is_err() {
+            let read = safe_header(name, value).ok();
+            let fits =
+                |_: &_| taken.insert(comparable(name)) && allowance.spend(name, value).is_ok();
+            let Some((read, safe)) = read.filter(fits) else {
+                left_out.push(name.clone());
                 continue;
-            }
+            };
             let secret = secret || is_sensitive(read.as_str());
             self.set(read, safe, secret);
         }
+        left_out
     }
 
     fn add_credentials(&mut self, endpoint: &Endpoint) {

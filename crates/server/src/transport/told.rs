@@ -30,6 +30,7 @@ pub(super) struct Told {
 enum Subject {
     Proxy,
     Endpoint(EndpointKey),
+    Headers(EndpointKey),
 }
 
 impl Told {
@@ -57,6 +58,18 @@ impl Told {
                 "an endpoint's messages cannot be signed; give it another secret, or save its \
                  signatures anew"
             ),
+        }
+    }
+
+    /// Tells the operator of an endpoint's own headers that are not sent.
+    pub(super) fn tell_left_out(&self, names: &[String], member: &Member, now: Timestamp) {
+        if !names.is_empty() && self.is_news(Subject::Headers(member.key()), now) {
+            tracing::warn!(
+                endpoint.id = %member.view.endpoint.id,
+                ?names,
+                "headers of an endpoint are left out of its attempts, because a receiver could take \
+                 them for the sender's own; rename or remove them"
+            );
         }
     }
 

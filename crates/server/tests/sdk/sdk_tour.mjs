@@ -311,6 +311,17 @@ const steps = {
     assert.ok(found.success >= 1 && found.fail === 0, JSON.stringify(found));
   },
 
+  async names() {
+    for (const uid of [".", ".."]) {
+      const url = `${receiver.url}/never`;
+      await refused(422, "validation_error", () => svix.endpoint.create(app, { url, uid }));
+      // The SDK takes such a name out of the path: what is left names the application, or its list.
+      await assert.rejects(() => svix.endpoint.delete(app, uid), ApiException);
+      await assert.rejects(() => svix.endpoint.patch(app, uid, { description: "d" }), ApiException);
+    }
+    assert.equal((await svix.application.get(app)).uid, app);
+  },
+
   async delete() {
     const sent = await send();
     await receiver.waitFor("/first", sent.id);

@@ -16,6 +16,7 @@ import stripe
 import svix.api as api
 from svix.api import Svix, SvixOptions
 from svix.api.errors.http_error import HttpError
+from svix.api.errors.http_validation_error import HTTPValidationError
 from svix.webhooks import Webhook
 
 from receiver import Plain, Receiver, eventually
@@ -418,6 +419,21 @@ def branded_signatures(tour):
     assert event["id"] == "evt_1", event
 
 
+def names(tour):
+    # This SDK takes such a name out of the path, and then asks for the application itself. No server
+    # can tell that from a request that means it, so nothing has such a name.
+    for uid in [".", ".."]:
+        new = api.EndpointIn(url=f"{tour.receiver.url}/never", uid=uid)
+        try:
+            tour.svix.endpoint.create(tour.app, new)
+            raise AssertionError(f"an endpoint got the uid {uid}")
+        except HTTPValidationError as error:
+            assert error.detail[0].loc == ["body", "uid"], error
+    refused(405, "method_not_allowed", lambda: tour.svix.endpoint.delete(tour.app, "."))
+    names = [endpoint.uid for endpoint in tour.svix.endpoint.list(tour.app).data]
+    assert "." not in names and ".." not in names, names
+
+
 def delete(tour):
     sent = tour.send()
     tour.receiver.wait_for("/first", sent.id)
@@ -437,7 +453,7 @@ def delete(tour):
 
 STEPS = [
     create, upsert, event_types, send, list_and_page_both_ways, filter, retry, resend, recover,
-    replay_missing, headers, rotate, branded_signatures, stats, delete,
+    replay_missing, headers, rotate, branded_signatures, stats, names, delete,
 ]
 
 if __name__ == "__main__":

@@ -54,6 +54,12 @@ pub trait Queue: Send + Sync {
         None
     }
 
+    /// Looks whether the files of the store are still where they were opened, and says which is gone.
+    /// Nothing if there are none, because a database has them somewhere else.
+    fn missing_files(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the requests for these partitions that nobody has consumed yet, oldest first, at most
     /// [`crate::limits::REQUESTS`] of them.
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>>;

@@ -8,7 +8,7 @@
 //! - `directory`: the data directory, its lock and its key
 //! - `connection`, `schema`: how the file is opened, and what must be in it
 //! - `writer`, `reader`, `checkpoint`: the threads; `seats`: their connections, and what is done when
-//!   the file is in doubt; `memo`: what the writer remembers
+//!   the file is in doubt; `presence`: whether it is still there; `memo`: what the writer remembers
 //! - `batch`, `accept`, `settle`, `upkeep`, `replay`, `missing`: what a batch does; `prune`, `dead_letters`,
 //!   `purge`: what goes
 //! - `load`, `lease`: what the engine reads, and who owns what
@@ -46,6 +46,7 @@ mod messages;
 mod missing;
 mod number;
 mod once;
+mod presence;
 mod prune;
 mod purge;
 mod queue;
@@ -80,6 +81,7 @@ pub use bare::Bare;
 use checkpoint::{Checkpointer, Syncs};
 use connection::Place;
 pub use inspect::{Inspection, inspect};
+use presence::Presence;
 use reader::{Readers, Reading};
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use schema::steps;
@@ -131,6 +133,7 @@ pub struct Sqlite {
     urgent: Readers,
     notes: Arc<Notes>,
     syncs: Arc<Syncs>,
+    presence: Arc<Presence>,
     writer: WriterThread,
     _checkpointer: Checkpointer,
     _lock: directory::Lock,
@@ -158,6 +161,7 @@ impl Sqlite {
         // Nobody reads yet, so nobody is waited for. If it fails, it is tried again.
         wal.empty_if_asked(&connection, clock());
         let syncs = wal.syncs();
+        let presence = Arc::new(Presence::new(&place.file, Arc::clone(&seats)));
         let writer = Writer {
             place: place.clone(),
             clock: clock.clone(),
@@ -166,12 +170,22 @@ impl Sqlite {
             dead_letters_kept,
             sync_delay,
             wal,
+            presence: Arc::clone(&presence),
         };
         let writer = WriterThread::start(writer, connection)?;
         let start = |seats: &[Seat]| Readers::start(seats, &place, (&vault, &notes), &clock);
         let (many, one) = seats.readers.split_at(reader::THREADS);
         let (readers, urgent) = (start(many)?, start(one)?);
-        Ok(Self { readers, urgent, notes, syncs, writer, _checkpointer: checkpointer, _lock: lock })
+        Ok(Self {
+            readers,
+            urgent,
+            notes,
+            syncs,
+            presence,
+            writer,
+            _checkpointer: checkpointer,
+            _lock: lock,
+        })
     }
 
     /// Does something in a transaction of its own, on the thread that writes.

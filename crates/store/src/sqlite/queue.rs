@@ -27,6 +27,10 @@ impl Queue for Sqlite {
         Some(self.syncs.count())
     }
 
+    fn missing_files(&self) -> Option<String> {
+        self.presence.check().err().map(|error| error.to_string())
+    }
+
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         self.read(move |reading| upkeep::requests(reading, &partitions))
     }

@@ -20,6 +20,7 @@ use super::checkpoint::Wal;
 use super::connection::Place;
 use super::lease::Owners;
 use super::memo::Memo;
+use super::presence::Presence;
 use super::{Clock, failure};
 use crate::damage::Notes;
 use crate::keys::Node;
@@ -40,6 +41,7 @@ pub(super) struct Writer {
     pub(super) dead_letters_kept: Duration,
     pub(super) sync_delay: Duration,
     pub(super) wal: Arc<Wal>,
+    pub(super) presence: Arc<Presence>,
 }
 
 /// A transaction, seen by whoever writes in it.
@@ -177,6 +179,8 @@ impl Desk {
         &mut self,
         work: impl FnOnce(&mut Writing<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        // What lies there now is another's: it is neither opened nor written to.
+        self.writer.presence.remembered()?;
         let trusted = self.connection.take().filter(|_| !self.writer.wal.is_doubtful());
         let connection = trusted.map_or_else(|| self.open_again(), Ok)?;
         let result = self.transact_on(&connection, work);
@@ -211,6 +215,8 @@ impl Desk {
                 std::thread::sleep(self.writer.sync_delay);
             }
             connection.prepare_cached("COMMIT")?.execute([])?;
+            // Whoever hears of it must find it at the next start.
+            self.writer.presence.check()?;
             Ok(answer)
         });
         if result.is_ok() {
@@ -235,6 +241,7 @@ impl Desk {
         let mut connection = self.writer.place.write()?;
         self.memo.refresh(&connection)?;
         self.writer.wal.watch(&mut connection)?;
+        self.writer.presence.learn();
         Ok(connection)
     }
 }

@@ -85,6 +85,26 @@ async fn a_token_that_was_revoked_or_logged_out_is_over() {
 }
 
 #[tokio::test]
+async fn a_token_has_a_name_that_can_be_read_and_works_for_a_while_or_for_ever() {
+    let server = Running::start().await;
+    let long = "ä".repeat(257);
+    for name in ["", "  ", "..", "a\nb", "\u{1b}[31m", "a\u{202e}b", "\u{200b}", long.as_str()] {
+        server.post("/token", json!({ "name": name })).await.invalid("body.name");
+    }
+    let expiries = [json!(0), json!(-1), json!(1.5), json!("1"), json!(u64::MAX), json!(1e30)];
+    for expiry in expiries {
+        let body = json!({ "name": "robot", "expiry": expiry });
+        server.post("/token", body).await.invalid("body.expiry");
+    }
+    assert_eq!(server.get("/token").await.expect(200)["data"], json!([]));
+    for expiry in [json!(1), Value::Null, json!(100 * 365 * 86_400_u64)] {
+        let body = json!({ "name": "Jörgs Gerät", "expiry": expiry });
+        let made = server.post("/token", body).await.expect(201);
+        assert_eq!(made["expiresAt"].is_null(), expiry.is_null(), "{made}");
+    }
+}
+
+#[tokio::test]
 async fn tokens_are_listed_without_what_makes_them_work() {
     let server = Running::start().await;
     let made = server.post("/token", json!({ "name": "robot" })).await.expect(201);

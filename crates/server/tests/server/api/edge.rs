@@ -130,7 +130,7 @@ async fn health_needs_no_token() {
 }
 
 /// Writes bytes to the server and reads until it closes the connection.
-async fn exchange(server: &Running, bytes: &str) -> String {
+pub(super) async fn exchange(server: &Running, bytes: &str) -> String {
     let place = server.address().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(place).await.unwrap();
     stream.write_all(bytes.as_bytes()).await.unwrap();

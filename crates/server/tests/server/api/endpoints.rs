@@ -91,6 +91,15 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
         (json!({ "headers": { "x-real-ip": "1" } }), "body.headers.x-real-ip"),
         (json!({ "headers": { "User-Agent": "x" } }), "body.headers.User-Agent"),
         (json!({ "headers": { "x-a": "1", "X-A": "2" } }), "body.headers"),
+        (json!({ "headers": { "x-a": "1", "x_A": "2" } }), "body.headers"),
+        (json!({ "headers": { "webhook_signature": "x" } }), "body.headers.webhook_signature"),
+        (json!({ "headers": { "Svix_Id": "x" } }), "body.headers.Svix_Id"),
+        (json!({ "headers": { "X_Forwarded_For": "1" } }), "body.headers.X_Forwarded_For"),
+        (json!({ "headers": { "content_length": "1" } }), "body.headers.content_length"),
+        (json!({ "headers": { "content_type": "a" } }), "body.headers.content_type"),
+        (json!({ "headers": { "..": "1" } }), "body.headers..."),
+        (json!({ "uid": ".." }), "body.uid"),
+        (json!({ "uid": "." }), "body.uid"),
         (json!({ "headers": many_headers(33) }), "body.headers"),
         (json!({ "headers": { "Authorization": "x" }, "credentials": bearer }), "body.credentials"),
         (json!({ "headers": { "a": "b\r\nc: d" } }), "body.headers.a"),
@@ -195,6 +204,14 @@ async fn headers_that_may_hold_a_credential_are_never_shown() {
     assert_eq!(shown, json!({ "headers": { "x-a": "c" }, "sensitive": sensitive }));
     server.patch(&path, json!({ "headers": { "AUTHORIZATION": null } })).await.expect(204);
     assert_eq!(server.get(&path).await.expect(200)["sensitive"], json!(["X-Api-Key"]));
+    // A name in another spelling is the same name.
+    let patch = json!({ "headers": { "x_a": "d" }, "deleteHeaders": ["x_api_key"] });
+    server.patch(&path, patch).await.expect(204);
+    let shown = server.get(&path).await.expect(200);
+    assert_eq!(shown, json!({ "headers": { "x_a": "d" }, "sensitive": [] }));
+    server.patch(&path, json!({ "headers": { "X_Api_Key": "k" } })).await.expect(204);
+    let shown = server.get(&path).await.expect(200);
+    assert_eq!(shown["sensitive"], json!(["X_Api_Key"]));
 }
 
 #[tokio::test]

@@ -118,6 +118,69 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
 }
 
 #[tokio::test]
+async fn a_time_far_away_is_a_time_and_too_far_ahead() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let send = async |time: &str| {
+        let mut body = paid();
+        body["deliverAt"] = json!(time);
+        server.post(&format!("/app/{app}/msg"), body).await
+    };
+    for time in [
+        "9999-12-31T23:59:59Z",
+        "9999-12-31T23:59:59.999999999-23:00",
+        "10000-01-01T00:00:00+02:00",
+        "999999999-01-01T00:00:00Z",
+    ] {
+        let told = send(time).await.invalid("body.deliverAt");
+        assert_eq!(told, "is more than 30 days ahead", "{time}");
+    }
+    // What is over is due at once.
+    for time in ["0000-01-01T00:00:00Z", "-009999-01-01T00:00:00+12:00", "-10000-01-01T00:00:00Z"] {
+        assert_eq!(send(time).await.expect(202).get("deliverAt"), None, "{time}");
+    }
+    for time in ["10000-13-01T00:00:00Z", "99999", "9999-12-31"] {
+        let told = send(time).await.invalid("body.deliverAt");
+        assert!(told.contains("must be a time"), "{told}");
+    }
+}
+
+/// JSON of lists within each other.
+fn lists(levels: usize) -> String {
+    format!("{}{}", "[".repeat(levels), "]".repeat(levels))
+}
+
+#[tokio::test]
+async fn a_payload_that_is_nested_too_deeply_is_refused_and_breaks_no_list() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let path = format!("/api/v1/app/{app}/msg");
+    let post = async |path: &str, body: String| {
+        let request = server.request(Method::POST, path);
+        server.send(request.body(Full::from(body)).unwrap()).await
+    };
+    // The object around the lists is a level, too.
+    let message =
+        |levels: usize| format!(r#"{{"eventType":"a","payload":{{"deep":{}}}}}"#, lists(levels));
+    let raw = |text: &str| {
+        let params = json!({ "rawPayload": text, "headers": { "content-type": "text/plain" } });
+        json!({ "eventType": "a", "payload": {}, "transformationsParams": params }).to_string()
+    };
+    for body in [message(256), message(60_000), raw(&lists(257)), raw(&lists(60_000))] {
+        let told = post(&path, body).await.invalid("body.payload");
+        assert_eq!(told, "is nested more than 256 levels deep");
+    }
+    post(&path, message(255)).await.expect_text(202);
+    post(&path, raw(&lists(256))).await.expect(202);
+    // Brackets are no levels where there is no JSON.
+    post(&path, raw(&"[".repeat(1_000))).await.expect(202);
+    let batch = format!("[{},{}]", message(1), message(256));
+    let told = post(&format!("{path}/batch"), batch).await.expect(202);
+    assert_eq!((&told["accepted"], &told["refused"]), (&json!(1), &json!(1)));
+    server.get(&format!("/app/{app}/msg")).await.expect_text(200);
+}
+
+#[tokio::test]
 async fn data_may_stand_for_payload() {
     let server = Running::start().await;
     let app = server.application().await;

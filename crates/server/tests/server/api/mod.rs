@@ -25,6 +25,7 @@ mod replays;
 mod sending;
 mod specification;
 mod waiting;
+mod wire;
 
 use std::net::SocketAddr;
 
@@ -71,6 +72,12 @@ impl Answered {
     pub(crate) fn expect(self, status: u16) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
         if self.text.is_empty() { Value::Null } else { self.json() }
+    }
+
+    /// Makes sure of the status of an answer that is too deep for the reader of JSON here.
+    #[track_caller]
+    pub(crate) fn expect_text(self, status: u16) {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
     }
 
     /// Makes sure of the status and the code of an error.

@@ -5,6 +5,7 @@
 //! what they import. If that is missing the tests fail: a test that skips itself proves nothing.
 
 pub(crate) mod database;
+mod files;
 mod process;
 mod readme;
 pub(crate) mod receiver;

@@ -97,7 +97,7 @@ impl Drop for Running {
 pub(super) struct Server {
     running: Running,
     url: String,
-    _data: TempDir,
+    data: TempDir,
 }
 
 impl Server {
@@ -118,7 +118,17 @@ impl Server {
             // A line without its end may be half of one.
             out.contains(&format!("{line}\n")).then(|| line.to_owned())
         });
-        Self { running, url, _data: data }
+        Self { running, url, data }
+    }
+
+    /// Returns where its data is.
+    pub(super) fn place(&self) -> PathBuf {
+        self.data.path().join("data")
+    }
+
+    /// Waits until it ends by itself, and returns its status with what it printed.
+    pub(super) fn ends(self) -> (Option<ExitStatus>, String) {
+        self.running.end()
     }
 
     pub(super) fn url(&self) -> &str {
