@@ -25,7 +25,7 @@ pub enum Delivery {
     Delivered,
     /// Not delivered, kept as a dead letter.
     Dead(Cause),
-    /// A person called it off.
+    /// A person called it off, or expunged what was to be sent.
     Cancelled,
 }
 
@@ -54,7 +54,7 @@ pub struct Budget {
 /// Why a delivery is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The receiver said "never"; or the payload was expunged, and there is nothing to send.
+    /// The receiver said "never".
     Permanent,
     /// The attempts are used up.
     Exhausted,

@@ -6,7 +6,7 @@ use domain::breaker::WhileOpen;
 use domain::delivery::Cause;
 use domain::time::Timestamp;
 use store::keys::{Lease, MessageKey};
-use store::queue::{Bury, Done, Loaded, PendingDelivery, Running, Upkeep};
+use store::queue::{Bury, Done, Ending, Loaded, PendingDelivery, Running, Upkeep};
 
 use crate::announcement::Announcement;
 use crate::effect::Effect;
@@ -25,8 +25,8 @@ const LATEST_CHECK: Duration = Duration::from_secs(3_600);
 /// A step of upkeep that has not been answered.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Deliveries of one endpoint are buried.
-    Bury { lease: Lease, at: At, cause: Cause, messages: Vec<MessageKey> },
+    /// Deliveries of one endpoint are buried, or cancelled.
+    Bury { lease: Lease, at: At, ending: Ending, messages: Vec<MessageKey> },
     /// Requests are removed.
     Consume { lease: Lease, requests: Vec<i64> },
     /// Scheduled deliveries are numbered; behind what waited in memory then.
@@ -54,7 +54,7 @@ impl Engine {
     pub(crate) fn upkept(&mut self, number: Number, answer: Done, act: &mut Act<'_>) {
         let Some(step) = self.steps.remove(&number) else { return };
         match step {
-            Step::Bury { lease, at, cause, messages } => {
+            Step::Bury { lease, at, ending, messages } => {
                 self.vacate(lease);
                 match answer {
                     Done::Fenced => self.fenced(lease, act),
@@ -62,7 +62,7 @@ impl Engine {
                     Done::Refused(_) => self.buried((lease, at), &[], false, act),
                     Done::Changed(count) => {
                         let (application, endpoint) = at;
-                        if count > 0 {
+                        if let (Ending::Dead(cause), 1..) = (ending, count) {
                             let buried =
                                 Announcement::Buried { application, endpoint, cause, count };
                             act.announce(buried);
@@ -144,7 +144,7 @@ impl Engine {
         let most = usize::try_from(self.settings.bury_chunk).unwrap_or(usize::MAX);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         let messages = endpoint.window.take_where(most, wanted);
-        self.bury(at, cause, messages, act);
+        self.bury(at, Ending::Dead(cause), messages, act);
     }
 
     pub(crate) fn bury_expired(&mut self, at: At, act: &mut Act<'_>) {
@@ -156,23 +156,23 @@ impl Engine {
         let mut window = std::mem::replace(&mut endpoint.window, blank);
         let messages = window.take_where(most, |row| endpoint.has_expired(row, now));
         endpoint.window = window;
-        self.bury(at, Cause::Expired, messages, act);
+        self.bury(at, Ending::Dead(Cause::Expired), messages, act);
     }
 
-    /// Buries deliveries whose payload was expunged: nobody can ever send them, and those behind
-    /// them must not wait.
-    pub(crate) fn bury_gone(&mut self, at: At, messages: &[MessageKey], act: &mut Act<'_>) {
+    /// Cancels deliveries whose payload is gone, though whoever expunged it should have: an earlier
+    /// version did not. They can never be sent, and those behind them must not wait.
+    pub(crate) fn cancel_gone(&mut self, at: At, messages: &[MessageKey], act: &mut Act<'_>) {
         let most = usize::try_from(self.settings.bury_chunk).unwrap_or(usize::MAX);
         for some in messages.chunks(most.max(1)) {
-            self.bury(at, Cause::Permanent, some.to_vec(), act);
+            self.bury(at, Ending::Cancelled, some.to_vec(), act);
         }
     }
 
-    /// Buries deliveries that are out.
+    /// Ends deliveries that are out.
     pub(crate) fn bury(
         &mut self,
         at: At,
-        cause: Cause,
+        ending: Ending,
         messages: Vec<MessageKey>,
         act: &mut Act<'_>,
     ) {
@@ -184,8 +184,8 @@ impl Engine {
         endpoint.burying += 1;
         let deliveries = endpoint.window.doomed(&messages);
         let ((application, endpoint), now) = (at, act.now.rows);
-        let bury = Bury { lease, application, endpoint, deliveries, cause, at: now };
-        let step = Step::Bury { lease, at, cause, messages };
+        let bury = Bury { lease, application, endpoint, deliveries, ending, at: now };
+        let step = Step::Bury { lease, at, ending, messages };
         self.keep_up(step, Upkeep::Bury(bury), act);
     }
 
@@ -237,7 +237,7 @@ impl Engine {
             endpoint.check_at = again;
         }
         if let Some(cause) = cause {
-            self.bury(at, cause, messages, act);
+            self.bury(at, Ending::Dead(cause), messages, act);
         }
     }
 }

@@ -13,7 +13,7 @@ use domain::rate::ON_THE_WAY;
 use domain::verdict::{Decision, EndpointEffect, Signal};
 use domain::{concurrency::Concurrency, judge};
 use store::keys::{DeliveryKey, EndpointKey, Lease};
-use store::queue::{AttemptRecord, NextState, Phases, Settle};
+use store::queue::{AttemptRecord, Ending, NextState, Phases, Settle};
 
 use crate::announcement::Announcement;
 use crate::attempts::Ended;
@@ -271,7 +271,7 @@ impl Engine {
         let at = (key.application, key.endpoint);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
         if endpoint.window.withdraw(key.message) {
-            self.bury(at, Cause::Poison, vec![key.message], act);
+            self.bury(at, Ending::Dead(Cause::Poison), vec![key.message], act);
         }
     }
 }

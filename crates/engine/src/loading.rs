@@ -197,7 +197,7 @@ impl Engine {
                 count_on(&mut endpoint.unreadable, fruitless && unreadable);
                 count_on(&mut endpoint.left_out, fruitless && left_out);
                 endpoint.stuck = stuck;
-                self.bury_gone(at, &gone, act);
+                self.cancel_gone(at, &gone, act);
             }
             (Ok(answer), Wanted::Check | Wanted::Scheduled) => {
                 let unreadable = answer.deliveries.is_empty() && !answer.complete;

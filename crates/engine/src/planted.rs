@@ -55,11 +55,13 @@ pub enum Bug {
     SendUnnumbered,
     /// A walk finds no scheduled deliveries.
     ForgetScheduled,
+    /// Deliveries without a payload are left where they are.
+    ForgetExpunged,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::ForgetKnownDuringLoad,
         Self::SendFifoBeforeSettle,
         Self::KeepRateCredit,
@@ -84,6 +86,7 @@ impl Bug {
         Self::NumberEarly,
         Self::SendUnnumbered,
         Self::ForgetScheduled,
+        Self::ForgetExpunged,
     ];
 }
 

@@ -118,11 +118,15 @@ pub enum Path {
     ManualSent,
     /// Scheduled deliveries of a FIFO endpoint took their places.
     Numbered,
+    /// A person expunged a payload.
+    Expunged,
+    /// An owner cancelled what it could not send.
+    CalledOff,
 }
 
 impl Path {
     /// All of them.
-    pub const ALL: [Self; 57] = [
+    pub const ALL: [Self; 59] = [
         Self::HandOverLost,
         Self::HandOverLate,
         Self::HandOverOfKnown,
@@ -180,6 +184,8 @@ impl Path {
         Self::FifoSent,
         Self::ManualSent,
         Self::Numbered,
+        Self::Expunged,
+        Self::CalledOff,
     ];
 
     /// Returns its name, as counters are printed.

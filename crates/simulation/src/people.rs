@@ -1,6 +1,6 @@
 //! People and their programs: they create, change, pause, disable and delete endpoints, switch
-//! breakers off and on, cancel, hurry and replay deliveries, and close breakers, on whichever process
-//! they meet.
+//! breakers off and on, cancel, hurry and replay deliveries, expunge payloads, and close breakers, on
+//! whichever process they meet.
 
 use std::collections::BTreeSet;
 
@@ -35,6 +35,11 @@ pub(crate) enum Write {
     Enable(EndpointKey),
     Delete(EndpointKey),
     Cancel(DeliveryKey),
+    /// The payload of a delivery's message goes, as it does now or as it did in earlier versions.
+    Expunge {
+        key: DeliveryKey,
+        earlier: bool,
+    },
     StartTask(Box<Replay>, ApplicationKey),
 }
 
@@ -83,7 +88,8 @@ impl World {
             8 => self.call(me, Question::Write(Write::Disable(endpoint))),
             9 | 10 => self.call(me, Question::Write(Write::Enable(endpoint))),
             11 if endpoints.len() > 2 => self.call(me, Question::Write(Write::Delete(endpoint))),
-            11..=14 => self.cancel_one(me),
+            11..=13 => self.cancel_one(me),
+            14 => self.expunge_one(me),
             15..=17 => self.hurry_one(me),
             18 | 19 => self.ask(me, endpoint, RequestKind::ResetBreaker),
             _ => self.replay_some(me, endpoint),
@@ -107,6 +113,13 @@ impl World {
         let bits = self.chance.bits();
         if let Some(key) = self.watch.some_pending(bits) {
             self.call(me, Question::Write(Write::Cancel(key)));
+        }
+    }
+
+    fn expunge_one(&mut self, me: NodeRef) {
+        let (bits, earlier) = (self.chance.bits(), self.chance.percent(40));
+        if let Some(key) = self.watch.some_pending(bits) {
+            self.call(me, Question::Write(Write::Expunge { key, earlier }));
         }
     }
 
@@ -233,6 +246,19 @@ impl World {
                 }
                 done
             }
+            Write::Expunge { key, earlier } => {
+                let DeliveryKey { application, message, .. } = *key;
+                let done = if *earlier {
+                    self.state.forget_payload(application, message).is_ok()
+                } else {
+                    self.state.expunge(application, message, at).is_ok()
+                };
+                if done {
+                    self.counters.count(Path::Expunged);
+                    self.watch.expunged(*key, !earlier, &self.state);
+                }
+                done
+            }
             Write::StartTask(replay, application) => {
                 let task = NewTask {
                     id: replay.task,
@@ -307,7 +333,7 @@ impl World {
     /// What was written may have to be told to whoever sends.
     pub(crate) fn written(&mut self, me: NodeRef, write: Write) {
         match write {
-            Write::Create(_) | Write::Cancel(_) => {}
+            Write::Create(_) | Write::Cancel(_) | Write::Expunge { .. } => {}
             Write::Change(change) => self.ask(me, change.endpoint, RequestKind::Refresh),
             Write::Pause(endpoint)
             | Write::Resume(endpoint)

@@ -4,7 +4,7 @@ use domain::endpoint::Reason;
 use domain::time::Timestamp;
 use store::catalog::Name;
 use store::keys::{ApplicationKey, EndpointKey, Lease};
-use store::queue::{Accept, Accepted, Batch, Bury, Done, Settle, Settled, Upkeep};
+use store::queue::{Accept, Accepted, Batch, Bury, Done, Ending, Settle, Settled, Upkeep};
 
 use crate::bugs::Bug;
 use crate::calls::Reply;
@@ -162,14 +162,15 @@ impl World {
 
     fn buried(&mut self, bury: &Bury) {
         use domain::delivery::Cause;
-        let path = match bury.cause {
-            Cause::Expired => Path::BuriedExpired,
-            Cause::EndpointDisabled => Path::BuriedDisabled,
-            Cause::BreakerOpen => Path::BuriedByBreaker,
-            Cause::Poison => Path::BuriedPoison,
-            Cause::EndpointDeleted | Cause::Permanent | Cause::Exhausted | Cause::Blocked => {
-                Path::BuriedUnsent
-            }
+        let path = match bury.ending {
+            Ending::Cancelled => Path::CalledOff,
+            Ending::Dead(Cause::Expired) => Path::BuriedExpired,
+            Ending::Dead(Cause::EndpointDisabled) => Path::BuriedDisabled,
+            Ending::Dead(Cause::BreakerOpen) => Path::BuriedByBreaker,
+            Ending::Dead(Cause::Poison) => Path::BuriedPoison,
+            Ending::Dead(
+                Cause::EndpointDeleted | Cause::Permanent | Cause::Exhausted | Cause::Blocked,
+            ) => Path::BuriedUnsent,
         };
         self.counters.count(path);
         self.watch.buried(bury, self.now, &self.state);

@@ -33,8 +33,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let list = Operation::get(LIST, "v1.message.list", "Lists an application's messages");
     let create = creation();
     let get = Operation::get(ONE, "v1.message.get", "Shows a message");
-    let expunge =
-        Operation::delete(CONTENT, "v1.message.expunge-content", "Removes a message's payload");
+    let expunged = "Removes a message's payload, and cancels what is pending";
+    let expunge = Operation::delete(CONTENT, "v1.message.expunge-content", expunged);
     let precheck =
         Operation::post(PRECHECK, "v1.message.precheck", "Tells whether anybody would get one");
     let list = list.query::<ListQuery>().query::<PageQuery>().lists::<MessageOut>();

@@ -23,7 +23,9 @@ use store::page::{self, Listed, Page};
 use super::fields::Checks;
 use super::pages::{PAGE_BYTES, Slice, Wanted};
 use super::tokens::Reach;
-use super::{App, Caller, Error, Fault, FaultKind, RefusalKind, Scope, applications, nesting};
+use super::{
+    App, Caller, Error, Fault, FaultKind, Nudge, RefusalKind, Scope, applications, nesting,
+};
 
 /// The fewest and the most days for which a payload can be kept.
 const RETENTION_DAYS: std::ops::RangeInclusive<u64> = 5..=90;
@@ -403,13 +405,18 @@ impl App {
         }
     }
 
-    /// Removes a message's payload on purpose.
+    /// Removes a message's payload on purpose, and cancels what is pending of it. An attempt that has
+    /// begun may still arrive.
     ///
     /// # Errors
     /// If there is no such message.
     pub async fn expunge(&self, scope: &Scope, named: &str) -> Result<(), Error> {
         let entry = self.message_entry(scope, named).await?;
-        Ok(self.ledger.expunge(scope.application().key, entry.key).await?)
+        let (application, now) = (scope.application().key, self.clock.now());
+        for partition in self.ledger.expunge(application, entry.key, now).await? {
+            self.accepting.nudge(Nudge::Requests(partition));
+        }
+        Ok(())
     }
 
     /// Tells whether any endpoint would get a message of this kind.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use domain::delivery::Cause;
 use engine::{Announcement, Event, Number, Suspect};
 use store::keys::{DeliveryKey, Lease};
-use store::queue::{Bury, Done, Upkeep};
+use store::queue::{Bury, Done, Ending, Upkeep};
 
 use super::World;
 use super::effects::announce;
@@ -45,7 +45,8 @@ impl Suspects {
 pub(super) fn bury(world: &World, suspect: Suspect, lease: Lease) {
     let DeliveryKey { application, endpoint, .. } = suspect.delivery;
     let (deliveries, at) = (vec![suspect.doomed], world.timeline.rows());
-    let bury = Bury { lease, application, endpoint, deliveries, cause: Cause::Poison, at };
+    let bury =
+        Bury { lease, application, endpoint, deliveries, ending: Ending::Dead(Cause::Poison), at };
     world.committer.take_in([], [(BURIAL, Upkeep::Bury(bury))]);
 }
 

@@ -10,8 +10,8 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 use store::keys::{Lease, Node};
 use store::queue::{
-    Accepted, Batch, Committed, Done, Load, Loaded, NextState, Renewal, Request, Settle, Settled,
-    Upkeep, Waiting,
+    Accepted, Batch, Committed, Done, Ending, Load, Loaded, NextState, Renewal, Request, Settle,
+    Settled, Upkeep, Waiting,
 };
 use store::{Answer, Queue};
 
@@ -109,8 +109,10 @@ impl Metrics {
             self.settled(settle, answer);
         }
         for (upkeep, answer) in batch.upkeep.iter().zip(&committed.upkeep) {
-            if let (Upkeep::Bury(bury), Done::Changed(count)) = (upkeep, answer) {
-                let cause = OfCause { cause: bury.cause.word() };
+            if let (Upkeep::Bury(bury), Done::Changed(count)) = (upkeep, answer)
+                && let Ending::Dead(cause) = bury.ending
+            {
+                let cause = OfCause { cause: cause.word() };
                 self.dead.get_or_create(&cause).inc_by(u64::from(*count));
             }
         }

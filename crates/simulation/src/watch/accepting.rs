@@ -37,6 +37,7 @@ impl Watch {
             event_type: accept.message.event_type.clone(),
             payload: accept.message.payload.clone(),
             policy: accept.message.policy.is_some(),
+            expunged: false,
         };
         self.messages.insert(key, message);
         for delivery in &accept.deliveries {

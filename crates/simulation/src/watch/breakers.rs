@@ -14,7 +14,7 @@ use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use domain::verdict::{Decision, Verdict};
 use engine::{End, Number, Sending};
-use store::queue::{Bury, NextState, Settle, Trigger, Upkeep};
+use store::queue::{Bury, Ending, NextState, Settle, Trigger, Upkeep};
 
 use super::endpoints::is_open;
 use super::{Expected, Open, Watch};
@@ -193,8 +193,9 @@ impl Watch {
     /// What belongs to a disabled endpoint is buried while it is disabled, or was when the roster was
     /// read: an old one is not believed.
     fn check_disabled(&mut self, bury: &Bury) {
-        let Bury { endpoint, cause, .. } = *bury;
-        let place = self.endpoints.get(&endpoint).filter(|_| cause == Cause::EndpointDisabled);
+        let Bury { endpoint, ending, .. } = *bury;
+        let disabled = ending == Ending::Dead(Cause::EndpointDisabled);
+        let place = self.endpoints.get(&endpoint).filter(|_| disabled);
         let Some(place) = place else { return };
         let since = place.disabled.map(|until| self.now.saturating_sub(until));
         let is_disabled = matches!(place.state, State::Disabled(_));
@@ -209,9 +210,11 @@ impl Watch {
 
     /// A breaker turns deliveries away only where the policy says so, as far as the process knows it.
     fn check_turning_away(&mut self, me: NodeRef, bury: &Bury) {
-        let Bury { application, endpoint, cause, .. } = *bury;
+        let Bury { application, endpoint, ending, .. } = *bury;
         let member = self.rosters.get(&(me, application)).and_then(|it| it.member(endpoint));
-        let Some(member) = member.filter(|_| cause == Cause::BreakerOpen) else { return };
+        let Some(member) = member.filter(|_| ending == Ending::Dead(Cause::BreakerOpen)) else {
+            return;
+        };
         let settings = member.defaults.breaker.as_ref();
         if settings.is_none_or(|it| it.while_open() == WhileOpen::Hold) {
             let text =

@@ -87,6 +87,8 @@ struct Message {
     event_type: String,
     payload: Bytes,
     policy: bool,
+    /// Whether its payload was expunged.
+    expunged: bool,
 }
 
 /// A delivery.

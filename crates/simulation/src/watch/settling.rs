@@ -7,7 +7,9 @@ use domain::endpoint::State as EndpointState;
 use domain::ids::AttemptId;
 use store::keys::{DeliveryKey, MessageKey};
 use store::memory::State;
-use store::queue::{Bury, NextState, Replay, Request, RequestKind, Settle, Settled, Upkeep};
+use store::queue::{
+    Bury, Ending, NextState, Replay, Request, RequestKind, Settle, Settled, Upkeep,
+};
 
 use super::endpoints::is_open;
 use super::numbering::pending_in;
@@ -124,19 +126,30 @@ impl Watch {
             }
             let open = entry.open.is_some_and(|open| open.lease == Some(bury.lease));
             if let Some(problem) = self.burial_problem(key, &pending, bury) {
-                self.complain(4, format!("{key:?} is buried as {:?} {problem}", bury.cause));
+                self.complain(4, format!("{key:?} is buried as {:?} {problem}", bury.ending));
             }
-            if open && bury.cause == Cause::Expired {
+            if open && bury.ending == Ending::Dead(Cause::Expired) {
                 self.complain(3, format!("{key:?} is buried as expired while it is being sent"));
             }
-            self.set_state(key, Delivery::Dead(bury.cause));
+            let ended = match bury.ending {
+                Ending::Dead(cause) => Delivery::Dead(cause),
+                Ending::Cancelled => Delivery::Cancelled,
+            };
+            self.set_state(key, ended);
         }
     }
 
     fn burial_problem(&self, key: DeliveryKey, pending: &Pending, bury: &Bury) -> Option<String> {
         let entry = self.deliveries.get(&key)?;
         let place = self.endpoints.get(&key.endpoint)?;
-        match bury.cause {
+        let cause = match bury.ending {
+            Ending::Dead(cause) => cause,
+            Ending::Cancelled => {
+                let expunged = self.messages.get(&key.message).is_some_and(|it| it.expunged);
+                return (!expunged).then(|| "and has its payload".to_owned());
+            }
+        };
+        match cause {
             Cause::Expired => {
                 let Some(end) = pending.budget.expires_at else {
                     return Some("and has all the time in the world".to_owned());
@@ -199,6 +212,27 @@ impl Watch {
         self.now = now;
         self.set_state(key, Delivery::Cancelled);
         self.deliveries.get(&key).is_some_and(|entry| entry.open.is_some())
+    }
+
+    /// The payload of a delivery's message was expunged, and what is pending of it cancelled, unless
+    /// an earlier version did it.
+    pub(crate) fn expunged(&mut self, one: DeliveryKey, cancels: bool, state: &State) {
+        if let Some(message) = self.messages.get_mut(&one.message) {
+            message.expunged = true;
+        }
+        if !cancels {
+            return;
+        }
+        for stored in state.deliveries_of(one.application, one.message) {
+            if !self.pending.contains(&stored.key) {
+                continue;
+            }
+            if stored.state != Delivery::Cancelled {
+                let text = format!("{:?} is {:?} without a payload", stored.key, stored.state);
+                self.complain(2, text);
+            }
+            self.set_state(stored.key, Delivery::Cancelled);
+        }
     }
 
     /// A process reads requests.

@@ -146,11 +146,17 @@ macro_rules! conformance {
                 a_load_begins_at_the_turn_it_names
                 payloads_come_until_their_bytes_are_used_up
                 payloads_of_every_length_come_as_they_were
-                an_expunged_payload_is_not_loaded
                 a_load_knows_one_endpoint_of_one_application
                 every_endpoint_with_something_pending_is_waiting
                 a_fifo_endpoint_waits_for_the_first_of_its_line
                 only_the_given_partitions_are_looked_at
+            ;
+            expunging:
+                what_is_pending_is_cancelled_with_the_payload
+                what_is_scheduled_or_was_made_later_is_cancelled_too
+                an_attempt_that_had_begun_is_recorded_and_nothing_follows
+                what_has_no_payload_is_not_replayed
+                an_owner_cancels_what_it_cannot_send
             ;
             scheduled:
                 a_scheduled_delivery_has_no_place_until_it_is_due

@@ -8,8 +8,8 @@ use crate::catalog::Endpoint;
 use crate::keys::{Epoch, Lease, Node};
 use crate::limits;
 use crate::queue::{
-    Bury, Done, Minute, NextState, Once, Request, RequestKind, Rollup, Running, Settle, Settled,
-    Subject, Upkeep,
+    Bury, Done, Ending, Minute, NextState, Once, Request, RequestKind, Rollup, Running, Settle,
+    Settled, Subject, Upkeep,
 };
 
 pub async fn a_settle_under_an_old_epoch_writes_nothing(harness: Harness) {
@@ -94,7 +94,7 @@ pub async fn steps_of_an_old_owner_write_nothing(harness: Harness) {
         application,
         endpoint: endpoint.key,
         deliveries: vec![doomed],
-        cause: Cause::EndpointDisabled,
+        ending: Ending::Dead(Cause::EndpointDisabled),
         at: NOW,
     };
     assert_eq!(scene.keep_up(Upkeep::Bury(bury)).await, Done::Fenced);

@@ -150,21 +150,6 @@ pub async fn payloads_of_every_length_come_as_they_were(harness: Harness) {
     }
 }
 
-pub async fn an_expunged_payload_is_not_loaded(harness: Harness) {
-    let scene = Scene::new(harness).await;
-    let endpoint = scene.endpoint().await;
-    let key = scene.pending(&endpoint).await;
-    let (_second, _third) = (scene.pending(&endpoint).await, scene.pending(&endpoint).await);
-    scene.store().ledger.expunge(key.application, key.message).await.unwrap();
-    // What is gone is told apart from what only did not fit.
-    let loaded = scene.load_most(&endpoint, 10, 0).await;
-    let rows = loaded.deliveries.iter().map(|row| (row.payload.is_some(), row.expunged));
-    assert_eq!(rows.collect::<Vec<_>>(), [(false, true), (false, false), (false, false)]);
-    let loaded = scene.load(&endpoint).await;
-    let rows = loaded.deliveries.iter().map(|row| (row.payload.is_some(), row.expunged));
-    assert_eq!(rows.collect::<Vec<_>>(), [(false, true), (true, false), (true, false)]);
-}
-
 pub async fn a_load_knows_one_endpoint_of_one_application(harness: Harness) {
     let scene = Scene::new(harness).await;
     let (one, two) = (scene.endpoint().await, scene.endpoint().await);

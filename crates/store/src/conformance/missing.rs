@@ -90,7 +90,7 @@ pub async fn a_payload_that_is_gone_is_skipped_and_counted(harness: Harness) {
     let scene = Scene::new(harness).await;
     let gone = scene.accept_new(scene.message(&[]).await).await;
     let kept = scene.accept_new(scene.message(&[]).await).await;
-    scene.store().ledger.expunge(scene.application.key, gone).await.unwrap();
+    scene.store().ledger.expunge(scene.application.key, gone, NOW).await.unwrap();
     let endpoint = scene.endpoint().await;
     let task = start(&scene).await;
     let keys = [scene.key(&endpoint, gone), scene.key(&endpoint, kept)];

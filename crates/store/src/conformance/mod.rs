@@ -14,8 +14,8 @@
 //! - [`Harness`]: what a case gets
 //! - [`Scene`]: what a case arranges with
 //! - `accepting`, `settling`, `fencing`, `loading`, `leases`, `upkeep`, `replays`,
-//!   `missing`, `pruning`, `retention`, `scheduled`, `catalog`, `changes`, `disabling`, `secrets`,
-//!   `listing`, `filters`, `records`, `counting`, `answers`, `tokens`: the cases, by theme
+//!   `missing`, `pruning`, `retention`, `scheduled`, `expunging`, `catalog`, `changes`, `disabling`,
+//!   `secrets`, `listing`, `filters`, `records`, `counting`, `answers`, `tokens`: the cases, by theme
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
@@ -30,6 +30,7 @@ pub mod catalog;
 pub mod changes;
 pub mod counting;
 pub mod disabling;
+pub mod expunging;
 pub mod fencing;
 pub mod filters;
 pub mod leases;
@@ -50,13 +51,14 @@ pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 21] = [
+const THEMES: [(&str, &str); 22] = [
     ("accepting", include_str!("accepting.rs")),
     ("answers", include_str!("answers.rs")),
     ("catalog", include_str!("catalog.rs")),
     ("changes", include_str!("changes.rs")),
     ("counting", include_str!("counting.rs")),
     ("disabling", include_str!("disabling.rs")),
+    ("expunging", include_str!("expunging.rs")),
     ("fencing", include_str!("fencing.rs")),
     ("filters", include_str!("filters.rs")),
     ("leases", include_str!("leases.rs")),

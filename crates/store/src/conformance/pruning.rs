@@ -15,8 +15,8 @@ use crate::ledger::{MessageFilter, NewTask, TaskKind};
 use crate::limits;
 use crate::page::{From, Page};
 use crate::queue::{
-    Accept, Accepted, Bury, Done, FirstState, Minute, NextState, Request, RequestKind, Rollup,
-    Settled, Subject, Upkeep,
+    Accept, Accepted, Bury, Done, Ending, FirstState, Minute, NextState, Request, RequestKind,
+    Rollup, Settled, Subject, Upkeep,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -127,7 +127,7 @@ pub async fn what_keeps_a_dead_letter_keeps_no_other_delivery_of_its_message(har
         application: young.application,
         endpoint: two.key,
         deliveries: vec![scene.doomed(young).await],
-        cause: Cause::Expired,
+        ending: Ending::Dead(Cause::Expired),
         at: now,
     };
     scene.keep_up(Upkeep::Bury(bury)).await;

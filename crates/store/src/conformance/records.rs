@@ -250,7 +250,7 @@ pub async fn an_unknown_message_is_missing(harness: Harness) {
         assert!(matches!(answer, Err(Error::Missing("message"))), "{answer:?}");
     }
     for (application, message) in [(other.key, key), (application, MessageKey(i64::MAX))] {
-        let answer = ledger.expunge(application, message).await;
+        let answer = ledger.expunge(application, message, NOW).await;
         assert!(matches!(answer, Err(Error::Missing("message"))), "{answer:?}");
     }
 }
@@ -285,11 +285,12 @@ pub async fn an_expunged_payload_is_gone_and_all_else_is_there(harness: Harness)
     let ledger = &scene.store().ledger;
     let accept = scene.message(&[]).await;
     let key = scene.accept_new(accept.clone()).await;
-    ledger.expunge(scene.application.key, key).await.unwrap();
+    let none = ledger.expunge(scene.application.key, key, NOW).await.unwrap();
+    assert_eq!(none, []);
     let name = Name::Id(accept.message.id);
     let entry = ledger.message(scene.application.key, name).await.unwrap();
     assert_eq!((entry.payload, entry.event_type), (Payload::Gone, accept.message.event_type));
-    ledger.expunge(scene.application.key, key).await.unwrap();
+    ledger.expunge(scene.application.key, key, NOW).await.unwrap();
 }
 
 pub async fn an_empty_payload_is_not_a_missing_one(harness: Harness) {

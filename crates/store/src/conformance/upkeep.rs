@@ -11,8 +11,8 @@ use crate::catalog::Endpoint;
 use crate::keys::MessageKey;
 use crate::limits::REQUESTS;
 use crate::queue::{
-    Batch, Bury, Done, Doomed, Minute, NextState, Request, RequestKind, Rollup, Running, Subject,
-    Upkeep,
+    Batch, Bury, Done, Doomed, Ending, Minute, NextState, Request, RequestKind, Rollup, Running,
+    Subject, Upkeep,
 };
 
 pub async fn burying_takes_the_pending_ones_only(harness: Harness) {
@@ -315,7 +315,7 @@ fn burial(scene: &Scene, endpoint: &Endpoint, deliveries: Vec<Doomed>) -> Bury {
         application: endpoint.application,
         endpoint: endpoint.key,
         deliveries,
-        cause: Cause::Expired,
+        ending: Ending::Dead(Cause::Expired),
         at: later(70),
     }
 }

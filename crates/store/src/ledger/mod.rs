@@ -11,6 +11,7 @@ mod message;
 mod task;
 
 use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
+use domain::partition::Partition;
 use domain::time::Timestamp;
 
 pub use answer::StoredAnswer;
@@ -48,8 +49,14 @@ pub trait Ledger: Send + Sync {
         filter: MessageFilter,
         page: Page<MessageId>,
     ) -> Answer<'_, Listed<MessageEntry, MessageId>>;
-    /// Removes a message's payload on purpose.
-    fn expunge(&self, application: ApplicationKey, message: MessageKey) -> Answer<'_, ()>;
+    /// Removes a message's payload on purpose, cancels its deliveries that are pending, and leaves a
+    /// request for their owners to forget them. Returns the partitions of these.
+    fn expunge(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        at: Timestamp,
+    ) -> Answer<'_, Vec<Partition>>;
 
     /// Finds a delivery by its id.
     fn delivery(&self, application: ApplicationKey, id: DeliveryId) -> Answer<'_, DeliveryEntry>;

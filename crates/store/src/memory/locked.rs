@@ -280,8 +280,13 @@ impl Ledger for Memory {
         self.answer(move |state| Ok(state.messages(application, &filter, &page)))
     }
 
-    fn expunge(&self, application: ApplicationKey, message: MessageKey) -> Answer<'_, ()> {
-        self.answer(move |state| state.expunge(application, message))
+    fn expunge(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        at: Timestamp,
+    ) -> Answer<'_, Vec<Partition>> {
+        self.answer(move |state| state.expunge(application, message, at))
     }
 
     fn delivery(&self, application: ApplicationKey, id: DeliveryId) -> Answer<'_, DeliveryEntry> {

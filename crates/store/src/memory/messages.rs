@@ -1,6 +1,10 @@
 //! Messages as they are looked at.
 
+use std::collections::BTreeSet;
+
 use domain::ids::MessageId;
+use domain::partition::Partition;
+use domain::time::Timestamp;
 
 use super::State;
 use super::rows::MessageRow;
@@ -47,11 +51,33 @@ impl State {
         })
     }
 
-    /// Removes a message's payload on purpose.
+    /// Removes a message's payload on purpose, and cancels what is pending of it. Returns whose
+    /// owners have something to forget.
     ///
     /// # Errors
     /// If the application has no such message.
     pub fn expunge(
+        &mut self,
+        application: ApplicationKey,
+        message: MessageKey,
+        at: Timestamp,
+    ) -> Result<Vec<Partition>, Error> {
+        self.forget_payload(application, message)?;
+        let mut partitions = BTreeSet::new();
+        for entry in self.deliveries_of(application, message) {
+            if self.cancel(entry.key, at).is_ok() {
+                partitions.extend(self.delivery_row(entry.key).map(|row| row.partition));
+            }
+        }
+        Ok(partitions.into_iter().collect())
+    }
+
+    /// Removes a message's payload and leaves its deliveries alone, as earlier versions did: what they
+    /// left pending is found by its owner.
+    ///
+    /// # Errors
+    /// If the application has no such message.
+    pub fn forget_payload(
         &mut self,
         application: ApplicationKey,
         message: MessageKey,

@@ -10,7 +10,7 @@ use super::State;
 use crate::keys::{ApplicationKey, DeliveryKey, MessageKey};
 use crate::ledger::TaskState;
 use crate::queue::{
-    Bury, Chosen, Done, FirstState, Missing, NewDelivery, Number, Order, Replay, Request,
+    Bury, Chosen, Done, Ending, FirstState, Missing, NewDelivery, Number, Order, Replay, Request,
     RequestKind, Rollup, Subject, Upkeep, turn,
 };
 
@@ -61,9 +61,13 @@ impl State {
         for doomed in &bury.deliveries {
             let Bury { application, endpoint, .. } = *bury;
             let key = DeliveryKey { application, endpoint, message: doomed.message };
-            let done = self.change(key, |row| match row.state.bury(bury.cause) {
-                Ok(dead) if row.is_as_loaded(doomed.recorded, doomed.ended_before) => {
-                    row.state = dead;
+            let end = |state: Delivery| match bury.ending {
+                Ending::Dead(cause) => state.bury(cause),
+                Ending::Cancelled => state.cancel(),
+            };
+            let done = self.change(key, |row| match end(row.state) {
+                Ok(ended) if row.is_as_loaded(doomed.recorded, doomed.ended_before) => {
+                    row.state = ended;
                     row.settled_at = Some(bury.at);
                     true
                 }
@@ -100,9 +104,14 @@ impl State {
         if !its_turn || !self.is_current(replay.lease) || !self.is_as_chosen(replay) {
             return Done::Fenced;
         }
-        let mut replayed = 0;
+        let (mut replayed, mut gone) = (0, 0);
         for chosen in &replay.deliveries {
             let Chosen { key, partition, pending, .. } = *chosen;
+            let message = self.messages.get(&key.message);
+            if message.is_some_and(|it| it.application == key.application && it.payload.is_none()) {
+                gone += 1;
+                continue;
+            }
             let meant = self.delivery_row(key).is_some_and(|row| row.is_as_chosen(chosen));
             let endpoint = self.endpoints.get(&key.endpoint).filter(|_| meant);
             let Some(order) = endpoint.map(|row| row.endpoint.order) else { continue };
@@ -123,7 +132,7 @@ impl State {
         if let Some(task) = self.tasks.get_mut(&replay.task) {
             task.cursor = replay.next_cursor;
             task.replayed += replayed;
-            task.skipped += skipped + u64::from(replay.passed_over);
+            task.skipped += gone + skipped + u64::from(replay.passed_over);
             task.updated_at = replay.at;
             if replay.next_cursor.is_none() {
                 task.state = TaskState::Finished;

@@ -73,7 +73,8 @@ pub struct PendingDelivery {
     pub content_type: Option<String>,
     /// The exact bytes to be sent; none if the load's limit on bytes was reached before.
     pub payload: Option<Bytes>,
-    /// Whether the payload was expunged: then there is nothing to be sent, now or later.
+    /// Whether the payload was expunged: then there is nothing to be sent, and its owner cancels it.
+    /// What is pending when its payload is expunged is cancelled at once.
     pub expunged: bool,
 }
 

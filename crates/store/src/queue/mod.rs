@@ -18,8 +18,8 @@ pub use accept::{Accept, Accepted, FirstState, NewDelivery, NewMessage, Order};
 pub use load::{Backlog, Load, Loaded, PendingDelivery, Waiting};
 pub use settle::{AttemptRecord, NextState, Phases, Running, Settle, Settled, Trigger};
 pub use upkeep::{
-    Bury, Chosen, Done, Doomed, Minute, Missing, Number, Once, Replay, Request, RequestKind,
-    Rollup, Subject, Upkeep,
+    Bury, Chosen, Done, Doomed, Ending, Minute, Missing, Number, Once, Replay, Request,
+    RequestKind, Rollup, Subject, Upkeep,
 };
 
 use crate::keys::{Lease, Node};

@@ -14,7 +14,7 @@ use crate::ledger::{BUCKETS, bucket};
 /// One step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Upkeep {
-    /// Buries pending deliveries of one endpoint.
+    /// Buries pending deliveries of one endpoint, or cancels them.
     Bury(Bury),
     /// Numbers scheduled deliveries of one endpoint that are due.
     Number(Number),
@@ -77,7 +77,7 @@ pub struct Once {
     pub id: [u8; 16],
 }
 
-/// Deliveries of one endpoint to be buried.
+/// Deliveries of one endpoint that end without an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bury {
     /// The right to do so.
@@ -88,10 +88,19 @@ pub struct Bury {
     pub endpoint: EndpointKey,
     /// Which of its deliveries; those that are no longer as they were loaded are left alone.
     pub deliveries: Vec<Doomed>,
-    /// Why.
-    pub cause: Cause,
+    /// How.
+    pub ending: Ending,
     /// When.
     pub at: Timestamp,
+}
+
+/// How a delivery ends without an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// As a dead letter.
+    Dead(Cause),
+    /// Its payload is gone, so there is nothing to send.
+    Cancelled,
 }
 
 /// A delivery to be buried, as it was loaded. A step may wait, or come again because its answer got

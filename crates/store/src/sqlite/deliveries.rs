@@ -1,5 +1,7 @@
 //! Deliveries as they are looked at.
 
+use std::collections::BTreeSet;
+
 use domain::ids::{DeliveryId, MessageId};
 use domain::partition::Partition;
 use domain::time::Timestamp;
@@ -144,10 +146,28 @@ pub(super) fn cancel(
     let found = entry(connection, key)?.ok_or(Error::Missing("delivery"))?;
     found.state.cancel().map_err(|refusal| Error::Refused(refusal.to_string()))?;
     let DeliveryKey { application, endpoint, message } = key;
-    let partition = mark_cancelled(connection, key, at)?;
+    let partition = mark_cancelled(connection, key, at)?.ok_or(Error::Missing("delivery"))?;
     let kind = RequestKind::Cancel(message);
     upkeep::ask(connection, &Request { number: 0, application, endpoint, partition, kind, at })?;
     entry(connection, key)?.ok_or(Error::Missing("delivery"))
+}
+
+/// Cancels what is pending of a message, and has its owners forget it. Returns their partitions.
+pub(super) fn cancel_all(
+    connection: &Connection,
+    (application, message): (ApplicationKey, MessageKey),
+    at: Timestamp,
+) -> Result<Vec<Partition>, Error> {
+    let mut partitions = BTreeSet::new();
+    for endpoint in fan_out(connection, message)? {
+        let key = DeliveryKey { application, endpoint, message };
+        let Some(partition) = mark_cancelled(connection, key, at)? else { continue };
+        let kind = RequestKind::Cancel(message);
+        let request = Request { number: 0, application, endpoint, partition, kind, at };
+        upkeep::ask(connection, &request)?;
+        partitions.insert(partition);
+    }
+    Ok(partitions.into_iter().collect())
 }
 
 pub(super) fn retry_now(
@@ -228,16 +248,18 @@ fn damaged(key: DeliveryKey, error: Error) -> Error {
     }
 }
 
-/// Needs the primary key of `deliveries`; writes to it and `deliveries_pending`.
+/// Cancels a delivery if it is pending; returns its partition. Needs the primary key of
+/// `deliveries`; writes to it and `deliveries_pending`.
 fn mark_cancelled(
     connection: &Connection,
     key: DeliveryKey,
     at: Timestamp,
-) -> Result<Partition, Error> {
+) -> Result<Option<Partition>, Error> {
     let sql = "UPDATE deliveries SET state = 3, settled_at = ?1
-        WHERE endpoint = ?2 AND message = ?3 AND application = ?4 RETURNING partition";
+        WHERE endpoint = ?2 AND message = ?3 AND application = ?4 AND state = 0
+        RETURNING partition";
     let parameters = params![at.as_micros(), key.endpoint.0, key.message.0, key.application.0];
-    Ok(connection.prepare_cached(sql)?.query_row(parameters, codec::partition)?)
+    Ok(connection.prepare_cached(sql)?.query_row(parameters, codec::partition).optional()?)
 }
 
 fn of(row: &Row<'_>) -> rusqlite::Result<DeliveryEntry> {

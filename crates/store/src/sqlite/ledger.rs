@@ -1,6 +1,7 @@
 //! The ledger, handed to the threads that can do it.
 
 use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
+use domain::partition::Partition;
 use domain::time::Timestamp;
 
 use super::deliveries::DeadLetters;
@@ -34,8 +35,13 @@ impl Ledger for Sqlite {
         self.read(move |reading| messages::list(reading, application, &filter, &page))
     }
 
-    fn expunge(&self, application: ApplicationKey, message: MessageKey) -> Answer<'_, ()> {
-        self.write(move |writing| messages::expunge(writing, application, message))
+    fn expunge(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        at: Timestamp,
+    ) -> Answer<'_, Vec<Partition>> {
+        self.write(move |writing| messages::expunge(writing, (application, message), at))
     }
 
     fn delivery(&self, application: ApplicationKey, id: DeliveryId) -> Answer<'_, DeliveryEntry> {

@@ -1,13 +1,15 @@
 //! Messages as they are looked at.
 
 use domain::ids::MessageId;
+use domain::partition::Partition;
+use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::connection::erasing;
 use super::reader::Reading;
 use super::walk::{self, List};
 use super::writer::Writing;
-use super::{codec, load};
+use super::{codec, deliveries, load};
 use crate::Error;
 use crate::catalog::Name;
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
@@ -65,13 +67,13 @@ pub(super) fn list(
     })
 }
 
-/// Removes a payload so that nothing is left of it in the file, and soon nothing in the log. Needs
-/// the primary key of `messages`.
+/// Removes a payload so that nothing is left of it in the file, and soon nothing in the log; what is
+/// pending of it is cancelled. Needs the primary key of `messages`.
 pub(super) fn expunge(
     writing: &Writing<'_>,
-    application: ApplicationKey,
-    message: MessageKey,
-) -> Result<(), Error> {
+    (application, message): (ApplicationKey, MessageKey),
+    at: Timestamp,
+) -> Result<Vec<Partition>, Error> {
     let connection = writing.connection;
     let sql = "UPDATE messages SET payload = NULL WHERE key = ?1 AND application = ?2";
     let removed = erasing(connection, || {
@@ -80,7 +82,7 @@ pub(super) fn expunge(
     writing.wal.empty_soon();
     match removed {
         0 => Err(Error::Missing("message")),
-        _ => Ok(()),
+        _ => deliveries::cancel_all(connection, (application, message), at),
     }
 }
 

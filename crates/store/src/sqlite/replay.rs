@@ -9,7 +9,7 @@ use super::codec;
 use super::missing::{self, Made};
 use super::writer::Writing;
 use crate::Error;
-use crate::keys::EndpointKey;
+use crate::keys::{DeliveryKey, EndpointKey};
 use crate::queue::{Chosen, Done, Order, Replay};
 
 /// Writes a chunk. The caller has seen to it that the lease is current.
@@ -22,9 +22,13 @@ pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done,
     if !as_chosen || advance(connection, replay)? == 0 {
         return Ok(Done::Fenced);
     }
-    let mut replayed = 0;
+    let (mut replayed, mut gone) = (0, 0);
     let (mut endpoints, mut orders) = (BTreeSet::new(), BTreeMap::new());
     for chosen in &replay.deliveries {
+        if is_gone(connection, chosen.key)? {
+            gone += 1;
+            continue;
+        }
         let endpoint = chosen.key.endpoint;
         let order = match orders.entry(endpoint) {
             Entry::Occupied(known) => *known.get(),
@@ -51,7 +55,8 @@ pub(super) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done,
     };
     replayed += made.made;
     let passed_over = usize::try_from(replay.passed_over).unwrap_or(usize::MAX);
-    count(connection, replay, (replayed, made.skipped.saturating_add(passed_over)))?;
+    let skipped = made.skipped.saturating_add(passed_over).saturating_add(gone);
+    count(connection, replay, (replayed, skipped))?;
     for endpoint in endpoints {
         fill_tombstone(connection, endpoint)?;
     }
@@ -88,6 +93,14 @@ fn revive(
         codec::delivery(chosen.state),
         codec::micros_if_any(chosen.ended_at),
     ])?)
+}
+
+/// Tells whether there is nothing left to send. Needs the primary key of `messages`.
+fn is_gone(connection: &Connection, key: DeliveryKey) -> Result<bool, Error> {
+    let sql = "SELECT payload IS NULL FROM messages WHERE key = ?1 AND application = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement.query_row([key.message.0, key.application.0], |row| row.get(0));
+    Ok(found.optional()?.unwrap_or(false))
 }
 
 /// Returns the order that an endpoint has by now, deleted or not. Needs the primary key of

@@ -10,7 +10,7 @@ use super::writer::Writing;
 use super::{number, once, prune, replay, rollups, running, walk};
 use crate::keys::{ApplicationKey, EndpointKey, Lease, MessageKey};
 use crate::queue::turn::SCHEDULED;
-use crate::queue::{Bury, Done, Doomed, Number, Request, RequestKind, Upkeep};
+use crate::queue::{Bury, Done, Doomed, Ending, Number, Request, RequestKind, Upkeep};
 use crate::{Error, limits};
 
 /// Does one step. One that meets a row which cannot be read is taken back and refused, so that it
@@ -80,17 +80,22 @@ fn bury_all(connection: &Connection, bury: &Bury) -> Result<usize, Error> {
 
 /// Needs the primary key of `deliveries`; writes to it, `deliveries_pending`, `deliveries_dead`.
 fn bury_one(connection: &Connection, bury: &Bury, doomed: &Doomed) -> Result<usize, Error> {
-    let sql = "UPDATE deliveries SET state = 2, cause = ?1, settled_at = ?2
+    let sql = "UPDATE deliveries SET state = ?8, cause = ?1, settled_at = ?2
         WHERE endpoint = ?3 AND message = ?4 AND application = ?5
             AND state = 0 AND recorded = ?6 AND settled_at IS ?7";
+    let (state, cause) = match bury.ending {
+        Ending::Dead(cause) => (codec::DEAD, Some(codec::cause(cause))),
+        Ending::Cancelled => (codec::CANCELLED, None),
+    };
     Ok(connection.prepare_cached(sql)?.execute(params![
-        codec::cause(bury.cause),
+        cause,
         bury.at.as_micros(),
         bury.endpoint.0,
         doomed.message.0,
         bury.application.0,
         doomed.recorded,
         codec::micros_if_any(doomed.ended_before),
+        state,
     ])?)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::delivery::Cause;
+use domain::delivery::{Cause, Delivery};
 use domain::endpoint::State;
 use domain::outcome::Outcome;
 use store::catalog::{Endpoint, EndpointSettings};
@@ -144,21 +144,59 @@ fn what_was_sent_and_cannot_be_recorded_is_buried_although_memory_lost_sight_of_
 }
 
 #[test]
-fn an_expunged_payload_is_buried_and_those_behind_it_are_sent() {
+fn what_an_earlier_version_expunged_is_cancelled_and_those_behind_it_are_sent() {
     for fifo in [false, true] {
         let mut scene = Scene::with(|settings| settings.bury_chunk = 2);
         let endpoint = if fifo { scene.fifo() } else { scene.endpoint() };
         let rows: Vec<_> = (0..4).map(|_| scene.accept(&endpoint)).collect();
         for row in &rows[..3] {
-            scene.store.expunge(row.key.application, row.key.message).unwrap();
+            scene.store.forget_payload(row.key.application, row.key.message).unwrap();
         }
         scene.pass(10 * SECOND);
-        assert_eq!((buried(&scene, Cause::Permanent), scene.pending(&endpoint)), (3, 1));
+        for row in &rows[..3] {
+            let of = scene.store.deliveries_of(row.key.application, row.key.message);
+            assert_eq!((of[0].state, of[0].recorded), (Delivery::Cancelled, 0));
+        }
+        let told = |one: &Announcement| matches!(one, Announcement::Buried { .. });
+        assert!(!scene.announced.iter().any(told), "they are no dead letters");
+        assert_eq!(scene.pending(&endpoint), 1);
         let sent = scene.end(Outcome::answered(200));
         assert_eq!(sent.delivery.key, rows[3].key, "in a sequence: {fifo}");
         assert_eq!(scene.pending(&endpoint), 0);
         assert!(scene.count("loads") < 5, "{} loads", scene.count("loads"));
     }
+}
+
+#[test]
+fn what_is_expunged_while_it_is_sent_is_recorded_and_not_sent_again() {
+    for fifo in [false, true] {
+        let mut scene = Scene::new();
+        let endpoint = if fifo { scene.fifo() } else { scene.endpoint() };
+        let message = scene.send(&endpoint);
+        let (application, now) = (endpoint.application, scene.now.rows);
+        let partitions = scene.store.expunge(application, message, now).unwrap();
+        assert_eq!(partitions, [endpoint.partition]);
+        scene.end(Outcome::answered(500));
+        scene.pass(60 * SECOND);
+        assert!(scene.flying.is_empty());
+        let of = scene.store.deliveries_of(application, message);
+        assert_eq!((of[0].state, of[0].recorded), (Delivery::Cancelled, 1));
+        let next = scene.send(&endpoint);
+        assert_eq!(scene.end(Outcome::answered(200)).delivery.key.message, next);
+    }
+}
+
+#[test]
+fn what_is_expunged_while_it_waits_in_memory_is_not_sent() {
+    let mut scene = Scene::new();
+    let endpoint = scene.fifo();
+    scene.send(&endpoint);
+    let waiting = scene.send(&endpoint);
+    scene.store.expunge(endpoint.application, waiting, scene.now.rows).unwrap();
+    scene.tell(Event::Asked);
+    let last = scene.send(&endpoint);
+    scene.end(Outcome::answered(200));
+    assert_eq!(scene.end(Outcome::answered(200)).delivery.key.message, last);
 }
 
 #[test]

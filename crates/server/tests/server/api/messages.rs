@@ -230,6 +230,33 @@ async fn an_expunged_payload_says_so_and_cannot_be_sent_again() {
 }
 
 #[tokio::test]
+async fn what_is_pending_of_an_expunged_payload_is_cancelled_and_counted_so() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let endpoint = server.endpoint(&app).await;
+    let (gone, kept) = (server.message(&app).await, server.message(&app).await);
+    server.delete(&format!("/app/{app}/msg/{gone}/content")).await.expect(204);
+    let deliveries = async |state: &str| {
+        let path = format!("/app/{app}/delivery?endpoint_id={endpoint}&state={state}");
+        server.get(&path).await.expect(200)["data"].as_array().unwrap().clone()
+    };
+    let [cancelled] = &deliveries("cancelled").await[..] else { panic!("one is cancelled") };
+    assert_eq!((&cancelled["messageId"], &cancelled["attempts"]), (&json!(gone), &json!(0)));
+    assert!(cancelled["settledAt"].is_string(), "{cancelled}");
+    let [pending] = &deliveries("pending").await[..] else { panic!("one is pending") };
+    assert_eq!(pending["messageId"], kept);
+    assert!(deliveries("dead").await.is_empty());
+    let id = cancelled["id"].as_str().unwrap();
+    let path = format!("/app/{app}/delivery/{id}");
+    let shown = server.get(&path).await.expect(200);
+    assert_eq!((&shown["state"], &shown["cause"]), (&json!("cancelled"), &Value::Null));
+    server.post(&format!("{path}/replay"), Value::Null).await.refused(400, "missing_payload");
+    let stats = server.get(&format!("/app/{app}/endpoint/{endpoint}/stats")).await.expect(200);
+    let counts = ["pending", "fail", "canceled"].map(|name| stats[name].as_u64());
+    assert_eq!(counts, [Some(1), Some(0), Some(1)], "{stats}");
+}
+
+#[tokio::test]
 async fn a_list_is_newest_first_and_filtered_by_type_channel_and_time() {
     let server = Running::start().await;
     let app = server.application().await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
+use domain::partition::Partition;
 use domain::time::Timestamp;
 use store::catalog::Name;
 use store::damage::Damage;
@@ -48,8 +49,13 @@ impl Ledger for Damaged {
         self.memory.messages(application, filter, page)
     }
 
-    fn expunge(&self, application: ApplicationKey, message: MessageKey) -> Answer<'_, ()> {
-        self.memory.expunge(application, message)
+    fn expunge(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        at: Timestamp,
+    ) -> Answer<'_, Vec<Partition>> {
+        self.memory.expunge(application, message, at)
     }
 
     fn deliveries_of(

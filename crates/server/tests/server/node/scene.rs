@@ -174,7 +174,7 @@ impl Scene {
     pub(super) async fn expunge(&self, message: MessageId) {
         let Store { memory, application, .. } = &self.store;
         let found = memory.message(application.key, Name::Id(message)).await.unwrap();
-        memory.expunge(application.key, found.key).await.unwrap();
+        memory.expunge(application.key, found.key, self.now()).await.unwrap();
     }
 
     pub(super) fn arrivals(&self) -> usize {
@@ -243,8 +243,8 @@ impl Scene {
     }
 
     /// Starts a task that replays all dead letters of the endpoint.
-    pub(super) async fn replay(&self) {
-        self.replay_for(&self.store.endpoint).await;
+    pub(super) async fn replay(&self) -> Task {
+        self.replay_for(&self.store.endpoint).await
     }
 
     /// Makes another endpoint, past this node.
@@ -274,9 +274,9 @@ impl Scene {
     }
 
     /// Starts a task that replays all dead letters of an endpoint, and waits until it is done.
-    pub(super) async fn replay_for(&self, endpoint: &Endpoint) {
+    pub(super) async fn replay_for(&self, endpoint: &Endpoint) -> Task {
         let task = self.start(TaskKind::Recover, endpoint.key, selection("dead")).await;
-        self.done(task).await;
+        self.done(task).await
     }
 
     /// Waits until a task is done.

@@ -129,24 +129,6 @@ async fn payloads(
     payloads.collect()
 }
 
-/// Removes a message's payload on purpose.
-///
-/// Index: the primary key of messages.
-pub(super) async fn expunge(
-    store: &Postgres,
-    application: ApplicationKey,
-    message: MessageKey,
-) -> Result<(), Failure> {
-    let statement = "update messages set payload = null where application = $1 and key = $2";
-    let columns = [single(application.0, Type::INT8), single(message.0, Type::INT8)];
-    let mut transaction = store.write().await?;
-    let result = transaction.execute(statement, &parameters(&columns)).await;
-    match transaction.end(result).await? {
-        0 => Err(MISSING.into()),
-        _ => Ok(()),
-    }
-}
-
 fn is_wanted(entry: &MessageEntry, filter: &MessageFilter) -> bool {
     (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
         && filter.channel.as_ref().is_none_or(|channel| entry.channels.contains(channel))

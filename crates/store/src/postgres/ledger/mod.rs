@@ -5,11 +5,13 @@ mod attempt;
 mod counts;
 mod dead_letter;
 mod delivery;
+mod expunge;
 mod message;
 mod rollup;
 mod task;
 
 use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
+use domain::partition::Partition;
 use domain::time::Timestamp;
 
 use super::Postgres;
@@ -42,8 +44,13 @@ impl Ledger for Postgres {
         self.answer(message::list(self, application, filter, page))
     }
 
-    fn expunge(&self, application: ApplicationKey, message: MessageKey) -> Answer<'_, ()> {
-        self.answer(message::expunge(self, application, message))
+    fn expunge(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        at: Timestamp,
+    ) -> Answer<'_, Vec<Partition>> {
+        self.answer(expunge::expunge(self, (application, message), at))
     }
 
     fn delivery(&self, application: ApplicationKey, id: DeliveryId) -> Answer<'_, DeliveryEntry> {

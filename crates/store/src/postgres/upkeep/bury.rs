@@ -1,5 +1,6 @@
 //! Burying what an attempt did not bury: expired, or held by an endpoint that is disabled.
 
+use domain::delivery::Delivery;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
@@ -8,7 +9,7 @@ use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::{changed, is_current};
-use crate::queue::{Bury, Done};
+use crate::queue::{Bury, Done, Ending};
 
 /// Buries deliveries of one endpoint that are still as they were loaded.
 ///
@@ -27,11 +28,15 @@ pub(super) async fn bury(transaction: &mut Transaction<'_>, bury: &Bury) -> Resu
             join deliveries d on d.application = $1 and d.endpoint = $2 \
                 and d.message = i.message \
             order by d.message for update of d) \
-        update deliveries d set state = 2, cause = $6, settled_at = $7 \
+        update deliveries d set state = $8, cause = $6, settled_at = $7 \
         from held \
         where held.state = 0 and held.recorded = held.loaded \
           and held.settled_at is not distinct from held.ended_before \
           and d.application = $1 and d.endpoint = $2 and d.message = held.message";
+    let (state, cause) = match bury.ending {
+        Ending::Dead(cause) => (Delivery::Dead(cause), Some(codes::cause(cause))),
+        Ending::Cancelled => (Delivery::Cancelled, None),
+    };
     let doomed = &bury.deliveries;
     let columns = [
         single(bury.application.0, Type::INT8),
@@ -39,8 +44,9 @@ pub(super) async fn bury(transaction: &mut Transaction<'_>, bury: &Bury) -> Resu
         column(doomed, Type::INT8_ARRAY, |one| one.message.0),
         column(doomed, Type::INT8_ARRAY, |one| i64::from(one.recorded)),
         column(doomed, Type::INT8_ARRAY, |one| one.ended_before.map(Timestamp::as_micros)),
-        single(codes::cause(bury.cause), Type::INT2),
+        single(cause, Type::INT2),
         single(bury.at.as_micros(), Type::INT8),
+        single(codes::delivery(state), Type::INT2),
     ];
     transaction.execute(statement, &parameters(&columns)).await.map(changed)
 }

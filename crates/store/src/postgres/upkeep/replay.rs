@@ -13,6 +13,7 @@ use super::super::columns::{column, parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::queue::number;
+use super::super::row::field;
 use super::missing::{self, Made};
 use super::{changed, is_current};
 use crate::ledger::TaskState;
@@ -34,8 +35,9 @@ pub(super) async fn replay(
         }
         Some(_) => return Ok(Done::Fenced),
     };
+    let gone = gone(transaction, replay).await?;
     let replayed = revive(transaction, replay).await? + made.made;
-    let skipped = made.skipped.saturating_add(u64::from(replay.passed_over));
+    let skipped = made.skipped.saturating_add(u64::from(replay.passed_over)).saturating_add(gone);
     advance(transaction, replay, (replayed, skipped)).await?;
     Ok(changed(replayed))
 }
@@ -70,11 +72,37 @@ async fn hold_orders(transaction: &mut Transaction<'_>, replay: &Replay) -> Resu
     Ok(())
 }
 
+/// Counts what is left alone because nothing is left to send, and sees to it that no other payload is
+/// expunged before the transaction ends: who expunges one cancels what is pending, and would not see
+/// what becomes it here.
+///
+/// Index: the primary key of messages.
+async fn gone(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u64, Failure> {
+    let statement = "\
+        with held as materialized ( \
+            select m.application, m.key, m.payload is null as gone from messages m \
+            where (m.application, m.key) in \
+                (select * from unnest($1::bigint[], $2::bigint[])) \
+            order by m.application, m.key for share) \
+        select count(*) as gone from unnest($1::bigint[], $2::bigint[]) i (application, message) \
+        join held on held.application = i.application and held.key = i.message and held.gone";
+    if replay.deliveries.is_empty() {
+        return Ok(0);
+    }
+    let columns = [
+        column(&replay.deliveries, Type::INT8_ARRAY, |row| row.key.application.0),
+        column(&replay.deliveries, Type::INT8_ARRAY, |row| row.key.message.0),
+    ];
+    let row = transaction.one(statement, &parameters(&columns)).await?;
+    let count = row.map(|row| field::<i64>(&row, "gone")).transpose()?;
+    Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+}
+
 /// `settled_at` stays: by that a delivery differs from what it was before, whatever else does not,
 /// and no verdict on an attempt from before applies to it. They are compared with what was chosen as
 /// they are once they are locked: another task may have replayed them until then.
 ///
-/// Indexes: the primary keys of deliveries and endpoints.
+/// Indexes: the primary keys of deliveries, endpoints and messages.
 async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u64, Failure> {
     let statement = "\
         with input as materialized ( \
@@ -92,8 +120,9 @@ async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u6
                    case when e.ordering = $12 then nextval('numbers') else i.due end as turn \
             from input i join held on held.position = i.position \
             join endpoints e on e.application = i.application and e.key = i.endpoint \
+            join messages m on m.application = i.application and m.key = i.message \
             where held.state <> 0 and held.state = i.chosen \
-              and held.settled_at is not distinct from i.ended_at \
+              and held.settled_at is not distinct from i.ended_at and m.payload is not null \
             order by i.position) \
         update deliveries d set \
             state = 0, cause = null, partition = t.partition, \

@@ -15,8 +15,8 @@ use store::keys::Cursor;
 use store::ledger::{DeliveryFilter, NewTask, StoredAnswer, TaskKind};
 use store::page::{From, Page};
 use store::queue::{
-    Bury, Chosen, Load, Minute, Number, Order, Replay, Request, RequestKind, Rollup, Subject,
-    Upkeep,
+    Bury, Chosen, Ending, Load, Minute, Number, Order, Replay, Request, RequestKind, Rollup,
+    Subject, Upkeep,
 };
 
 use super::operation::{Operation, SetUp, Step, Touch};
@@ -216,7 +216,7 @@ impl World {
             application: endpoint.application,
             endpoint: endpoint.key,
             deliveries,
-            cause: Cause::Expired,
+            ending: Ending::Dead(Cause::Expired),
             at: self.now(),
         })
     }
@@ -299,7 +299,7 @@ impl World {
             }
             Touch::Expunge { message } => {
                 let (application, key, _) = choose(&self.notes.messages, *message)?;
-                Some(word(ledger.expunge(application.key, *key).await))
+                Some(word(ledger.expunge(application.key, *key, at).await))
             }
             Touch::StartTask { application } => {
                 let application = choose(&self.living().await, *application)?.key;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use rusqlite::Connection;
 use store::conformance::{NOW, Scene};
 use store::keys::{Lease, MessageKey};
-use store::queue::{Accepted, Batch, Bury, Done, Doomed, NextState, Settle, Settled, Upkeep};
+use store::queue::{
+    Accepted, Batch, Bury, Done, Doomed, Ending, NextState, Settle, Settled, Upkeep,
+};
 use tempfile::TempDir;
 
 use super::harness;
@@ -90,8 +92,8 @@ async fn a_page_that_cannot_be_read_harms_only_what_needs_it() {
     // What follows for the refused one is up to the engine, and possible.
     let lease: Lease = scene.lease(&broken);
     let (application, deliveries) = (poison.application, vec![untried(poison.message)]);
-    let (cause, at) = (domain::delivery::Cause::Poison, NOW);
-    let bury = Bury { lease, application, endpoint: broken.key, deliveries, cause, at };
+    let (ending, at) = (Ending::Dead(domain::delivery::Cause::Poison), NOW);
+    let bury = Bury { lease, application, endpoint: broken.key, deliveries, ending, at };
     assert_eq!(scene.keep_up(Upkeep::Bury(bury)).await, Done::Changed(1));
 }
 
@@ -110,8 +112,8 @@ async fn a_step_that_meets_a_page_that_cannot_be_read_is_refused_alone() {
 
     let scene = Scene::new(harness(directory.path())).await;
     let (lease, application) = (scene.lease(&endpoint), scene.application.key);
-    let (cause, at) = (domain::delivery::Cause::Expired, NOW);
-    let bury = Bury { lease, application, endpoint: endpoint.key, deliveries, cause, at };
+    let (ending, at) = (Ending::Dead(domain::delivery::Cause::Expired), NOW);
+    let bury = Bury { lease, application, endpoint: endpoint.key, deliveries, ending, at };
     let upkeep = vec![Upkeep::Bury(bury)];
     let committed = scene.commit(Batch { accepts, upkeep, ..Batch::default() }).await;
     assert!(matches!(committed.accepts[..], [Accepted::New { .. }]), "{:?}", committed.accepts);

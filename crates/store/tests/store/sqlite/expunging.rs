@@ -76,7 +76,7 @@ async fn what_was_expunged_is_neither_in_the_file_nor_in_its_log() {
     ledger.expunge_attempt(key, attempt).await.unwrap();
     texts.push(said);
     for message in expunged {
-        ledger.expunge(scene.application.key, message).await.unwrap();
+        ledger.expunge(scene.application.key, message, NOW).await.unwrap();
     }
     go_on(&scene, &now).await;
     for text in &texts {
@@ -117,7 +117,7 @@ async fn what_was_expunged_is_not_in_pages_that_became_free_before() {
     scene.store().catalog.delete_application(other.key, NOW).await.unwrap();
     go_on(&scene, &now).await;
     for message in expunged {
-        scene.store().ledger.expunge(own.key, message).await.unwrap();
+        scene.store().ledger.expunge(own.key, message, NOW).await.unwrap();
     }
     go_on(&scene, &now).await;
     assert_eq!(files_with(directory.path(), "expunged"), [""; 0]);
@@ -136,7 +136,7 @@ async fn what_a_killed_process_expunged_is_gone_when_its_files_are_opened() {
     accept.message.id = MessageId::new(NOW, [9; 16]);
     let in_log = scene.accept_new(accept).await;
     for message in [in_file, in_log] {
-        scene.store().ledger.expunge(scene.application.key, message).await.unwrap();
+        scene.store().ledger.expunge(scene.application.key, message, NOW).await.unwrap();
     }
     let left = tempfile::tempdir().unwrap();
     for name in ["redial.db", "redial.db-wal", "redial.key"] {
