@@ -40,6 +40,9 @@ pub const TASKS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long a token is remembered after it expired or was revoked.
 pub const TOKENS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
+/// The most names that a migration has changed and that are told of at a time.
+pub const RENAMED: i64 = 100;
+
 /// How many old secrets of an endpoint may be live when another one is to join them.
 pub const OLD_SECRETS: usize = 10;
 

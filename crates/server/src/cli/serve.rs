@@ -7,10 +7,12 @@
 //! # Layout
 //! - `runtimes`: what all of it runs on
 //! - `connections`: clients of the API; `rest`: what they send in vain; `scraping`: `/metrics`
+//! - `renamed`: names that a migration had to change
 
 mod activity;
 mod connections;
 mod patient;
+mod renamed;
 mod rest;
 mod runtimes;
 mod scraping;
@@ -236,6 +238,7 @@ impl Server {
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
         let store = open_store(&configuration, &clock).await?;
+        renamed::tell(&*store.catalog).await?;
         let metrics = Metrics::new();
         let guard = Guard::new(configuration.egress.clone());
         let resolver = Resolver::system().context("the system's name servers cannot be read")?;

@@ -32,7 +32,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 6] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration {
         version: 1,
         name: "first",
@@ -62,6 +62,11 @@ const MIGRATIONS: [Migration; 6] = [
         version: 6,
         name: "changes",
         statements: include_str!("../../migrations/postgres/0006_changes.sql"),
+    },
+    Migration {
+        version: 7,
+        name: "renamed",
+        statements: include_str!("../../migrations/postgres/0007_renamed.sql"),
     },
 ];
 
@@ -307,9 +312,9 @@ mod tests {
     #[test]
     fn the_next_schema_version_is_accepted_and_the_one_after_refused_by_name() {
         assert!(refuse_strangers(&[]).is_ok());
-        assert!(refuse_strangers(&applied(7)).is_ok());
-        let refusal = refuse_strangers(&applied(8)).unwrap_err().to_string();
-        assert!(refusal.contains("schema version 8 (`later`)"), "{refusal}");
+        assert!(refuse_strangers(&applied(8)).is_ok());
+        let refusal = refuse_strangers(&applied(9)).unwrap_err().to_string();
+        assert!(refusal.contains("schema version 9 (`later`)"), "{refusal}");
     }
 
     #[test]

@@ -4,11 +4,13 @@ use domain::endpoint::Reason;
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
 
-use super::{Sqlite, applications, endpoints, event_types, fan_out, running, secrets, tokens};
+use super::{
+    Sqlite, applications, endpoints, event_types, fan_out, renamed, running, secrets, tokens,
+};
 use crate::Answer;
 use crate::catalog::{
     Application, ApplicationSettings, Catalog, Change, Changes, Endpoint, EventType, FanOut, Name,
-    NewApplication, NewEndpoint, Secret, Token,
+    NewApplication, NewEndpoint, Renamed, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -181,5 +183,9 @@ impl Catalog for Sqlite {
 
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>> {
         self.read(move |reading| tokens::list(reading, &page))
+    }
+
+    fn renamed(&self, told: Vec<Renamed>) -> Answer<'_, Vec<Renamed>> {
+        self.write(move |writing| renamed::next(writing.connection, &told))
     }
 }

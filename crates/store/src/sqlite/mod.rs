@@ -12,7 +12,8 @@
 //! - `batch`, `accept`, `settle`, `upkeep`, `replay`, `missing`: what a batch does; `prune`, `dead_letters`,
 //!   `purge`: what goes
 //! - `load`, `lease`: what the engine reads, and who owns what
-//! - `applications`, `endpoints`, `secrets`, `fan_out`, `event_types`, `tokens`: the catalog
+//! - `applications`, `endpoints`, `secrets`, `fan_out`, `event_types`, `tokens`, `renamed`: the
+//!   catalog
 //! - `messages`, `deliveries`, `counts`, `attempts`, `rollups`, `tasks`: the ledger; `walk`: its
 //!   pages; `once`: what comes again
 //! - `queue`, `catalog`, `ledger`: the three traits
@@ -52,6 +53,7 @@ mod purge;
 mod queue;
 mod reader;
 mod record;
+mod renamed;
 mod replay;
 mod rollups;
 mod running;

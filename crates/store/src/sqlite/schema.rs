@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step { version: 1, name: "first", sql: include_str!("../../migrations/sqlite/0001_first.sql") },
     Step {
         version: 2,
@@ -27,6 +27,11 @@ const STEPS: [Step; 6] = [
         version: 6,
         name: "changes",
         sql: include_str!("../../migrations/sqlite/0006_changes.sql"),
+    },
+    Step {
+        version: 7,
+        name: "renamed",
+        sql: include_str!("../../migrations/sqlite/0007_renamed.sql"),
     },
 ];
 
@@ -108,7 +113,7 @@ mod tests {
         migrate(&mut connection).unwrap();
         connection.execute("INSERT INTO meta VALUES ('canary', x'01')", []).unwrap();
         migrate(&mut connection).unwrap();
-        assert_eq!(versions(&connection), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(versions(&connection), [1, 2, 3, 4, 5, 6, 7]);
         let canary: Vec<u8> =
             connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
         assert_eq!(canary, [1]);
@@ -153,9 +158,9 @@ mod tests {
     fn a_store_two_versions_ahead_is_refused_by_name() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();
-        let later = "INSERT INTO schema_versions VALUES (7, 'seventh', x''), (8, 'eighth', x'')";
+        let later = "INSERT INTO schema_versions VALUES (8, 'eighth', x''), (9, 'ninth', x'')";
         connection.execute(later, []).unwrap();
         let text = migrate(&mut connection).unwrap_err().to_string();
-        assert!(text.contains("version 8 (`eighth`)"), "{text}");
+        assert!(text.contains("version 9 (`ninth`)"), "{text}");
     }
 }

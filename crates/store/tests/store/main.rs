@@ -8,5 +8,6 @@ mod golden;
 mod memory;
 mod model;
 mod postgres;
+mod renamed;
 mod sqlite;
 mod wide;

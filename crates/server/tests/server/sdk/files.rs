@@ -1,4 +1,5 @@
-//! A server whose files are taken away while it runs: it must not acknowledge what no start would find.
+//! A server whose files are taken away while it runs must not acknowledge what no start would find; and
+//! what it says of a file in which a migration had to change something.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::TOKEN;
-use super::process::Server;
+use super::process::{Running, Server};
+use super::{TOKEN, installed};
 
 const FILES: [&str; 3] = ["redial.db", "redial.db-wal", "redial.db-shm"];
 
@@ -77,4 +78,31 @@ async fn a_server_whose_database_is_replaced_leaves_the_other_one_alone() {
     for name in FILES {
         assert_eq!(fs::read_to_string(backup.join(name)).unwrap(), "a backup", "{name}");
     }
+}
+
+/// What a migration writes when it changes a name.
+const RENAMED: &str = "\
+import sqlite3, sys
+file = sqlite3.connect(sys.argv[1])
+file.execute(\"INSERT INTO renamed (kind, id, old, new) VALUES (3, x'', '..', '..-renamed')\")
+file.commit()
+";
+
+#[test]
+fn a_name_that_a_migration_has_changed_is_told_at_the_next_start_and_not_again() {
+    let told = |server: &Server| {
+        let log = server.log();
+        log.lines().filter(|line| line.contains("the event type was changed")).count()
+    };
+    let server = Server::start(&[], TOKEN);
+    assert_eq!(told(&server), 0, "{}", server.log());
+    let mut python = std::process::Command::new(installed("venv/bin/python"));
+    python.args(["-c", RENAMED]).arg(server.place().join("redial.db"));
+    let data = server.killed();
+    Running::start(python).finish();
+    let server = Server::start_in(data, &[], TOKEN);
+    assert_eq!(told(&server), 1, "{}", server.log());
+    assert!(server.log().contains("..-renamed"), "{}", server.log());
+    let server = Server::start_in(server.killed(), &[], TOKEN);
+    assert_eq!(told(&server), 0, "{}", server.log());
 }

@@ -103,7 +103,16 @@ pub(super) struct Server {
 impl Server {
     /// Starts it on a free port and waits until it listens.
     pub(super) fn start(options: &[&str], token: &str) -> Self {
-        let data = TempDir::new().unwrap();
+        Self::start_in(TempDir::new().unwrap(), options, token)
+    }
+
+    /// Kills it, and returns its directory.
+    pub(super) fn killed(self) -> TempDir {
+        self.data
+    }
+
+    /// Starts it in a directory in which one may have been before.
+    pub(super) fn start_in(data: TempDir, options: &[&str], token: &str) -> Self {
         let place: PathBuf = data.path().join("data");
         let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
         command

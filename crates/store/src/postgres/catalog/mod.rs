@@ -7,6 +7,7 @@ mod disable;
 mod endpoint;
 mod event_type;
 mod fan_out;
+mod renamed;
 mod secret;
 mod token;
 
@@ -18,7 +19,7 @@ use super::Postgres;
 use crate::Answer;
 use crate::catalog::{
     Application, ApplicationSettings, Catalog, Change, Changes, Endpoint, EventType, FanOut, Name,
-    NewApplication, NewEndpoint, Secret, Token,
+    NewApplication, NewEndpoint, Renamed, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -178,5 +179,9 @@ impl Catalog for Postgres {
 
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>> {
         self.answer(token::list(self, page))
+    }
+
+    fn renamed(&self, told: Vec<Renamed>) -> Answer<'_, Vec<Renamed>> {
+        self.answer(renamed::next(self, told))
     }
 }

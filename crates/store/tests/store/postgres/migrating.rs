@@ -8,7 +8,7 @@ use store::conformance::Handle;
 
 use super::fleet::WAITING;
 use super::server::Schema;
-use crate::golden;
+use crate::{golden, renamed};
 
 const FIRST: &str = include_str!("../golden/postgres-0001.sql");
 /// What a node of the first version writes all the time: its lease, and messages.
@@ -28,7 +28,15 @@ async fn a_store_of_the_first_version_keeps_all_that_is_in_it() {
     schema.run(FIRST).await;
     let store = schema.open().await;
     golden::check(&Handle::new(Arc::new(store))).await;
-    assert_eq!(schema.number("select max(version)::bigint from schema_versions").await, 6);
+    assert_eq!(schema.number("select max(version)::bigint from schema_versions").await, 7);
+}
+
+#[tokio::test]
+async fn names_that_a_path_cannot_say_are_changed_and_told() {
+    let schema = Schema::create().await;
+    schema.run(FIRST).await;
+    schema.run(renamed::NAMES).await;
+    renamed::check(&Handle::new(Arc::new(schema.open().await))).await;
 }
 
 /// A node of the version before names the columns it knows.
@@ -70,7 +78,7 @@ async fn nodes_of_the_first_version_write_on_while_it_is_migrated() {
     let written = writing.await.unwrap();
     let count = "select count(*) from messages where event_type = 'written'";
     assert_eq!(schema.number(count).await, written);
-    assert_eq!(schema.number("select count(*) from schema_versions").await, 6);
+    assert_eq!(schema.number("select count(*) from schema_versions").await, 7);
     golden::check(&Handle::new(Arc::new(stores.0))).await;
 }
 

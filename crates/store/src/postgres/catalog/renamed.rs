@@ -1,0 +1,42 @@
+//! Names that a migration had to change.
+
+use tokio_postgres::types::Type;
+
+use super::super::Postgres;
+use super::super::failure::Failure;
+use super::super::link::Transaction;
+use super::super::row::field;
+use crate::Error;
+use crate::catalog::{Renamed, Whose};
+use crate::limits;
+
+/// Forgets those that were told of, and returns the next.
+pub(super) async fn next(store: &Postgres, told: Vec<Renamed>) -> Result<Vec<Renamed>, Failure> {
+    let mut transaction = store.write().await?;
+    let result = next_in(&mut transaction, &told).await;
+    transaction.end(result).await
+}
+
+/// Index: the primary key of renamed.
+async fn next_in(
+    transaction: &mut Transaction<'_>,
+    told: &[Renamed],
+) -> Result<Vec<Renamed>, Failure> {
+    if let Some(last) = told.iter().map(|one| one.number).max() {
+        let statement = "delete from renamed where number <= $1";
+        transaction.execute(statement, &[(&last, Type::INT8)]).await?;
+    }
+    let statement = "select number, kind, id, old, new from renamed order by number limit $1";
+    let rows = transaction.query(statement, &[(&limits::RENAMED, Type::INT8)]).await?;
+    let renamed = rows.iter().map(|row| {
+        let whose = Whose::of(field::<i16>(row, "kind")?.into());
+        Ok(Renamed {
+            number: field(row, "number")?,
+            whose,
+            id: whose.shown(field(row, "id")?),
+            old: field(row, "old")?,
+            new: field(row, "new")?,
+        })
+    });
+    Ok(renamed.collect::<Result<_, Error>>()?)
+}
