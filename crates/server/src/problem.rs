@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_TYPE, ETAG, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
@@ -54,6 +54,7 @@ impl Problem {
                 Error::Missing(_) => "not_found",
                 Error::Conflict(_) => "conflict",
                 Error::EventTypeExists(_) => "event_type_exists",
+                Error::Outdated { .. } => "precondition_failed",
                 Error::Invalid(_) => "validation_error",
                 Error::TooLarge(_) => "payload_too_large",
                 Error::TooFast | Error::TooManyChanges => "too_many_requests",
@@ -83,6 +84,7 @@ impl Problem {
                 Error::Forbidden(_) => StatusCode::FORBIDDEN,
                 Error::Missing(_) => StatusCode::NOT_FOUND,
                 Error::Conflict(_) | Error::EventTypeExists(_) => StatusCode::CONFLICT,
+                Error::Outdated { .. } => StatusCode::PRECONDITION_FAILED,
                 Error::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
                 Error::Refused { .. } => StatusCode::BAD_REQUEST,
                 Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -115,6 +117,7 @@ impl Problem {
                 | Error::Missing(_)
                 | Error::Conflict(_)
                 | Error::EventTypeExists(_)
+                | Error::Outdated { .. }
                 | Error::Refused { .. }
                 | Error::TooLarge(_)
                 | Error::TooFast
@@ -171,6 +174,11 @@ impl IntoResponse for Problem {
                 headers.insert(RETRY_AFTER, RETRY_SECONDS);
             }
             _ => {}
+        }
+        if let Self::App(Error::Outdated { current: Some(tag) }) = &self
+            && let Ok(tag) = HeaderValue::from_str(tag.text())
+        {
+            headers.insert(ETAG, tag);
         }
         if let Some(text) = self.secret() {
             response.extensions_mut().insert(ForOperators(text.into()));

@@ -10,7 +10,7 @@ use domain::ids::{EndpointId, TaskId};
 use domain::partition::Partition;
 use domain::time::Timestamp;
 use engine::Event;
-use store::catalog::{Confidential, EndpointSettings, Name, NewEndpoint, Secret};
+use store::catalog::{Confidential, EndpointEdit, EndpointSettings, Name, NewEndpoint, Secret};
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey};
 use store::ledger::{NewTask, TaskKind};
 use store::queue::{Chosen, Done, Once, Order, Replay, Request, RequestKind, Upkeep};
@@ -318,8 +318,11 @@ impl World {
         let Ok(mut endpoint) = self.state.endpoint(application, &Name::Id(id)) else {
             return false;
         };
-        endpoint.updated_at = at;
-        if !change(&mut endpoint) || self.state.update_endpoint(endpoint).is_err() {
+        if !change(&mut endpoint) {
+            return false;
+        }
+        let change = EndpointEdit::of(move |_| Ok(endpoint.clone()));
+        if self.state.change_endpoint((application, key), &change, at).is_err() {
             return false;
         }
         let Ok(fan_out) = self.state.fan_out(application, at) else { return false };

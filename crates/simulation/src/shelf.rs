@@ -2,7 +2,7 @@
 
 use domain::endpoint::Reason;
 use domain::time::Timestamp;
-use store::catalog::Name;
+use store::catalog::{Endpoint, EndpointEdit};
 use store::keys::{ApplicationKey, EndpointKey, Lease};
 use store::queue::{Accept, Accepted, Batch, Bury, Done, Ending, Settle, Settled, Upkeep};
 
@@ -178,13 +178,13 @@ impl World {
 
     /// Disables an endpoint, as an engine wished.
     pub(crate) fn disable(&mut self, application: ApplicationKey, key: EndpointKey, why: Reason) {
-        let Some(id) = self.watch.endpoint_id(key) else { return };
-        let Ok(mut endpoint) = self.state.endpoint(application, &Name::Id(id)) else { return };
-        let Ok(state) = endpoint.state.disable(why) else { return };
-        endpoint.state = state;
-        endpoint.updated_at = self.rows_now();
-        if self.state.update_endpoint(endpoint).is_ok() {
-            self.watch.state_changed(key, state, self.now);
+        let change = EndpointEdit::of(move |row| {
+            Ok(Endpoint { state: row.state.disable(why)?, ..row.clone() })
+        });
+        if let Ok(changed) =
+            self.state.change_endpoint((application, key), &change, self.rows_now())
+        {
+            self.watch.state_changed(key, changed.after.state, self.now);
         }
     }
 }

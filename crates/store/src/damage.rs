@@ -40,6 +40,7 @@ impl Notes {
                 | Error::Taken { .. }
                 | Error::Missing(_)
                 | Error::Refused(_)
+                | Error::Declined(_)
                 | Error::CannotOpen(_)),
             ) => Err(error),
         }

@@ -1,5 +1,7 @@
 //! What can go wrong in a store, by what the caller can do about it.
 
+use crate::catalog::Refusal;
+
 /// Why a call did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -27,6 +29,9 @@ pub enum Error {
     /// The state of things does not allow it; the text says why and what to do.
     #[error("{0}")]
     Refused(String),
+    /// The function that a change was given declines to make it; this is what it said.
+    #[error("{0}")]
+    Declined(#[source] Refusal),
     /// The store cannot be opened: wrong key, wrong schema, owned by another process, unsafe
     /// settings. The text says what to do.
     #[error("{0}")]
@@ -58,6 +63,7 @@ impl Error {
             Self::Taken { .. }
             | Self::Missing(_)
             | Self::Refused(_)
+            | Self::Declined(_)
             | Self::CannotOpen(_)
             | Self::Damaged { .. } => false,
         }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::Error;
+
 /// How long a node's lease lasts after it was renewed.
 pub const LEASE: Duration = Duration::from_secs(10);
 
@@ -51,3 +53,17 @@ pub const KEPT_OF_SUCCESS: usize = 1024;
 
 /// The bytes that are kept of any other response's body.
 pub const KEPT_OF_FAILURE: usize = 16 * 1024;
+
+/// Refuses another secret while too many old ones sign.
+pub(crate) fn too_many_secrets() -> Error {
+    Error::Refused(format!(
+        "more than {OLD_SECRETS} old secrets of this endpoint still sign; wait until one expires"
+    ))
+}
+
+/// Refuses to switch between FIFO and due order while something is pending.
+pub(crate) fn reordered() -> Error {
+    let text = "the order of an endpoint can change only while none of its deliveries is pending; \
+                wait for them or cancel them";
+    Error::Refused(text.to_owned())
+}

@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use tracing::Instrument as _;
 
 use super::operation::{Access, Keys};
-use super::{Shared, bodies};
+use super::{Shared, bodies, condition};
 use crate::app::idempotency::{self, Begun, LONGEST_KEY, StoredAnswer};
 use crate::app::tokens::Reach;
 use crate::app::{App, Caller, Error};
@@ -31,6 +31,8 @@ pub(super) struct Rule {
     pub(super) keys: Keys,
     /// Whether it changes how an application is set up.
     pub(super) configures: bool,
+    /// Whether the request may say which version of a row it means.
+    pub(super) conditional: bool,
 }
 
 /// Checks the token, and answers what was answered before.
@@ -80,7 +82,10 @@ pub(super) async fn admitted(
     rule: Rule,
     head: &Parts,
 ) -> Result<(Caller, Option<[u8; 32]>), Error> {
-    let caller = admit(app, rule, bearer(head)).await?;
+    let mut caller = admit(app, rule, bearer(head)).await?;
+    if rule.conditional {
+        caller.condition = condition::read(&head.headers)?;
+    }
     let key = key(rule, &caller, head)?;
     Ok((caller, key))
 }

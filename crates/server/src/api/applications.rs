@@ -11,11 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use super::condition::Tagged;
 use super::extract::{Application as NamedApplication, Asked, By, Given, In};
 use super::operation::{Operation, Routes};
 use super::values::{Answer, Moment, PageOut, PageQuery, made, present};
 use crate::app::App;
 use crate::app::applications::{Application, Draft, Made};
+use crate::app::condition::Tag;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let list = Operation::get("/app", "v1.application.list", "Lists applications");
@@ -24,15 +26,16 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let put = Operation::put("/app/{app_id}", "v1.application.update", "Replaces or creates one");
     let patch = Operation::patch("/app/{app_id}", "v1.application.patch", "Changes one");
     let delete = Operation::delete("/app/{app_id}", "v1.application.delete", "Deletes one");
-    let create = create.query::<CreateQuery>().body::<ApplicationIn>();
-    let put = put.body::<ApplicationIn>();
+    let create = create.admin().query::<CreateQuery>().body::<ApplicationIn>().tagged();
+    let put = put.admin().conditional().body::<ApplicationIn>().tagged();
+    let patch = patch.admin().conditional().tagged();
     routes
         .add(list.admin().query::<PageQuery>().lists::<ApplicationOut>(), all)
-        .add(create.admin().answers::<ApplicationOut>(201).answers::<ApplicationOut>(200), new)
-        .add(get.answers::<ApplicationOut>(200), one)
-        .add(put.admin().answers::<ApplicationOut>(200).answers::<ApplicationOut>(201), replace)
-        .add(patch.admin().body::<ApplicationPatch>().answers::<ApplicationOut>(200), change)
-        .add(delete.admin().empty(204), remove)
+        .add(create.answers::<ApplicationOut>(201).answers::<ApplicationOut>(200), new)
+        .add(get.answers::<ApplicationOut>(200).tagged(), one)
+        .add(put.answers::<ApplicationOut>(200).answers::<ApplicationOut>(201), replace)
+        .add(patch.body::<ApplicationPatch>().answers::<ApplicationOut>(200), change)
+        .add(delete.admin().conditional().empty(204), remove)
 }
 
 /// What an application's owner sets.
@@ -51,8 +54,10 @@ pub(super) struct ApplicationIn {
     throttle_rate: Option<u32>,
     /// Whatever its owner wants to remember.
     metadata: Option<BTreeMap<String, String>>,
-    /// Its policy: the name of a preset, or a document.
-    policy: Option<Value>,
+    /// Its policy: the name of a preset, or a document. A PUT that leaves it out keeps it.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Value>)]
+    policy: Option<Option<Value>>,
 }
 
 /// What is to be changed about an application. What is missing stays, null clears.
@@ -115,11 +120,11 @@ pub(super) struct CreateQuery {
 impl From<ApplicationIn> for Draft {
     fn from(given: ApplicationIn) -> Self {
         Self {
-            name: given.name,
-            uid: given.uid,
-            rate: given.throttle_rate,
+            name: Some(given.name),
+            uid: Some(given.uid),
+            rate: Some(given.throttle_rate),
             policy: given.policy,
-            metadata: given.metadata.unwrap_or_default(),
+            metadata: Some(given.metadata.unwrap_or_default()),
         }
     }
 }
@@ -141,14 +146,15 @@ impl From<Application> for ApplicationOut {
     }
 }
 
-impl ApplicationPatch {
-    fn apply(self, draft: &mut Draft) {
-        draft.name = self.name.unwrap_or(std::mem::take(&mut draft.name));
-        draft.uid = self.uid.unwrap_or(draft.uid.take());
-        draft.rate = self.throttle_rate.unwrap_or(draft.rate);
-        draft.metadata = self.metadata.unwrap_or(std::mem::take(&mut draft.metadata));
-        draft.policy = self.policy.unwrap_or(draft.policy.take());
+impl From<ApplicationPatch> for Draft {
+    fn from(patch: ApplicationPatch) -> Self {
+        let ApplicationPatch { name, uid, throttle_rate, metadata, policy } = patch;
+        Self { name, uid, rate: throttle_rate, policy, metadata }
     }
+}
+
+fn shown(application: Application) -> Tagged<Json<ApplicationOut>> {
+    Tagged(Tag::from(&application), Json(application.into()))
 }
 
 async fn all(
@@ -170,11 +176,11 @@ async fn new(
     } else {
         (app.create_application(&caller, given.into()).await?, Made::Created)
     };
-    Ok(made(how, ApplicationOut::from(application)))
+    Ok(made(how, Tag::from(&application), ApplicationOut::from(application)))
 }
 
-async fn one(In(scope): In) -> Json<ApplicationOut> {
-    Json(scope.application().clone().into())
+async fn one(In(scope): In) -> Tagged<Json<ApplicationOut>> {
+    shown(scope.application().clone())
 }
 
 async fn replace(
@@ -184,16 +190,15 @@ async fn replace(
     Given(given): Given<ApplicationIn>,
 ) -> Answer<Response> {
     let (application, how) = app.put_application(&caller, &named, given.into()).await?;
-    Ok(made(how, ApplicationOut::from(application)))
+    Ok(made(how, Tag::from(&application), ApplicationOut::from(application)))
 }
 
 async fn change(
     State(app): State<Arc<App>>,
     In(scope): In,
     Given(patch): Given<ApplicationPatch>,
-) -> Answer<Json<ApplicationOut>> {
-    let changed = app.update_application(&scope, |draft| patch.apply(draft)).await?;
-    Ok(Json(changed.into()))
+) -> Answer<Tagged<Json<ApplicationOut>>> {
+    Ok(shown(app.update_application(&scope, patch.into()).await?))
 }
 
 async fn remove(State(app): State<Arc<App>>, In(scope): In) -> Answer<StatusCode> {

@@ -9,7 +9,8 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::endpoints::EndpointOut;
+use super::condition::Tagged;
+use super::endpoints::{EndpointOut, shown};
 use super::extract::{Asked, In, Named};
 use super::operation::{Operation, Routes};
 use super::values::{Answer, Moment};
@@ -39,8 +40,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
         )
         .add(health.answers::<EndpointHealthOut>(200), condition)
         .add(reset.empty(204), close)
-        .add(pause.answers::<EndpointOut>(200), hold)
-        .add(resume.answers::<EndpointOut>(200), release)
+        .add(pause.conditional().answers::<EndpointOut>(200).tagged(), hold)
+        .add(resume.conditional().answers::<EndpointOut>(200).tagged(), release)
 }
 
 /// Which range of time is meant.
@@ -182,14 +183,14 @@ async fn hold(
     State(app): State<Arc<App>>,
     In(scope): In,
     Named([endpoint]): Named<1>,
-) -> Answer<Json<EndpointOut>> {
-    Ok(Json(app.pause_endpoint(&scope, &endpoint, true).await?.into()))
+) -> Answer<Tagged<Json<EndpointOut>>> {
+    Ok(shown(app.pause_endpoint(&scope, &endpoint, true).await?))
 }
 
 async fn release(
     State(app): State<Arc<App>>,
     In(scope): In,
     Named([endpoint]): Named<1>,
-) -> Answer<Json<EndpointOut>> {
-    Ok(Json(app.pause_endpoint(&scope, &endpoint, false).await?.into()))
+) -> Answer<Tagged<Json<EndpointOut>>> {
+    Ok(shown(app.pause_endpoint(&scope, &endpoint, false).await?))
 }

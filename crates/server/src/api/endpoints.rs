@@ -12,12 +12,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::condition::Tagged;
 use super::extract::{Asked, Given, In, Named};
 use super::operation::{Operation, Routes};
-use super::values::{Answer, Moment, PageOut, PageQuery, made, object, present, present_object};
+use super::values::{Answer, Moment, PageOut, PageQuery, made, present, present_object};
 use crate::app::App;
 use crate::app::applications::Made;
+use crate::app::condition::Tag;
 use crate::app::endpoints::{self, Credentials, Draft, Endpoint, Order};
+use crate::app::headers::Edit;
 
 const LIST: &str = "/app/{app_id}/endpoint";
 const ONE: &str = "/app/{app_id}/endpoint/{endpoint_id}";
@@ -30,16 +33,18 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let patch = Operation::patch(ONE, "v1.endpoint.patch", "Changes an endpoint");
     let delete = Operation::delete(ONE, "v1.endpoint.delete", "Deletes an endpoint");
     let put = put.body::<EndpointIn>().answers::<EndpointOut>(200).answers::<EndpointOut>(201);
+    let patch = patch.body::<EndpointPatch>().answers::<EndpointOut>(200);
     routes
         .add(list.query::<PageQuery>().lists::<EndpointOut>(), all)
-        .add(create.body::<EndpointIn>().answers::<EndpointOut>(201), new)
-        .add(get.answers::<EndpointOut>(200), one)
-        .add(put, replace)
-        .add(patch.body::<EndpointPatch>().answers::<EndpointOut>(200), change)
-        .add(delete.empty(204), remove)
+        .add(create.body::<EndpointIn>().answers::<EndpointOut>(201).tagged(), new)
+        .add(get.answers::<EndpointOut>(200).tagged(), one)
+        .add(put.conditional().tagged(), replace)
+        .add(patch.conditional().tagged(), change)
+        .add(delete.conditional().empty(204), remove)
 }
 
-/// What an endpoint's owner sets.
+/// What an endpoint's owner sets. A PUT keeps what it leaves out from `inFlight` on, as the published
+/// SDKs do not know these fields; what it leaves out before them is cleared.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct EndpointIn {
@@ -62,21 +67,27 @@ struct EndpointIn {
     #[serde(alias = "rateLimit")]
     #[schema(minimum = 1, maximum = 65535)]
     throttle_rate: Option<u32>,
-    /// The most attempts in flight.
-    in_flight: Option<u32>,
-    /// Its signing secret; one is made if it is missing.
-    secret: Option<String>,
     /// Whatever its owner wants to remember.
     metadata: Option<BTreeMap<String, String>>,
+    /// The most attempts in flight.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u32>)]
+    in_flight: Option<Option<u32>>,
+    /// Its signing secret; one is made for a new endpoint if it is missing. In a PUT, another one than
+    /// the current one replaces that, which goes on signing for a day.
+    secret: Option<String>,
     /// Headers added to its attempts.
     headers: Option<BTreeMap<String, String>>,
     /// Its policy: the name of a preset, or a document.
-    policy: Option<Value>,
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Value>)]
+    policy: Option<Option<Value>>,
     /// Its signature profiles.
     signatures: Option<Vec<String>>,
     /// How attempts authenticate themselves. It is never shown again.
-    #[serde(default, deserialize_with = "object")]
-    credentials: Option<CredentialsIn>,
+    #[serde(default, deserialize_with = "present_object")]
+    #[schema(value_type = Option<CredentialsIn>)]
+    credentials: Option<Option<CredentialsIn>>,
     /// Whether its messages arrive in the order in which they were accepted; one with `deliverAt`
     /// takes its place when it is due.
     fifo: Option<bool>,
@@ -202,24 +213,55 @@ pub(super) struct EndpointOut {
 
 impl From<EndpointIn> for Draft {
     fn from(given: EndpointIn) -> Self {
-        let listed = |set: BTreeSet<String>| set.into_iter().collect();
         Self {
-            description: given.description.unwrap_or_default(),
-            uid: given.uid,
-            disabled: given.disabled.unwrap_or(false),
-            event_types: given.event_types.map(listed),
-            channels: given.channels.map(listed),
-            rate: given.throttle_rate,
+            url: Some(given.url),
+            description: Some(given.description.unwrap_or_default()),
+            uid: Some(given.uid),
+            disabled: Some(given.disabled.unwrap_or(false)),
+            event_types: Some(given.event_types.map(listed)),
+            channels: Some(given.channels.map(listed)),
+            rate: Some(given.throttle_rate),
             in_flight: given.in_flight,
             policy: given.policy,
-            signatures: given.signatures.unwrap_or_default(),
-            headers: given.headers.unwrap_or_default(),
-            credentials: given.credentials.map(Credentials::from),
-            fifo: given.fifo.unwrap_or(false),
-            metadata: given.metadata.unwrap_or_default(),
-            ..Self::of(given.url)
+            signatures: given.signatures,
+            headers: given.headers.map(Edit::All),
+            credentials: given.credentials.map(|it| it.map(Credentials::from)),
+            fifo: given.fifo,
+            metadata: Some(given.metadata.unwrap_or_default()),
+            secret: given.secret,
         }
     }
+}
+
+impl From<EndpointPatch> for Draft {
+    fn from(patch: EndpointPatch) -> Self {
+        Self {
+            url: patch.url,
+            description: patch.description,
+            uid: patch.uid,
+            disabled: patch.disabled,
+            event_types: patch.event_types.map(|set| set.map(listed)),
+            channels: patch.channels.map(|set| set.map(listed)),
+            rate: patch.throttle_rate,
+            in_flight: patch.in_flight,
+            policy: patch.policy,
+            signatures: patch.signatures,
+            headers: patch.headers.map(Edit::All),
+            credentials: patch.credentials.map(|it| it.map(Credentials::from)),
+            fifo: patch.fifo,
+            metadata: patch.metadata,
+            secret: None,
+        }
+    }
+}
+
+fn listed(set: BTreeSet<String>) -> Vec<String> {
+    set.into_iter().collect()
+}
+
+/// Shows an endpoint with its version.
+pub(super) fn shown(endpoint: Endpoint) -> Tagged<Json<EndpointOut>> {
+    Tagged(Tag::from(&endpoint), Json(endpoint.into()))
 }
 
 impl From<CredentialsIn> for Credentials {
@@ -228,34 +270,6 @@ impl From<CredentialsIn> for Credentials {
             CredentialsIn::Bearer { token } => Self::Bearer(token),
             CredentialsIn::Basic { user, password } => Self::Basic { user, password },
         }
-    }
-}
-
-impl EndpointPatch {
-    fn apply(self, draft: &mut Draft) {
-        let Draft { url, description, headers, metadata, signatures, .. } = draft;
-        set(url, self.url);
-        set(description, self.description);
-        set(headers, self.headers);
-        set(metadata, self.metadata);
-        set(signatures, self.signatures);
-        let listed = |set: Option<BTreeSet<String>>| set.map(|set| set.into_iter().collect());
-        set(&mut draft.uid, self.uid);
-        set(&mut draft.disabled, self.disabled);
-        set(&mut draft.event_types, self.event_types.map(listed));
-        set(&mut draft.channels, self.channels.map(listed));
-        set(&mut draft.rate, self.throttle_rate);
-        set(&mut draft.in_flight, self.in_flight);
-        set(&mut draft.policy, self.policy);
-        set(&mut draft.fifo, self.fifo);
-        let credentials = self.credentials.map(|given| given.map(Credentials::from));
-        set(&mut draft.credentials, credentials);
-    }
-}
-
-fn set<T>(place: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *place = value;
     }
 }
 
@@ -305,19 +319,18 @@ async fn all(
 async fn new(
     State(app): State<Arc<App>>,
     In(scope): In,
-    Given(mut given): Given<EndpointIn>,
+    Given(given): Given<EndpointIn>,
 ) -> Answer<Response> {
-    let secret = given.secret.take();
-    let endpoint = app.create_endpoint(&scope, given.into(), secret).await?;
-    Ok(made(Made::Created, EndpointOut::from(endpoint)))
+    let endpoint = app.create_endpoint(&scope, given.into()).await?;
+    Ok(made(Made::Created, Tag::from(&endpoint), EndpointOut::from(endpoint)))
 }
 
 async fn one(
     State(app): State<Arc<App>>,
     In(scope): In,
     Named([endpoint]): Named<1>,
-) -> Answer<Json<EndpointOut>> {
-    Ok(Json(app.endpoint(&scope, &endpoint).await?.into()))
+) -> Answer<Tagged<Json<EndpointOut>>> {
+    Ok(shown(app.endpoint(&scope, &endpoint).await?))
 }
 
 async fn replace(
@@ -327,7 +340,7 @@ async fn replace(
     Given(given): Given<EndpointIn>,
 ) -> Answer<Response> {
     let (endpoint, how) = app.put_endpoint(&scope, &endpoint, given.into()).await?;
-    Ok(made(how, EndpointOut::from(endpoint)))
+    Ok(made(how, Tag::from(&endpoint), EndpointOut::from(endpoint)))
 }
 
 async fn change(
@@ -335,9 +348,8 @@ async fn change(
     In(scope): In,
     Named([endpoint]): Named<1>,
     Given(patch): Given<EndpointPatch>,
-) -> Answer<Json<EndpointOut>> {
-    let changed = app.update_endpoint(&scope, &endpoint, |draft| patch.apply(draft)).await?;
-    Ok(Json(changed.into()))
+) -> Answer<Tagged<Json<EndpointOut>>> {
+    Ok(shown(app.update_endpoint(&scope, &endpoint, patch.into()).await?))
 }
 
 async fn remove(

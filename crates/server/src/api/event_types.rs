@@ -10,12 +10,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use super::condition::Tagged;
 use super::extract::{Asked, By, Given, Named};
 use super::operation::{Operation, Routes};
 use super::values::{Answer, Moment, PageOut, PageQuery, made, present};
 use crate::app::App;
 use crate::app::applications::Made;
-use crate::app::event_types::{Archived, EventType, EventTypeSettings};
+use crate::app::condition::Tag;
+use crate::app::event_types::{Archived, Draft, EventType};
 
 const LIST: &str = "/event-type";
 const ONE: &str = "/event-type/{event_type_name}";
@@ -28,14 +30,17 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let patch = Operation::patch(ONE, "v1.event-type.patch", "Changes an event type");
     let delete = Operation::delete(ONE, "v1.event-type.delete", "Archives or removes one");
     let list = list.query::<ListQuery>().query::<PageQuery>().lists::<EventTypeOut>();
-    let put = put.body::<EventTypeUpdate>().answers::<EventTypeOut>(200);
+    let create = create.body::<EventTypeIn>().answers::<EventTypeOut>(201).tagged();
+    let put = put.body::<EventTypeUpdate>().answers::<EventTypeOut>(200).conditional().tagged();
+    let patch = patch.body::<EventTypePatch>().answers::<EventTypeOut>(200).conditional();
+    let delete = delete.conditional().query::<DeleteQuery>();
     routes
         .add(list, all)
-        .add(create.admin().body::<EventTypeIn>().answers::<EventTypeOut>(201), new)
-        .add(get.answers::<EventTypeOut>(200), one)
+        .add(create.admin(), new)
+        .add(get.answers::<EventTypeOut>(200).tagged(), one)
         .add(put.admin().answers::<EventTypeOut>(201), replace)
-        .add(patch.admin().body::<EventTypePatch>().answers::<EventTypeOut>(200), change)
-        .add(delete.admin().query::<DeleteQuery>().empty(204), remove)
+        .add(patch.admin().tagged(), change)
+        .add(delete.admin().empty(204), remove)
 }
 
 /// A new event type.
@@ -69,8 +74,10 @@ struct EventTypeUpdate {
     feature_flags: Option<Vec<String>>,
     /// The group it is listed in.
     group_name: Option<String>,
-    /// A policy for its messages.
-    policy: Option<Value>,
+    /// A policy for its messages. A PUT that leaves it out keeps it.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Value>)]
+    policy: Option<Option<Value>>,
 }
 
 /// What is to be changed about an event type. What is missing stays, null clears.
@@ -153,34 +160,40 @@ struct DeleteQuery {
     expunge: bool,
 }
 
-impl From<EventTypeUpdate> for EventTypeSettings {
+impl From<EventTypeUpdate> for Draft {
     fn from(given: EventTypeUpdate) -> Self {
-        let flags = given.feature_flags.and_then(|flags| flags.into_iter().next());
         Self {
-            description: given.description,
-            archived: given.archived.unwrap_or(false),
-            deprecated: given.deprecated.unwrap_or(false),
-            schemas: given.schemas,
-            feature_flag: given.feature_flag.or(flags),
-            group: given.group_name,
+            description: Some(given.description),
+            archived: Some(given.archived.unwrap_or(false)),
+            deprecated: Some(given.deprecated.unwrap_or(false)),
+            schemas: Some(given.schemas),
+            feature_flag: Some(given.feature_flag.or(first(given.feature_flags))),
+            group: Some(given.group_name),
             policy: given.policy,
         }
     }
 }
 
-impl EventTypePatch {
-    fn apply(self, settings: &mut EventTypeSettings) {
-        let first = |flags: Option<Vec<String>>| flags.and_then(|it| it.into_iter().next());
-        let flag = self.feature_flag.or(self.feature_flags.map(first));
-        settings.description =
-            self.description.unwrap_or(std::mem::take(&mut settings.description));
-        settings.archived = self.archived.unwrap_or(settings.archived);
-        settings.deprecated = self.deprecated.unwrap_or(settings.deprecated);
-        settings.schemas = self.schemas.unwrap_or(settings.schemas.take());
-        settings.feature_flag = flag.unwrap_or(settings.feature_flag.take());
-        settings.group = self.group_name.unwrap_or(settings.group.take());
-        settings.policy = self.policy.unwrap_or(settings.policy.take());
+impl From<EventTypePatch> for Draft {
+    fn from(patch: EventTypePatch) -> Self {
+        Self {
+            description: patch.description,
+            archived: patch.archived,
+            deprecated: patch.deprecated,
+            schemas: patch.schemas,
+            feature_flag: patch.feature_flag.or(patch.feature_flags.map(first)),
+            group: patch.group_name,
+            policy: patch.policy,
+        }
     }
+}
+
+fn first(flags: Option<Vec<String>>) -> Option<String> {
+    flags?.into_iter().next()
+}
+
+fn shown(event_type: EventType) -> Tagged<Json<EventTypeOut>> {
+    Tagged(Tag::from(&event_type), Json(event_type.into()))
 }
 
 impl From<EventType> for EventTypeOut {
@@ -222,36 +235,41 @@ async fn new(
     Given(given): Given<EventTypeIn>,
 ) -> Answer<Response> {
     let created = app.create_event_type(&caller, given.name, given.rest.into()).await?;
-    Ok(made(Made::Created, EventTypeOut::from(created)))
+    Ok(made(Made::Created, Tag::from(&created), EventTypeOut::from(created)))
 }
 
-async fn one(State(app): State<Arc<App>>, Named([name]): Named<1>) -> Answer<Json<EventTypeOut>> {
-    Ok(Json(app.event_type(&name).await?.into()))
+async fn one(
+    State(app): State<Arc<App>>,
+    Named([name]): Named<1>,
+) -> Answer<Tagged<Json<EventTypeOut>>> {
+    Ok(shown(app.event_type(&name).await?))
 }
 
 async fn replace(
     State(app): State<Arc<App>>,
+    By(caller): By,
     Named([name]): Named<1>,
     Given(given): Given<EventTypeUpdate>,
 ) -> Answer<Response> {
-    let (event_type, how) = app.put_event_type(name, given.into()).await?;
-    Ok(made(how, EventTypeOut::from(event_type)))
+    let (event_type, how) = app.put_event_type(&caller, &name, given.into()).await?;
+    Ok(made(how, Tag::from(&event_type), EventTypeOut::from(event_type)))
 }
 
 async fn change(
     State(app): State<Arc<App>>,
+    By(caller): By,
     Named([name]): Named<1>,
     Given(patch): Given<EventTypePatch>,
-) -> Answer<Json<EventTypeOut>> {
-    let changed = app.update_event_type(&name, |settings| patch.apply(settings)).await?;
-    Ok(Json(changed.into()))
+) -> Answer<Tagged<Json<EventTypeOut>>> {
+    Ok(shown(app.update_event_type(&caller, &name, patch.into()).await?))
 }
 
 async fn remove(
     State(app): State<Arc<App>>,
+    By(caller): By,
     Named([name]): Named<1>,
     Asked(query): Asked<DeleteQuery>,
 ) -> Answer<StatusCode> {
-    app.delete_event_type(&name, query.expunge).await?;
+    app.delete_event_type(&caller, &name, query.expunge).await?;
     Ok(StatusCode::NO_CONTENT)
 }

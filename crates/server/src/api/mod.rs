@@ -7,7 +7,7 @@
 //! # Layout
 //! - `edge`, `paths`, `access`, `bodies`, `extract`: from a request to a handler; `operation`: routes
 //!   with their rules; `shortcut`: the same for a new message, without the router
-//! - `values`: moments, pages, patches
+//! - `values`: moments, pages, patches; `condition`: versions, as ETags
 //! - `openapi`, `reference`: the API described for machines and for people
 //! - the others: one file per resource
 
@@ -17,6 +17,7 @@ mod attempts;
 mod authentication;
 mod batch;
 mod bodies;
+mod condition;
 mod dead_letters;
 mod deliveries;
 mod edge;

@@ -9,6 +9,7 @@ use axum::middleware::from_fn;
 use axum::routing::{MethodFilter, on};
 use http::Method;
 use utoipa::openapi::content::ContentBuilder;
+use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{
     HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, Paths,
 };
@@ -59,20 +60,19 @@ pub(super) struct Operation {
     lines: bool,
     accepts: bool,
     names: bool,
+    tagged: bool,
 }
 
 impl Operation {
     fn new(method: Method, path: &'static str, id: &'static str, summary: &'static str) -> Self {
         let reads = method == Method::GET;
         let configures = id.starts_with("v1.endpoint.") && !reads;
-        let rule = Rule { access: Access::Token, reads, keys: Keys::Answer, configures };
+        let (access, keys) = (Access::Token, Keys::Answer);
+        let rule = Rule { access, reads, keys, configures, conditional: false };
         let parameters = path.split('/').filter_map(|part| {
             let name = part.strip_prefix('{')?.strip_suffix('}')?;
-            let text = Schema::Object(
-                ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).build(),
-            );
             let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path);
-            Some(parameter.required(Required::True).schema(Some(text)).build())
+            Some(parameter.required(Required::True).schema(Some(text())).build())
         });
         Self {
             parameters: parameters.collect(),
@@ -88,6 +88,7 @@ impl Operation {
             lines: false,
             accepts: false,
             names: path.contains('{'),
+            tagged: false,
         }
     }
 
@@ -145,6 +146,22 @@ impl Operation {
     /// Returns whom it lets in, and how.
     pub(super) fn rule(&self) -> Rule {
         self.rule
+    }
+
+    /// Lets the request say which version of a row it means.
+    pub(super) fn conditional(mut self) -> Self {
+        self.rule.conditional = true;
+        self.parameters.push(header("If-Match", "The ETag of the version that is meant"));
+        if self.method == Method::PUT {
+            self.parameters.push(header("If-None-Match", "`*` if it must not be there yet"));
+        }
+        self
+    }
+
+    /// Says that answers have an `ETag`.
+    pub(super) fn tagged(mut self) -> Self {
+        self.tagged = true;
+        self
     }
 
     /// Describes the query.
@@ -246,6 +263,10 @@ impl Operation {
                 let content = ContentBuilder::new().schema(Some(schema.clone())).build();
                 response = response.content("application/json", content);
             }
+            if self.tagged {
+                let tag = HeaderBuilder::new().description(Some("The version of what is shown"));
+                response = response.header("ETag", tag.schema(Some(text())).build());
+            }
             builder = builder.response(status.to_string(), response.build());
         }
         for status in self.refusals() {
@@ -273,11 +294,12 @@ impl Operation {
         let token = self.rule.access != Access::Anyone;
         let offered = !self.answers.iter().any(|(status, _)| *status == 501);
         let table = [
-            (400, asks || given || posts),
+            (400, asks || given || posts || self.rule.conditional),
             (401, token),
             (403, token),
             (404, self.names),
             (409, self.method != Method::GET),
+            (412, self.rule.conditional),
             (413, given),
             (422, asks || given),
             (429, self.accepts || self.rule.configures),
@@ -292,6 +314,16 @@ impl Operation {
     }
 }
 
+fn text() -> Schema {
+    Schema::Object(ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).build())
+}
+
+fn header(name: &str, description: &str) -> Parameter {
+    let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Header);
+    let parameter = parameter.description(Some(description)).required(Required::False);
+    parameter.schema(Some(text())).build()
+}
+
 fn describe_status(status: u16) -> &'static str {
     match status {
         200 => "Done, or found",
@@ -303,6 +335,7 @@ fn describe_status(status: u16) -> &'static str {
         403 => "The token is not for this",
         404 => "There is no such thing, or not for this token",
         409 => "Something else has that name, or its state does not allow it",
+        412 => "It is not the version that the request means",
         413 => "The body is too large",
         422 => "Parts of the request make no sense",
         429 => "This application sends, or is changed, faster than it may be",

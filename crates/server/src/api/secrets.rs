@@ -9,10 +9,13 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::condition::Tagged;
 use super::extract::{Given, In, Named};
 use super::operation::{Operation, Routes};
 use super::values::Answer;
 use crate::app::App;
+use crate::app::condition::Tag;
+use crate::app::headers::{Edit, Shown};
 
 const SECRET: &str = "/app/{app_id}/endpoint/{endpoint_id}/secret";
 const ROTATE: &str = "/app/{app_id}/endpoint/{endpoint_id}/secret/rotate";
@@ -27,9 +30,9 @@ pub(super) fn routes(routes: Routes) -> Routes {
     routes
         .add(get.confidential().answers::<EndpointSecretOut>(200), secret)
         .add(rotate.body::<EndpointSecretRotateIn>().answers::<EndpointSecretOut>(200), another)
-        .add(headers.answers::<EndpointHeadersOut>(200), shown)
-        .add(put.body::<EndpointHeadersIn>().empty(204), replace)
-        .add(patch.body::<EndpointHeadersPatchIn>().empty(204), change)
+        .add(headers.answers::<EndpointHeadersOut>(200).tagged(), shown)
+        .add(put.conditional().body::<EndpointHeadersIn>().empty(204).tagged(), replace)
+        .add(patch.conditional().body::<EndpointHeadersPatchIn>().empty(204).tagged(), change)
 }
 
 /// What a receiver verifies with.
@@ -98,10 +101,11 @@ async fn shown(
     State(app): State<Arc<App>>,
     In(scope): In,
     Named([endpoint]): Named<1>,
-) -> Answer<Json<EndpointHeadersOut>> {
-    let shown = app.headers(&scope, &endpoint).await?;
-    let sensitive = shown.sensitive.into_iter().collect();
-    Ok(Json(EndpointHeadersOut { headers: shown.headers, sensitive }))
+) -> Answer<Tagged<Json<EndpointHeadersOut>>> {
+    let endpoint = app.endpoint(&scope, &endpoint).await?;
+    let Shown { headers, sensitive } = Shown::of(&endpoint);
+    let sensitive = sensitive.into_iter().collect();
+    Ok(Tagged(Tag::from(&endpoint), Json(EndpointHeadersOut { headers, sensitive })))
 }
 
 async fn replace(
@@ -109,9 +113,9 @@ async fn replace(
     In(scope): In,
     Named([endpoint]): Named<1>,
     Given(given): Given<EndpointHeadersIn>,
-) -> Answer<StatusCode> {
-    app.put_headers(&scope, &endpoint, given.headers).await?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Answer<Tagged<StatusCode>> {
+    let endpoint = app.edit_headers(&scope, &endpoint, Edit::All(given.headers)).await?;
+    Ok(Tagged(Tag::from(&endpoint), StatusCode::NO_CONTENT))
 }
 
 async fn change(
@@ -119,8 +123,11 @@ async fn change(
     In(scope): In,
     Named([endpoint]): Named<1>,
     Given(given): Given<EndpointHeadersPatchIn>,
-) -> Answer<StatusCode> {
-    let removed = given.delete_headers.unwrap_or_default();
-    app.patch_headers(&scope, &endpoint, given.headers, removed).await?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Answer<Tagged<StatusCode>> {
+    let removed = given.delete_headers.unwrap_or_default().into_iter().map(|name| (name, None));
+    // A header that is both removed and set is set.
+    let mut changes: BTreeMap<_, _> = removed.collect();
+    changes.extend(given.headers);
+    let endpoint = app.edit_headers(&scope, &endpoint, Edit::Some(changes)).await?;
+    Ok(Tagged(Tag::from(&endpoint), StatusCode::NO_CONTENT))
 }

@@ -14,7 +14,9 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
+use super::condition::Tagged;
 use crate::app::applications::Made;
+use crate::app::condition::Tag;
 use crate::app::pages::{Slice, Wanted};
 use crate::app::{Error, RefusalKind};
 use crate::problem::Problem;
@@ -144,13 +146,13 @@ impl<T> PageOut<T> {
     }
 }
 
-/// Answers 201 for what is new and 200 for what was there.
-pub(super) fn made<T: Serialize>(made: Made, value: T) -> Response {
+/// Answers 201 for what is new and 200 for what was there, with the version of what it is now.
+pub(super) fn made<T: Serialize>(made: Made, tag: Tag, value: T) -> Response {
     let status = match made {
         Made::Created => StatusCode::CREATED,
         Made::Found => StatusCode::OK,
     };
-    (status, Json(value)).into_response()
+    (status, Tagged(tag, Json(value))).into_response()
 }
 
 /// Reads a field of a patch: missing leaves as it is, null clears.

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use store::catalog::Application;
 use subtle::ConstantTimeEq as _;
 
+use super::condition::Condition;
 use super::idempotency::Promise;
 use super::tokens::{self, Reach};
 use super::{App, Error, applications};
@@ -28,6 +29,8 @@ pub struct Caller {
     pub hash: [u8; 32],
     /// What was promised about the request they make, if it has an idempotency key.
     pub promise: Option<Promise>,
+    /// Which version of a row the request they make means.
+    pub condition: Condition,
 }
 
 /// An application that a caller was let into. Only [`App::enter`] makes one.
@@ -84,7 +87,14 @@ impl App {
         let configured = self.settings.admin_token.as_ref();
         if configured.is_some_and(|own| bool::from(own.ct_eq(&hash))) {
             let (reach, token) = (Reach::Everything, None);
-            return Ok(Caller { reach, read_only: false, token, hash, promise: None });
+            return Ok(Caller {
+                reach,
+                read_only: false,
+                token,
+                hash,
+                promise: None,
+                condition: Condition::Always,
+            });
         }
         let id = tokens::public_part(token).ok_or(Error::Unauthenticated)?;
         let now = self.clock.now();
@@ -103,7 +113,14 @@ impl App {
         }
         let reach = Reach::from(kept.scope);
         let token = Some(kept.id.clone());
-        Ok(Caller { reach, read_only: kept.read_only, token, hash, promise: None })
+        Ok(Caller {
+            reach,
+            read_only: kept.read_only,
+            token,
+            hash,
+            promise: None,
+            condition: Condition::Always,
+        })
     }
 
     /// Counts a change that a caller is about to make to an application's configuration.

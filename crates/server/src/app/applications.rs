@@ -7,28 +7,34 @@ use serde_json::Value;
 pub use store::catalog::Application;
 use store::catalog::{ApplicationSettings, Name, NewApplication};
 
-use super::fields::{Checks, LONGEST_NAME};
+use super::condition::Tag;
+use super::fields::{Checks, LONGEST_NAME, set};
 use super::idempotency::Promise;
 use super::memory::Known;
 use super::pages::{Slice, Wanted};
+use super::tokens::Reach;
 use super::{App, Caller, Error, Scope};
 
 /// The most messages per second that an application can be limited to.
 const MOST_RATE: u32 = 65_535;
 
-/// What an application's owner sets, not checked yet.
+/// How often a name is looked up whose meaning changes under the request.
+const LOOKS: u32 = 4;
+
+/// What a request names of an application, not checked yet. What it does not name stays as it is; a
+/// new application begins without it.
 #[derive(Debug, Clone, Default)]
 pub struct Draft {
-    /// A name for people.
-    pub name: String,
-    /// The sender's own id for it.
-    pub uid: Option<String>,
-    /// The most messages per second.
-    pub rate: Option<u32>,
-    /// Its policy: a preset's name, or a document.
-    pub policy: Option<Value>,
+    /// A name for people. A new application needs it.
+    pub name: Option<String>,
+    /// The sender's own id for it, or that it has none.
+    pub uid: Option<Option<String>>,
+    /// The most messages per second, or that it sets none.
+    pub rate: Option<Option<u32>>,
+    /// Its policy: a preset's name, a document, or none.
+    pub policy: Option<Option<Value>>,
     /// Whatever its owner wants to remember.
-    pub metadata: BTreeMap<String, String>,
+    pub metadata: Option<BTreeMap<String, String>>,
 }
 
 /// Whether something had to be made.
@@ -40,31 +46,35 @@ pub enum Made {
     Found,
 }
 
-impl From<&Application> for Draft {
-    fn from(application: &Application) -> Self {
-        let settings = application.settings.clone();
-        Self {
-            name: settings.name,
-            uid: application.uid.clone(),
-            rate: settings.rate,
-            policy: settings.policy,
-            metadata: settings.metadata,
-        }
-    }
-}
-
 impl Draft {
-    fn check(self) -> Result<(Option<String>, ApplicationSettings), Error> {
+    /// Returns the uid it gives.
+    #[must_use]
+    pub fn uid(&self) -> Option<&String> {
+        self.uid.iter().flatten().next()
+    }
+
+    fn check(&self) -> Result<(), Error> {
         let mut checks = Checks::default();
-        checks.holds("name", !self.name.is_empty(), "must not be empty");
-        checks.length("name", &self.name, LONGEST_NAME);
-        checks.uid("uid", self.uid.as_ref(), noun::Application::PREFIX);
-        checks.rate("throttleRate", self.rate, MOST_RATE);
-        checks.policy(self.policy.as_ref());
-        checks.metadata(&self.metadata);
-        checks.finish()?;
-        let Self { name, uid, rate, policy, metadata } = self;
-        Ok((uid, ApplicationSettings { name, rate, policy, metadata }))
+        if let Some(name) = &self.name {
+            checks.holds("name", !name.is_empty(), "must not be empty");
+            checks.length("name", name, LONGEST_NAME);
+        }
+        checks.uid("uid", self.uid(), noun::Application::PREFIX);
+        checks.rate("throttleRate", self.rate.flatten(), MOST_RATE);
+        checks.policy(self.policy.iter().flatten().next());
+        if let Some(metadata) = &self.metadata {
+            checks.metadata(metadata);
+        }
+        checks.finish()
+    }
+
+    /// Makes the change on an application's uid and settings as they are.
+    fn apply(&self, uid: &mut Option<String>, settings: &mut ApplicationSettings) {
+        set(uid, self.uid.as_ref());
+        set(&mut settings.name, self.name.as_ref());
+        set(&mut settings.rate, self.rate.as_ref());
+        set(&mut settings.policy, self.policy.as_ref());
+        set(&mut settings.metadata, self.metadata.as_ref());
     }
 }
 
@@ -89,7 +99,12 @@ impl App {
         caller: &Caller,
         draft: Draft,
     ) -> Result<Application, Error> {
-        let (uid, settings) = draft.check()?;
+        draft.check()?;
+        if draft.name.is_none() {
+            return Err(Error::field("name", "is missing"));
+        }
+        let (mut uid, mut settings) = (None, ApplicationSettings::default());
+        draft.apply(&mut uid, &mut settings);
         let (id, at) = (self.id_for(caller), self.clock.now());
         if caller.promise.as_ref().is_some_and(Promise::again)
             && let Ok(made) = self.catalog.application(Name::Id(id)).await
@@ -109,18 +124,25 @@ impl App {
         caller: &Caller,
         draft: Draft,
     ) -> Result<(Application, Made), Error> {
-        let uid = draft.uid.clone();
-        match self.create_application(caller, draft).await {
-            Ok(application) => Ok((application, Made::Created)),
-            Err(Error::Conflict(text)) => {
-                let uid = uid.ok_or(Error::Conflict(text))?;
-                Ok((self.catalog.application(Name::Uid(uid)).await?, Made::Found))
+        let uid = draft.uid().cloned();
+        let mut look = 1;
+        loop {
+            let text = match self.create_application(caller, draft.clone()).await {
+                Ok(application) => return Ok((application, Made::Created)),
+                Err(Error::Conflict(text)) => text,
+                Err(other) => return Err(other),
+            };
+            let uid = uid.clone().ok_or(Error::Conflict(text))?;
+            match self.catalog.application(Name::Uid(uid)).await {
+                // The one in the way was deleted since.
+                Err(store::Error::Missing(_)) if look < LOOKS => look += 1,
+                found => return Ok((found?, Made::Found)),
             }
-            Err(other) => Err(other),
         }
     }
 
-    /// Replaces what an application's owner set, or creates it under that name.
+    /// Changes what a draft names of an application, or creates it under that name. Of many at the
+    /// same moment one creates it.
     ///
     /// # Errors
     /// If the draft makes no sense, its uid is taken, or the application is somebody else's.
@@ -130,38 +152,54 @@ impl App {
         named: &str,
         mut draft: Draft,
     ) -> Result<(Application, Made), Error> {
-        // Whoever calls it by its uid means to keep that: the same request twice must not take it off.
+        // A caller who names it by its uid means to keep that: the same request twice must not take
+        // it off.
         if let Ok(Name::Uid(uid)) = name(named) {
-            draft.uid.get_or_insert(uid);
+            draft.uid = Some(draft.uid.flatten().or(Some(uid)));
         }
-        match self.enter(caller, named).await {
-            Ok(scope) => {
-                Ok((self.update_application(&scope, |own| *own = draft).await?, Made::Found))
+        let mut look = 1;
+        loop {
+            let changed = match self.enter(caller, named).await {
+                Ok(scope) => self.update_application(&scope, draft.clone()).await,
+                Err(missing) => Err(missing),
+            };
+            match changed {
+                Err(Error::Missing(_)) if caller.reach == Reach::Everything => {}
+                changed => return Ok((changed?, Made::Found)),
             }
-            Err(Error::Missing(_)) if caller.reach == super::tokens::Reach::Everything => {
-                Ok((self.create_application(caller, draft).await?, Made::Created))
+            caller.condition.check_missing()?;
+            match self.create_application(caller, draft.clone()).await {
+                // Another request may have created it between our look and our insert.
+                Err(Error::Conflict(_)) if look < LOOKS => look += 1,
+                created => return Ok((created?, Made::Created)),
             }
-            Err(other) => Err(other),
         }
     }
 
-    /// Changes what an application's owner set.
+    /// Changes what a draft names of an application.
     ///
     /// # Errors
-    /// If what comes out makes no sense, or its uid is taken.
+    /// If the draft makes no sense, or its uid is taken.
     pub async fn update_application(
         &self,
         scope: &Scope,
-        change: impl FnOnce(&mut Draft),
+        draft: Draft,
     ) -> Result<Application, Error> {
-        let mut draft = Draft::from(scope.application());
-        change(&mut draft);
-        let (uid, settings) = draft.check()?;
-        let key = scope.application().key;
-        let changed = self.catalog.update_application(key, uid, settings, self.clock.now()).await?;
-        self.remembered.forget_application(key);
-        self.accepting.changed(key, None);
-        Ok(changed)
+        draft.check()?;
+        let (key, condition) = (scope.application().key, scope.caller().condition.clone());
+        let change = move |row: &Application| {
+            condition.check(Tag::from(row))?;
+            let mut row = row.clone();
+            draft.apply(&mut row.uid, &mut row.settings);
+            Ok(row)
+        };
+        let changed = self.catalog.change_application(key, Box::new(change), self.clock.now());
+        let changed = changed.await?;
+        if !changed.is_nothing() {
+            self.remembered.forget_application(key);
+            self.accepting.changed(key, None);
+        }
+        Ok(changed.after)
     }
 
     /// Deletes an application: it is gone at once, what is its is removed in time.
@@ -169,8 +207,9 @@ impl App {
     /// # Errors
     /// If the store does not answer.
     pub async fn delete_application(&self, scope: &Scope) -> Result<(), Error> {
-        let key = scope.application().key;
-        self.catalog.delete_application(key, self.clock.now()).await?;
+        let (key, condition) = (scope.application().key, scope.caller().condition.clone());
+        let check = move |row: &Application| Ok(condition.check(Tag::from(row))?);
+        self.catalog.delete_application_if(key, Box::new(check), self.clock.now()).await?;
         self.remembered.forget_application(key);
         self.accepting.changed(key, None);
         Ok(())

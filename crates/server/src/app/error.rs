@@ -6,6 +6,8 @@
 
 use domain::address::{Reason, Refusal};
 
+use super::condition::Tag;
+
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -24,6 +26,12 @@ pub enum Error {
     /// An event type of that name exists and is not archived.
     #[error("an event type `{0}` exists already")]
     EventTypeExists(String),
+    /// The row is another version than the one the caller means, or there is none.
+    #[error("{}", outdated(.current.as_ref()))]
+    Outdated {
+        /// Its version, if it is there.
+        current: Option<Tag>,
+    },
     /// Parts of the request make no sense.
     #[error("{}", listed(.0))]
     Invalid(Vec<Fault>),
@@ -153,11 +161,28 @@ impl From<store::Error> for Error {
                 Self::Conflict(format!("{what} `{name}` is taken already; choose another"))
             }
             store::Error::Refused(text) => Self::Conflict(text),
+            // What a change of ours declined with comes back as it was.
+            store::Error::Declined(refusal) => match refusal.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(other) => Self::Internal(other.to_string()),
+            },
             store::Error::Unavailable { .. } => Self::Unavailable(error.to_string()),
             store::Error::CannotOpen(_) | store::Error::Damaged { .. } => {
                 Self::Internal(error.to_string())
             }
         }
+    }
+}
+
+fn outdated(current: Option<&Tag>) -> String {
+    match current {
+        Some(tag) => {
+            let tag = tag.text();
+            format!(
+                "it is not the version that the request means: its ETag is {tag}; read it again"
+            )
+        }
+        None => "there is no version of it that the request could mean".to_owned(),
     }
 }
 

@@ -3,11 +3,13 @@
 use domain::filter::EventTypePattern;
 use domain::names::EventTypeName;
 use serde_json::Value;
+use store::catalog::Refusal;
 pub use store::catalog::{EventType, EventTypeSettings};
 use store::page::Listed;
 
 use super::applications::Made;
-use super::fields::{Checks, LONGEST_DESCRIPTION, LONGEST_NAME};
+use super::condition::Tag;
+use super::fields::{Checks, LONGEST_DESCRIPTION, LONGEST_NAME, set};
 use super::idempotency::Promise;
 use super::pages::{Slice, Wanted};
 use super::{App, Caller, Error, Nudge, RefusalKind};
@@ -15,6 +17,8 @@ use super::{App, Caller, Error, Nudge, RefusalKind};
 /// The event type that an example can be sent of although nobody made it.
 const PING: &str = "svix.ping";
 
+/// How often a name is looked up whose meaning changes under the request.
+const LOOKS: u32 = 4;
 /// The most bytes of an event type's schemas, written as JSON.
 const MOST_SCHEMAS: usize = 256 << 10;
 
@@ -25,6 +29,45 @@ pub enum Archived {
     Included,
     /// They are not.
     Left,
+}
+
+/// What a request names of an event type, not checked yet. What it does not name stays as it is.
+#[derive(Debug, Clone, Default)]
+pub struct Draft {
+    /// A text for people.
+    pub description: Option<String>,
+    /// Whether it is hidden from lists.
+    pub archived: Option<bool>,
+    /// Whether it is not to be used any more.
+    pub deprecated: Option<bool>,
+    /// JSON schemas by version, or that it has none.
+    pub schemas: Option<Option<Value>>,
+    /// The flag it is shown with, or that it needs none.
+    pub feature_flag: Option<Option<String>>,
+    /// The group it is listed in, or that it is in none.
+    pub group: Option<Option<String>>,
+    /// Its policy, or that it has none.
+    pub policy: Option<Option<Value>>,
+}
+
+impl Draft {
+    /// Makes the change on settings as they are.
+    fn apply(&self, settings: &mut EventTypeSettings) {
+        set(&mut settings.description, self.description.as_ref());
+        set(&mut settings.archived, self.archived.as_ref());
+        set(&mut settings.deprecated, self.deprecated.as_ref());
+        set(&mut settings.schemas, self.schemas.as_ref());
+        set(&mut settings.feature_flag, self.feature_flag.as_ref());
+        set(&mut settings.group, self.group.as_ref());
+        set(&mut settings.policy, self.policy.as_ref());
+    }
+
+    /// Returns the settings of an event type that has nothing else.
+    fn alone(&self) -> EventTypeSettings {
+        let mut settings = EventTypeSettings::default();
+        self.apply(&mut settings);
+        settings
+    }
 }
 
 impl App {
@@ -44,78 +87,93 @@ impl App {
         &self,
         caller: &Caller,
         name: String,
-        settings: EventTypeSettings,
+        draft: Draft,
     ) -> Result<EventType, Error> {
-        match self.event_type(&name).await {
-            // This very request may have made it, before its answer was on disk.
-            Ok(there)
-                if caller.promise.as_ref().is_some_and(Promise::again)
-                    && there.settings == settings =>
-            {
-                Ok(there)
+        let settings = draft.alone();
+        check(&name, &settings)?;
+        let mut look = 1;
+        loop {
+            match self.add_event_type(&name, settings.clone()).await {
+                Err(Error::EventTypeExists(_)) => {}
+                created => return created,
             }
-            Ok(there) if !there.settings.archived => Err(Error::EventTypeExists(name)),
-            Ok(there) => self.save_event_type(EventType { settings, ..there }).await,
-            Err(Error::Missing(_)) => {
-                let fresh = self.fresh(name, settings);
-                check(&fresh)?;
-                let created = self.catalog.create_event_type(fresh.clone()).await;
-                // Somebody else may have made it since.
-                if let Err(store::Error::Taken { name, .. }) = created {
-                    return Err(Error::EventTypeExists(name));
-                }
-                created?;
-                self.accepting.nudge(Nudge::EventTypes);
-                Ok(fresh)
+            let again = caller.promise.as_ref().is_some_and(Promise::again);
+            match self.restore_event_type(&name, settings.clone(), again).await {
+                // The one in the way was removed since.
+                Err(Error::Missing(_)) if look < LOOKS => look += 1,
+                restored => return restored,
             }
-            Err(other) => Err(other),
         }
     }
 
-    /// Replaces an event type, or creates it.
+    /// Changes what a draft names of an event type, or creates it. Of many at the same moment one
+    /// creates it.
     ///
     /// # Errors
     /// If the name makes no sense.
     pub async fn put_event_type(
         &self,
-        name: String,
-        settings: EventTypeSettings,
+        caller: &Caller,
+        name: &str,
+        draft: Draft,
     ) -> Result<(EventType, Made), Error> {
-        match self.event_type(&name).await {
-            Ok(there) => {
-                Ok((self.save_event_type(EventType { settings, ..there }).await?, Made::Found))
+        check(name, &draft.alone())?;
+        let mut look = 1;
+        loop {
+            match self.update_event_type(caller, name, draft.clone()).await {
+                Err(Error::Missing(_)) => {}
+                updated => return Ok((updated?, Made::Found)),
             }
-            Err(Error::Missing(_)) => {
-                let new = self.fresh(name, settings);
-                Ok((self.save_event_type(new).await?, Made::Created))
+            caller.condition.check_missing()?;
+            match self.add_event_type(name, draft.alone()).await {
+                // Another request may have created it between our look and our insert.
+                Err(Error::EventTypeExists(_)) if look < LOOKS => look += 1,
+                created => return Ok((created?, Made::Created)),
             }
-            Err(other) => Err(other),
         }
     }
 
-    /// Changes an event type.
+    /// Changes what a draft names of an event type.
     ///
     /// # Errors
     /// If there is none of that name.
     pub async fn update_event_type(
         &self,
+        caller: &Caller,
         name: &str,
-        change: impl FnOnce(&mut EventTypeSettings),
+        draft: Draft,
     ) -> Result<EventType, Error> {
-        let mut event_type = self.event_type(name).await?;
-        change(&mut event_type.settings);
-        self.save_event_type(event_type).await
+        // What is not there is missing, whatever is wrong with the request.
+        self.event_type(name).await?;
+        check(name, &draft.alone())?;
+        let condition = caller.condition.clone();
+        let edit = move |row: &EventType| {
+            condition.check(Tag::from(row))?;
+            let mut row = row.clone();
+            draft.apply(&mut row.settings);
+            Ok(row)
+        };
+        self.edit_event_type(name, edit).await
     }
 
     /// Archives an event type, or removes it for good.
     ///
     /// # Errors
     /// If there is none of that name.
-    pub async fn delete_event_type(&self, name: &str, for_good: bool) -> Result<(), Error> {
+    pub async fn delete_event_type(
+        &self,
+        caller: &Caller,
+        name: &str,
+        for_good: bool,
+    ) -> Result<(), Error> {
         if for_good {
-            return Ok(self.catalog.remove_event_type(name.to_owned()).await?);
+            let condition = caller.condition.clone();
+            let check = move |row: &EventType| Ok(condition.check(Tag::from(row))?);
+            self.catalog.remove_event_type(name.to_owned(), Box::new(check)).await?;
+            return Ok(());
         }
-        self.update_event_type(name, |settings| settings.archived = true).await.map(|_| ())
+        let draft = Draft { archived: Some(true), ..Draft::default() };
+        self.update_event_type(caller, name, draft).await.map(drop)
     }
 
     /// Lists event types by name.
@@ -178,30 +236,65 @@ impl App {
         Err(Error::field("eventTypes", text))
     }
 
-    fn fresh(&self, name: String, settings: EventTypeSettings) -> EventType {
-        let now = self.clock.now();
-        EventType { name, settings, created_at: now, updated_at: now }
+    /// Creates an event type whose name is not in use.
+    async fn add_event_type(
+        &self,
+        name: &str,
+        settings: EventTypeSettings,
+    ) -> Result<EventType, Error> {
+        let (name, now) = (name.to_owned(), self.clock.now());
+        let new = EventType { name, settings, created_at: now, updated_at: now };
+        match self.catalog.create_event_type(new.clone()).await {
+            Err(store::Error::Taken { name, .. }) => Err(Error::EventTypeExists(name)),
+            created => {
+                created?;
+                self.accepting.nudge(Nudge::EventTypes);
+                Ok(new)
+            }
+        }
     }
 
-    async fn save_event_type(&self, event_type: EventType) -> Result<EventType, Error> {
-        check(&event_type)?;
-        let event_type = EventType { updated_at: self.clock.now(), ..event_type };
-        self.catalog.put_event_type(event_type.clone()).await?;
-        self.accepting.nudge(Nudge::EventTypes);
-        Ok(event_type)
+    /// Brings an archived event type back with other settings.
+    async fn restore_event_type(
+        &self,
+        name: &str,
+        settings: EventTypeSettings,
+        again: bool,
+    ) -> Result<EventType, Error> {
+        let edit = move |row: &EventType| {
+            // This very request may have made it, before its answer was on disk.
+            let made = again && row.settings == settings;
+            if !row.settings.archived && !made {
+                return Err(Error::EventTypeExists(row.name.clone()).into());
+            }
+            Ok(EventType { settings: settings.clone(), ..row.clone() })
+        };
+        self.edit_event_type(name, edit).await
+    }
+
+    async fn edit_event_type(
+        &self,
+        name: &str,
+        edit: impl Fn(&EventType) -> Result<EventType, Refusal> + Send + Sync + 'static,
+    ) -> Result<EventType, Error> {
+        let now = self.clock.now();
+        let changed = self.catalog.change_event_type(name.to_owned(), Box::new(edit), now).await?;
+        if !changed.is_nothing() {
+            self.accepting.nudge(Nudge::EventTypes);
+        }
+        Ok(changed.after)
     }
 }
 
-fn check(event_type: &EventType) -> Result<(), Error> {
+fn check(name: &str, settings: &EventTypeSettings) -> Result<(), Error> {
     let mut checks = Checks::default();
-    checks.value("name", EventTypeName::parse(&event_type.name));
-    checks.policy(event_type.settings.policy.as_ref());
-    let schemas = event_type.settings.schemas.as_ref();
+    checks.value("name", EventTypeName::parse(name));
+    checks.policy(settings.policy.as_ref());
+    let schemas = settings.schemas.as_ref();
     checks.holds("schemas", schemas.is_none_or(Value::is_object), "must be an object");
     let size = schemas.map_or(0, |schemas| schemas.to_string().len());
     let text = format!("has {size} bytes as JSON; allowed are {MOST_SCHEMAS}");
     checks.holds("schemas", size <= MOST_SCHEMAS, &text);
-    let settings = &event_type.settings;
     checks.length("description", &settings.description, LONGEST_DESCRIPTION);
     let words = [("featureFlag", &settings.feature_flag), ("groupName", &settings.group)];
     for (field, word) in words {

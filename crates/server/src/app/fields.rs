@@ -96,6 +96,13 @@ impl Checks {
     }
 }
 
+/// Sets what was named, and leaves what was not.
+pub(super) fn set<T: Clone>(place: &mut T, value: Option<&T>) {
+    if let Some(value) = value {
+        place.clone_from(value);
+    }
+}
+
 /// Checks that a range begins before it ends and is not too long.
 ///
 /// # Errors

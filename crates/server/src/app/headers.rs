@@ -7,12 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use store::catalog::{Confidential, Credentials, Endpoint, EndpointSettings};
 
+use super::endpoints::Draft;
 use super::fields::Checks;
 use super::{App, Error, Scope};
-use crate::transport::headers::{Refusal, comparable, is_sensitive, safe_header, safe_headers};
+use crate::transport::headers::{comparable, is_sensitive, safe_header, safe_headers};
 
 /// The most bytes of credentials. Written in Base64 they are longer by a third.
 const LONGEST_CREDENTIALS: usize = 2_048;
+/// The field that holds them.
+const CREDENTIALS: &str = "credentials";
+
 /// An endpoint's headers as they are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
@@ -22,54 +26,87 @@ pub struct Shown {
     pub sensitive: Vec<String>,
 }
 
-/// Checks headers as somebody wants to set them: what is kept is what will be sent.
-pub(super) fn check(checks: &mut Checks, headers: &BTreeMap<String, String>) {
-    for (name, value) in headers {
-        let field = format!("headers.{name}");
-        checks.value(&field, safe_header(name, value));
+/// What becomes of an endpoint's headers.
+#[derive(Clone)]
+pub enum Edit {
+    /// They are replaced by these.
+    All(BTreeMap<String, String>),
+    /// Single ones are set or, without a value, removed. Names count whatever their case,
+    /// and `_` as `-`.
+    Some(BTreeMap<String, Option<String>>),
+}
+
+impl Edit {
+    /// Checks the headers that are set, each by itself: what is kept is what will be sent.
+    pub(super) fn check(&self, checks: &mut Checks) {
+        let mut check = |name: &str, value: &str| {
+            checks.value(&format!("headers.{name}"), safe_header(name, value));
+        };
+        match self {
+            Self::All(headers) => headers.iter().for_each(|(name, value)| check(name, value)),
+            Self::Some(changes) => {
+                let set = changes.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+                set.for_each(|(name, value)| check(name, value));
+            }
+        }
     }
+
+    /// Makes the change on all of an endpoint's headers.
+    pub(super) fn apply(&self, headers: &mut BTreeMap<String, String>) {
+        match self {
+            Self::All(all) => headers.clone_from(all),
+            Self::Some(changes) => {
+                for name in changes.keys() {
+                    headers.retain(|own, _| comparable(own) != comparable(name));
+                }
+                let set =
+                    changes.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+                headers.extend(set);
+            }
+        }
+    }
+}
+
+/// Checks what is to be sent with each attempt of an endpoint as a whole: how many headers it has,
+/// and that its credentials are not among them.
+pub(super) fn check_together(
+    checks: &mut Checks,
+    headers: &BTreeMap<String, String>,
+    credentials: Option<&Credentials>,
+) {
     let mut names = BTreeSet::new();
     let twice = headers.keys().find(|name| !names.insert(comparable(name)));
     let text = "has a name twice; upper and lower case count as one, and so do `_` and `-`";
     checks.holds("headers", twice.is_none(), text);
+    // One that is kept from before a rule became stricter is not sent, and does not count.
     let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    match safe_headers(pairs) {
-        Ok(_) => {}
-        Err(refusal @ (Refusal::TooMany | Refusal::TooLongTogether)) => {
-            checks.holds("headers", false, &refusal.to_string());
-        }
-        // These are said of the header itself.
-        Err(Refusal::Name(_) | Refusal::Value(_) | Refusal::Reserved(_) | Refusal::TooLong(_)) => {}
+    let sent = pairs.filter(|(name, value)| safe_header(name, value).is_ok());
+    if let Err(refusal) = safe_headers(sent) {
+        checks.holds("headers", false, &refusal.to_string());
     }
-}
-
-/// Checks credentials: a header must be able to carry them, and somebody else to read them. It must
-/// not be there already.
-pub(super) fn check_credentials(
-    checks: &mut Checks,
-    credentials: Option<&Credentials>,
-    headers: &BTreeMap<String, String>,
-) {
-    const FIELD: &str = "credentials";
     let taken = headers.keys().any(|name| comparable(name) == "authorization");
     let text = "cannot be sent besides the header `authorization`; remove one of them";
-    checks.holds(FIELD, credentials.is_none() || !taken, text);
+    checks.holds(CREDENTIALS, credentials.is_none() || !taken, text);
+}
+
+/// Checks credentials: a header must be able to carry them, and somebody else to read them.
+pub(super) fn check_credentials(checks: &mut Checks, credentials: Option<&Credentials>) {
     let size = match credentials {
         None => return,
         Some(Credentials::Bearer(token)) => {
             let visible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-            checks.holds(FIELD, visible, "need a token of visible characters of ASCII");
+            checks.holds(CREDENTIALS, visible, "need a token of visible characters of ASCII");
             token.len()
         }
         Some(Credentials::Basic { user, password }) => {
             let named = !user.is_empty() || !password.is_empty();
-            checks.holds(FIELD, named, "need a user or a password");
-            checks.holds(FIELD, !user.contains(':'), "cannot have a user with a colon");
+            checks.holds(CREDENTIALS, named, "need a user or a password");
+            checks.holds(CREDENTIALS, !user.contains(':'), "cannot have a user with a colon");
             user.len() + password.len()
         }
     };
     let text = format!("have {size} bytes; allowed are {LONGEST_CREDENTIALS}");
-    checks.holds(FIELD, size <= LONGEST_CREDENTIALS, &text);
+    checks.holds(CREDENTIALS, size <= LONGEST_CREDENTIALS, &text);
 }
 
 /// Puts headers where they are kept: the sensitive ones encrypted, the others plain.
@@ -84,57 +121,40 @@ pub(super) fn part(
 }
 
 /// Returns all headers of an endpoint, the sensitive ones with their values.
-pub(super) fn all(endpoint: &Endpoint) -> BTreeMap<String, String> {
-    let mut headers = endpoint.settings.headers.clone();
-    headers.extend(endpoint.confidential.headers.clone());
+pub(super) fn all(
+    settings: &EndpointSettings,
+    confidential: &Confidential,
+) -> BTreeMap<String, String> {
+    let mut headers = settings.headers.clone();
+    headers.extend(confidential.headers.clone());
     headers
 }
 
-impl App {
-    /// Shows an endpoint's headers.
-    ///
-    /// # Errors
-    /// If there is no such endpoint.
-    pub async fn headers(&self, scope: &Scope, endpoint: &str) -> Result<Shown, Error> {
-        let endpoint = self.endpoint(scope, endpoint).await?;
+impl Shown {
+    /// Shows the headers of an endpoint.
+    #[must_use]
+    pub fn of(endpoint: &Endpoint) -> Self {
+        let Endpoint { settings, confidential, .. } = endpoint.clone();
         // A name can have come onto the list of secrets after it was saved.
         let (secret, headers): (BTreeMap<_, _>, _) =
-            endpoint.settings.headers.into_iter().partition(|(name, _)| is_sensitive(name));
-        let sensitive = endpoint.confidential.headers.into_keys().chain(secret.into_keys());
-        Ok(Shown { headers, sensitive: sensitive.collect() })
+            settings.headers.into_iter().partition(|(name, _)| is_sensitive(name));
+        let sensitive = confidential.headers.into_keys().chain(secret.into_keys());
+        Self { headers, sensitive: sensitive.collect() }
     }
+}
 
-    /// Replaces an endpoint's headers.
+impl App {
+    /// Changes an endpoint's headers.
     ///
     /// # Errors
-    /// If one of them cannot be set.
-    pub async fn put_headers(
+    /// If one of them cannot be set, or they do not fit together.
+    pub async fn edit_headers(
         &self,
         scope: &Scope,
         endpoint: &str,
-        headers: BTreeMap<String, String>,
-    ) -> Result<(), Error> {
-        self.update_endpoint(scope, endpoint, |draft| draft.headers = headers).await.map(|_| ())
-    }
-
-    /// Sets and removes single headers of an endpoint. Names count whatever their case,
-    /// and `_` as `-`.
-    ///
-    /// # Errors
-    /// If one of them cannot be set.
-    pub async fn patch_headers(
-        &self,
-        scope: &Scope,
-        endpoint: &str,
-        changes: BTreeMap<String, Option<String>>,
-        removed: Vec<String>,
-    ) -> Result<(), Error> {
-        let patch = |headers: &mut BTreeMap<String, String>| {
-            for name in changes.keys().chain(&removed) {
-                headers.retain(|own, _| comparable(own) != comparable(name));
-            }
-            headers.extend(changes.into_iter().filter_map(|(name, value)| Some((name, value?))));
-        };
-        self.update_endpoint(scope, endpoint, |draft| patch(&mut draft.headers)).await.map(|_| ())
+        edit: Edit,
+    ) -> Result<Endpoint, Error> {
+        let draft = Draft { headers: Some(edit), ..Draft::default() };
+        self.update_endpoint(scope, endpoint, draft).await
     }
 }

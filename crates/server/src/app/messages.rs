@@ -451,7 +451,7 @@ pub(super) fn size(entry: &MessageEntry) -> usize {
 /// An application that is to be made on the way must be the one that the path names.
 pub(super) fn check_uid(named: &str, draft: Option<&applications::Draft>) -> Result<(), Error> {
     let Some(draft) = draft else { return Ok(()) };
-    let (text, kind) = match &draft.uid {
+    let (text, kind) = match draft.uid() {
         Some(uid) if uid == named => return Ok(()),
         Some(_) => ("is not the application's uid in the path", FaultKind::ApplicationUidMismatch),
         None => ("is needed to create the application", FaultKind::ApplicationUidMissing),

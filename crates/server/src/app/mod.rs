@@ -6,7 +6,8 @@
 //!
 //! # Layout
 //! - `access`, `tokens`: who calls, and what they may do; `memory`: what is remembered of both
-//! - `applications`, `endpoints`, `secrets`, `headers`, `event_types`: what people set up
+//! - `applications`, `endpoints`, `secrets`, `headers`, `event_types`: what people set up;
+//!   `condition`: which version of it a request means
 //! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`: what becomes of
 //!   messages
 //! - `delivery_walk`: deliveries by way of their messages
@@ -20,6 +21,7 @@ mod accepting;
 pub mod access;
 pub mod applications;
 pub mod attempts;
+pub mod condition;
 pub mod dead_letters;
 pub mod deliveries;
 mod delivery_walk;

@@ -11,7 +11,7 @@ use super::{App, Error, RefusalKind, Scope};
 use crate::dice;
 
 /// How long the old secret goes on signing if nobody says.
-const USUAL_GRACE: u64 = 86_400;
+pub(super) const USUAL_GRACE: u64 = 86_400;
 /// The longest it may.
 const LONGEST_GRACE: u64 = 604_800;
 
@@ -97,6 +97,7 @@ impl App {
             store::Error::Unavailable { .. }
             | store::Error::Taken { .. }
             | store::Error::Missing(_)
+            | store::Error::Declined(_)
             | store::Error::CannotOpen(_)
             | store::Error::Damaged { .. } => Error::from(error),
         })?;

@@ -9,6 +9,7 @@ use domain::endpoint::Reason;
 use engine::roster::Roster;
 use engine::{Announcement, Effect, Event, Number, Unanswered};
 use futures_util::FutureExt as _;
+use store::catalog::{Endpoint, EndpointEdit};
 use store::keys::{ApplicationKey, EndpointKey, Node as Name};
 use store::queue::{Settle, Upkeep};
 
@@ -107,7 +108,10 @@ async fn disable(
     let _turn = world.disabling.acquire().await;
     loop {
         let at = world.timeline.rows();
-        match world.catalog.disable_endpoint(application, endpoint, reason, at).await {
+        let disabling = EndpointEdit::of(move |row| {
+            Ok(Endpoint { state: row.state.disable(reason)?, ..row.clone() })
+        });
+        match world.catalog.change_endpoint(application, endpoint, disabling, at).await {
             Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN_AFTER).await,
             // One that is gone needs no disabling.
             Ok(_) | Err(store::Error::Missing(_)) => break,

@@ -185,7 +185,7 @@ mod tests {
             let settings = EventTypeSettings { policy, ..Default::default() };
             let name = name.to_owned();
             let new = EventType { name, settings, created_at: at, updated_at: at };
-            memory.put_event_type(new).await.unwrap();
+            memory.create_event_type(new).await.unwrap();
         }
         let found = event_types(&memory).await.unwrap();
         assert_eq!(found.policies.keys().collect::<Vec<_>>(), ["good"]);

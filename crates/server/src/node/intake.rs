@@ -193,6 +193,7 @@ fn missing(error: store::Error) -> NotTaken {
         error @ (store::Error::Unavailable { .. }
         | store::Error::Taken { .. }
         | store::Error::Refused(_)
+        | store::Error::Declined(_)
         | store::Error::CannotOpen(_)
         | store::Error::Damaged { .. }) => NotTaken::Store(error),
     }

@@ -1,5 +1,8 @@
 //! What people set up: applications, endpoints, secrets, event types, tokens.
 //!
+//! A row changes in one way: by a function of the row as it is, inside the transaction that writes it
+//! (see `edit`). So two changes at the same moment are both there afterwards.
+//!
 //! Every write that could change a fan-out raises its application's revision in the same
 //! transaction. A message accepted with an older revision is refused and fanned out again: so an
 //! endpoint that existed before a message was received gets it, whichever node accepted it.
@@ -9,16 +12,17 @@
 //! again what it knows in an older version.
 
 mod application;
+pub(crate) mod edit;
 mod endpoint;
 mod event_type;
 mod renamed;
 mod token;
 
-use domain::endpoint::Reason;
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
 
 pub use application::{Application, ApplicationSettings, Change, Changes, NewApplication, Touches};
+pub use edit::{Changed, Check, Edit, EndpointEdit, NewSecret, Refusal};
 pub use endpoint::{
     Confidential, Credentials, Endpoint, EndpointSettings, EndpointView, FanOut, NewEndpoint,
     Secret,
@@ -47,17 +51,26 @@ pub trait Catalog: Send + Sync {
     fn create_application(&self, new: NewApplication) -> Answer<'_, Application>;
     /// Finds an application that is not deleted.
     fn application(&self, name: Name<ApplicationId>) -> Answer<'_, Application>;
-    /// Replaces an application's uid and settings.
-    fn update_application(
+    /// Changes an application's uid and settings. A change that leaves them as they are writes
+    /// nothing.
+    fn change_application(
         &self,
         key: ApplicationKey,
-        uid: Option<String>,
-        settings: ApplicationSettings,
+        change: Edit<Application>,
         at: Timestamp,
-    ) -> Answer<'_, Application>;
+    ) -> Answer<'_, Changed<Application>>;
     /// Deletes an application: a tombstone at once, its uid free, its tokens revoked; upkeep removes
     /// all that is its.
-    fn delete_application(&self, key: ApplicationKey, at: Timestamp) -> Answer<'_, ()>;
+    fn delete_application(&self, key: ApplicationKey, at: Timestamp) -> Answer<'_, ()> {
+        self.delete_application_if(key, Box::new(|_| Ok(())), at)
+    }
+    /// Deletes an application if a check of its row as it is allows it.
+    fn delete_application_if(
+        &self,
+        key: ApplicationKey,
+        check: Check<Application>,
+        at: Timestamp,
+    ) -> Answer<'_, ()>;
     /// Lists applications by id, ascending.
     fn applications(
         &self,
@@ -69,18 +82,16 @@ pub trait Catalog: Send + Sync {
     /// Finds an endpoint of an application that is not deleted.
     fn endpoint(&self, application: ApplicationKey, name: Name<EndpointId>)
     -> Answer<'_, Endpoint>;
-    /// Replaces an endpoint's uid, state, settings and confidential part. Switching between FIFO
-    /// and due order is refused while something is pending.
-    fn update_endpoint(&self, endpoint: Endpoint) -> Answer<'_, Endpoint>;
-    /// Disables an endpoint, whatever else is changed about it at the same time. One that is
-    /// disabled already stays as it is, with its first reason.
-    fn disable_endpoint(
+    /// Changes an endpoint's uid, state, order, settings and confidential part, and its secret if
+    /// the change says so. A change that leaves all of them as they are writes nothing. Switching
+    /// between FIFO and due order is refused while something is pending.
+    fn change_endpoint(
         &self,
         application: ApplicationKey,
         key: EndpointKey,
-        reason: Reason,
+        change: EndpointEdit,
         at: Timestamp,
-    ) -> Answer<'_, Endpoint>;
+    ) -> Answer<'_, Changed<Endpoint>>;
     /// Deletes an endpoint: a tombstone at once, its uid free, its pending deliveries buried by
     /// upkeep.
     fn delete_endpoint(
@@ -88,7 +99,10 @@ pub trait Catalog: Send + Sync {
         application: ApplicationKey,
         key: EndpointKey,
         at: Timestamp,
-    ) -> Answer<'_, ()>;
+    ) -> Answer<'_, ()> {
+        let deleted = self.change_endpoint(application, key, EndpointEdit::deletion(), at);
+        Box::pin(async { deleted.await.map(drop) })
+    }
     /// Lists an application's endpoints by id, descending.
     fn endpoints(
         &self,
@@ -134,12 +148,17 @@ pub trait Catalog: Send + Sync {
 
     /// Creates an event type. Its name must not be taken.
     fn create_event_type(&self, event_type: EventType) -> Answer<'_, ()>;
-    /// Creates or replaces an event type.
-    fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()>;
+    /// Changes an event type's settings. A change that leaves them as they are writes nothing.
+    fn change_event_type(
+        &self,
+        name: String,
+        change: Edit<EventType>,
+        at: Timestamp,
+    ) -> Answer<'_, Changed<EventType>>;
     /// Finds an event type, archived or not.
     fn event_type(&self, name: String) -> Answer<'_, EventType>;
-    /// Removes an event type for good.
-    fn remove_event_type(&self, name: String) -> Answer<'_, ()>;
+    /// Removes an event type for good, if a check of its row as it is allows it.
+    fn remove_event_type(&self, name: String, check: Check<EventType>) -> Answer<'_, ()>;
     /// Lists event types by name, ascending.
     fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>>;
 

@@ -237,10 +237,9 @@ pub async fn an_endpoint_created_elsewhere_counts_for_the_next_message(harness: 
 
 pub async fn a_name_that_moved_accepts_nothing_not_even_a_repeat(harness: Harness) {
     let scene = Scene::new(harness).await;
-    let catalog = &scene.store().catalog;
     let rename = async |key, uid: Option<&str>| {
         let settings = scene.application.settings.clone();
-        catalog.update_application(key, uid.map(str::to_owned), settings, NOW).await.unwrap()
+        scene.change_application(key, uid.map(str::to_owned), settings, NOW).await.unwrap()
     };
     let (one, two) = (scene.application.key, scene.another_application().await.key);
     rename(one, Some("cust")).await;

@@ -48,7 +48,7 @@ macro_rules! conformance {
             ;
             catalog:
                 an_application_is_found_as_it_was_created
-                an_application_is_changed_and_its_revision_raised
+                an_application_is_changed_and_its_version_raised
                 an_unknown_application_is_missing
                 an_applications_uid_is_taken_until_it_is_deleted
                 a_deleted_application_is_gone_at_once
@@ -62,7 +62,7 @@ macro_rules! conformance {
                 every_change_that_a_fan_out_sees_raises_the_revision
                 the_order_of_an_endpoint_changes_only_while_nothing_is_pending
                 a_fan_out_shows_living_endpoints_by_row
-                an_event_type_is_kept_replaced_and_removed
+                an_event_type_is_kept_changed_and_removed
                 a_token_is_kept_and_revoked
             ;
             changes:
@@ -88,6 +88,23 @@ macro_rules! conformance {
                 disabling_loses_no_change_that_somebody_else_made
                 what_is_deleted_is_not_disabled
                 the_tokens_of_an_application_are_revoked_together
+            ;
+            editing:
+                a_change_is_made_of_the_row_as_it_is
+                a_change_that_leaves_all_as_it_is_writes_nothing
+                each_change_has_a_later_time_than_the_one_before_it
+                a_change_that_declines_writes_nothing_and_says_why
+                only_what_a_fan_out_uses_raises_the_revision
+                a_check_that_declines_keeps_what_was_to_be_deleted
+                of_two_changes_of_an_endpoint_at_once_none_is_lost
+                a_pause_beside_a_change_of_settings_is_not_lost
+                a_disabling_beside_a_change_of_settings_is_not_lost
+                of_two_changes_of_headers_at_once_none_is_lost
+                of_two_changes_of_an_application_at_once_none_is_lost
+                of_two_changes_of_an_event_type_at_once_none_is_lost
+                of_two_endpoints_that_want_a_uid_at_once_one_gets_it
+                a_secret_comes_with_a_change_or_not_at_all
+                a_rotated_secret_makes_another_version_of_its_endpoint
             ;
             fencing:
                 a_settle_under_an_old_epoch_writes_nothing

@@ -7,8 +7,9 @@ use super::scene::new_application;
 use super::{Harness, NOW, Scene, later};
 use crate::Error;
 use crate::catalog::{
-    Application, ApplicationSettings, Confidential, Credentials, Endpoint, EndpointSettings,
-    EventType, EventTypeSettings, Name, NewApplication, NewEndpoint, Scope, Token,
+    Application, ApplicationSettings, Changed, Check, Confidential, Credentials, Edit, Endpoint,
+    EndpointSettings, EventType, EventTypeSettings, Name, NewApplication, NewEndpoint, Scope,
+    Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::queue::{Accepted, NextState, Order, Upkeep};
@@ -35,7 +36,7 @@ pub async fn an_application_is_found_as_it_was_created(harness: Harness) {
     }
 }
 
-pub async fn an_application_is_changed_and_its_revision_raised(harness: Harness) {
+pub async fn an_application_is_changed_and_its_version_raised(harness: Harness) {
     let scene = Scene::new(harness).await;
     let before = scene.application.clone();
     let settings =
@@ -43,18 +44,17 @@ pub async fn an_application_is_changed_and_its_revision_raised(harness: Harness)
     let uid = Some("customer-1".to_owned());
     let catalog = &scene.store().catalog;
     let changed =
-        catalog.update_application(before.key, uid.clone(), settings.clone(), later(5)).await;
+        scene.change_application(before.key, uid.clone(), settings.clone(), later(5)).await;
     let expected = Application {
         uid,
         settings,
-        revision: before.revision + 1,
         version: before.version + 1,
         updated_at: later(5),
         ..before.clone()
     };
     assert_eq!(changed.unwrap(), expected);
     assert_eq!(catalog.application(Name::Id(before.id)).await.unwrap(), expected);
-    let none = catalog.update_application(before.key, None, Default::default(), later(6)).await;
+    let none = scene.change_application(before.key, None, Default::default(), later(6)).await;
     assert_eq!(none.unwrap().uid, None);
     assert_missing(catalog.application(Name::Uid("customer-1".to_owned())).await, "application");
 }
@@ -65,7 +65,7 @@ pub async fn an_unknown_application_is_missing(harness: Harness) {
     let key = ApplicationKey(scene.application.key.0 + 1_000);
     assert_missing(catalog.application(Name::Id(scene.id())).await, "application");
     assert_missing(catalog.application(Name::Uid("nobody".to_owned())).await, "application");
-    let change = catalog.update_application(key, None, Default::default(), NOW).await;
+    let change = scene.change_application(key, None, Default::default(), NOW).await;
     assert_missing(change, "application");
     assert_missing(catalog.delete_application(key, NOW).await, "application");
     assert_missing(catalog.fan_out(key, NOW).await, "application");
@@ -81,9 +81,9 @@ pub async fn an_applications_uid_is_taken_until_it_is_deleted(harness: Harness) 
     let first = catalog.create_application(new()).await.unwrap();
     assert_taken(catalog.create_application(new()).await, "customer-1");
     let own = scene.application.key;
-    let change = catalog.update_application(own, uid.clone(), Default::default(), NOW).await;
+    let change = scene.change_application(own, uid.clone(), Default::default(), NOW).await;
     assert_taken(change, "customer-1");
-    let same = catalog.update_application(first.key, uid.clone(), Default::default(), NOW).await;
+    let same = scene.change_application(first.key, uid.clone(), Default::default(), NOW).await;
     assert_eq!(same.unwrap().uid, uid);
     catalog.delete_application(first.key, NOW).await.unwrap();
     catalog.create_application(new()).await.unwrap();
@@ -103,9 +103,9 @@ pub async fn a_deleted_application_is_gone_at_once(harness: Harness) {
     // That it is gone counts for more than that somebody else has the name.
     let other = scene.another_application().await;
     let (uid, settings) = (Some("theirs".to_owned()), other.settings);
-    let named = catalog.update_application(other.key, uid.clone(), settings.clone(), NOW).await;
+    let named = scene.change_application(other.key, uid.clone(), settings.clone(), NOW).await;
     assert!(named.is_ok(), "{named:?}");
-    let late = catalog.update_application(key, uid, settings, NOW).await;
+    let late = scene.change_application(key, uid, settings, NOW).await;
     assert_missing(late, "application");
 }
 
@@ -163,9 +163,9 @@ pub async fn an_endpoint_in_every_state_is_read_as_it_was_written(harness: Harne
     let mut endpoint = scene.endpoint().await;
     let reasons = [Reason::Gone, Reason::PermanentStreak, Reason::WithoutSuccess, Reason::ByPerson];
     let disabled = reasons.map(State::Disabled);
-    for state in [State::Paused, State::Active].into_iter().chain(disabled) {
-        endpoint.state = state;
-        let changed = scene.store().catalog.update_endpoint(endpoint.clone()).await.unwrap();
+    for (second, state) in (1..).zip([State::Paused, State::Active].into_iter().chain(disabled)) {
+        (endpoint.state, endpoint.updated_at) = (state, later(second));
+        let changed = scene.change(endpoint.clone()).await.unwrap();
         assert_eq!(changed, endpoint);
         assert_eq!(found(&scene, &endpoint).await, endpoint);
     }
@@ -181,7 +181,7 @@ pub async fn an_endpoint_is_changed_where_it_can_be(harness: Harness) {
     wanted.order = Order::Fifo;
     wanted.updated_at = later(9);
     let asked = Endpoint { created_at: later(8), ..wanted.clone() };
-    let changed = scene.store().catalog.update_endpoint(asked).await.unwrap();
+    let changed = scene.change(asked).await.unwrap();
     assert_eq!(changed, wanted);
     assert_eq!(found(&scene, &before).await, wanted);
 }
@@ -194,7 +194,7 @@ pub async fn an_unknown_endpoint_is_missing(harness: Harness) {
     let unknown = EndpointKey(endpoint.key.0 + 1_000);
     for (application, key) in [(endpoint.application, unknown), (other.key, endpoint.key)] {
         let stray = Endpoint { application, key, ..endpoint.clone() };
-        assert_missing(catalog.update_endpoint(stray).await, "endpoint");
+        assert_missing(scene.change(stray).await, "endpoint");
         assert_missing(catalog.delete_endpoint(application, key, NOW).await, "endpoint");
         assert_missing(catalog.running(application, key).await, "endpoint");
         assert_missing(catalog.secrets(application, key, NOW).await, "endpoint");
@@ -212,11 +212,11 @@ pub async fn an_endpoints_uid_is_taken_in_its_application_until_it_is_deleted(ha
     let before = scene.revision().await;
     assert_taken(catalog.create_endpoint(new()).await, "main");
     let other = Endpoint { uid: uid.clone(), ..scene.endpoint().await };
-    assert_taken(catalog.update_endpoint(other).await, "main");
+    assert_taken(scene.change(other).await, "main");
     assert_eq!(scene.revision().await, before + 1, "what is refused changes no revision");
     let elsewhere = scene.another_application().await;
     scene.create(NewEndpoint { application: elsewhere.key, ..new() }).await;
-    catalog.update_endpoint(first.clone()).await.unwrap();
+    scene.change(first.clone()).await.unwrap();
     catalog.delete_endpoint(first.application, first.key, NOW).await.unwrap();
     scene.create(new()).await;
 }
@@ -275,11 +275,13 @@ pub async fn every_change_that_a_fan_out_sees_raises_the_revision(harness: Harne
     let endpoint = scene.endpoint().await;
     let (application, key) = (endpoint.application, endpoint.key);
     raised(&scene, &mut last).await;
-    catalog.update_endpoint(endpoint).await.unwrap();
+    scene.change(Endpoint { state: State::Paused, ..endpoint }).await.unwrap();
     raised(&scene, &mut last).await;
     catalog.delete_endpoint(application, key, NOW).await.unwrap();
     raised(&scene, &mut last).await;
-    catalog.update_application(application, None, Default::default(), NOW).await.unwrap();
+    let policy = Some(serde_json::json!("github"));
+    let settings = ApplicationSettings { policy, ..Default::default() };
+    scene.change_application(application, None, settings, NOW).await.unwrap();
     raised(&scene, &mut last).await;
     scene.another_application().await;
     assert_eq!(scene.revision().await, last, "another application's changes do not matter");
@@ -289,19 +291,18 @@ pub async fn the_order_of_an_endpoint_changes_only_while_nothing_is_pending(harn
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
     let key = scene.pending(&endpoint).await;
-    let catalog = &scene.store().catalog;
     let before = scene.revision().await;
     let fifo = Endpoint { order: Order::Fifo, ..endpoint.clone() };
-    let refused = catalog.update_endpoint(fifo.clone()).await;
+    let refused = scene.change(fifo.clone()).await;
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
     assert_eq!(
         (found(&scene, &endpoint).await, scene.revision().await),
         (endpoint.clone(), before)
     );
     let renamed = Endpoint { uid: Some("other".to_owned()), ..endpoint };
-    catalog.update_endpoint(renamed).await.unwrap();
+    scene.change(renamed).await.unwrap();
     scene.settle_one(scene.settling(key, 0, NextState::Delivered).await).await;
-    assert_eq!(catalog.update_endpoint(fifo).await.unwrap().order, Order::Fifo);
+    assert_eq!(scene.change(fifo).await.unwrap().order, Order::Fifo);
 }
 
 pub async fn a_fan_out_shows_living_endpoints_by_row(harness: Harness) {
@@ -310,7 +311,7 @@ pub async fn a_fan_out_shows_living_endpoints_by_row(harness: Harness) {
     let application = scene.application.key;
     let policy = Some(serde_json::json!({ "a": 1 }));
     let settings = ApplicationSettings { policy, rate: Some(7), ..Default::default() };
-    catalog.update_application(application, None, settings.clone(), NOW).await.unwrap();
+    scene.change_application(application, None, settings.clone(), NOW).await.unwrap();
     let (one, gone, three) =
         (scene.endpoint().await, scene.endpoint().await, scene.fifo_endpoint().await);
     catalog.delete_endpoint(application, gone.key, NOW).await.unwrap();
@@ -327,7 +328,7 @@ pub async fn a_fan_out_shows_living_endpoints_by_row(harness: Harness) {
     assert!(matches!(scene.accept(vec![accept]).await[0], Accepted::New { .. }));
 }
 
-pub async fn an_event_type_is_kept_replaced_and_removed(harness: Harness) {
+pub async fn an_event_type_is_kept_changed_and_removed(harness: Harness) {
     let scene = Scene::new(harness).await;
     let catalog = &scene.store().catalog;
     let name = "invoice.paid".to_owned();
@@ -349,12 +350,18 @@ pub async fn an_event_type_is_kept_replaced_and_removed(harness: Harness) {
     assert!(matches!(taken, Err(Error::Taken { what: "event type", .. })), "{taken:?}");
     assert_eq!(catalog.event_type(name.clone()).await.unwrap(), first);
     let second =
-        EventType { settings: EventTypeSettings::default(), updated_at: later(1), ..first };
-    catalog.put_event_type(second.clone()).await.unwrap();
+        EventType { settings: EventTypeSettings::default(), updated_at: later(1), ..first.clone() };
+    let replace = || -> Edit<EventType> {
+        Box::new(|row| Ok(EventType { settings: EventTypeSettings::default(), ..row.clone() }))
+    };
+    let changed = catalog.change_event_type(name.clone(), replace(), later(1)).await.unwrap();
+    assert_eq!(changed, Changed { before: first, after: second.clone() });
     assert_eq!(catalog.event_type(name.clone()).await.unwrap(), second);
-    catalog.remove_event_type(name.clone()).await.unwrap();
+    let allowed = || -> Check<EventType> { Box::new(|_| Ok(())) };
+    catalog.remove_event_type(name.clone(), allowed()).await.unwrap();
     assert_missing(catalog.event_type(name.clone()).await, "event type");
-    assert_missing(catalog.remove_event_type(name).await, "event type");
+    assert_missing(catalog.change_event_type(name.clone(), replace(), NOW).await, "event type");
+    assert_missing(catalog.remove_event_type(name, allowed()).await, "event type");
 }
 
 pub async fn a_token_is_kept_and_revoked(harness: Harness) {

@@ -1,10 +1,10 @@
 //! What was changed, for the nodes that have it in memory.
 
-use domain::endpoint::Reason;
+use domain::endpoint::{Reason, State};
 use domain::time::Timestamp;
 
 use super::{Harness, Scene, later};
-use crate::catalog::{Change, Endpoint, Secret};
+use crate::catalog::{ApplicationSettings, Change, Endpoint, Secret};
 use crate::keys::ApplicationKey;
 use crate::limits;
 use crate::queue::{Accepted, Order};
@@ -17,15 +17,18 @@ pub async fn every_change_that_sending_sees_raises_the_version(harness: Harness)
     let endpoint = scene.endpoint().await;
     let (application, key) = (endpoint.application, endpoint.key);
     raised(&scene, &mut last).await;
-    catalog.update_endpoint(endpoint.clone()).await.unwrap();
+    let mut described = endpoint.clone();
+    described.settings.description = "other".to_owned();
+    scene.change(described).await.unwrap();
     raised(&scene, &mut last).await;
     rotate(&scene, &endpoint).await;
     raised(&scene, &mut last).await;
-    catalog.disable_endpoint(application, key, Reason::ByPerson, later(5)).await.unwrap();
+    let disabled = State::Disabled(Reason::ByPerson);
+    scene.change(Endpoint { state: disabled, ..endpoint.clone() }).await.unwrap();
     raised(&scene, &mut last).await;
     catalog.delete_endpoint(application, key, later(6)).await.unwrap();
     raised(&scene, &mut last).await;
-    catalog.update_application(application, None, Default::default(), later(7)).await.unwrap();
+    scene.change_application(application, None, renamed(), later(7)).await.unwrap();
     raised(&scene, &mut last).await;
     scene.another_application().await;
     assert_eq!(version(&scene).await, last, "another application's changes do not matter");
@@ -63,11 +66,10 @@ pub async fn what_was_changed_is_listed_deleted_or_not(harness: Harness) {
 
 pub async fn changes_are_listed_page_by_page(harness: Harness) {
     let scene = Scene::new(harness).await;
-    let catalog = &scene.store().catalog;
     let mut keys = Vec::new();
     for _ in 0..limits::CHANGES + 2 {
         let key = scene.another_application().await.key;
-        catalog.update_application(key, None, Default::default(), later(5)).await.unwrap();
+        scene.change_application(key, None, renamed(), later(5)).await.unwrap();
         keys.push(key);
     }
     let since = Some(Timestamp::from_micros(1));
@@ -78,6 +80,10 @@ pub async fn changes_are_listed_page_by_page(harness: Harness) {
     listed.sort_unstable();
     keys.sort_unstable();
     assert_eq!(listed, keys);
+}
+
+fn renamed() -> ApplicationSettings {
+    ApplicationSettings { name: "other".to_owned(), ..Default::default() }
 }
 
 async fn of(scene: &Scene, application: ApplicationKey) -> Option<Change> {

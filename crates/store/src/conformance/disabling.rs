@@ -5,7 +5,7 @@ use domain::endpoint::{Reason, State};
 use super::tokens::token;
 use super::{Harness, NOW, Scene, later};
 use crate::Error;
-use crate::catalog::{Endpoint, EndpointSettings, Name, Scope};
+use crate::catalog::{Endpoint, EndpointEdit, EndpointSettings, Name, Scope};
 use crate::page::{From, Page};
 
 pub async fn a_disabled_endpoint_says_why_and_is_otherwise_as_it_was(harness: Harness) {
@@ -37,7 +37,7 @@ pub async fn a_paused_endpoint_is_disabled_too(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
     let paused = Endpoint { state: State::Paused, ..endpoint.clone() };
-    scene.store().catalog.update_endpoint(paused).await.unwrap();
+    scene.change(paused).await.unwrap();
     let disabled = disable(&scene, &endpoint, Reason::WithoutSuccess, 9).await.unwrap();
     assert_eq!(disabled.state, State::Disabled(Reason::WithoutSuccess));
 }
@@ -45,16 +45,18 @@ pub async fn a_paused_endpoint_is_disabled_too(harness: Harness) {
 pub async fn disabling_loses_no_change_that_somebody_else_made(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
-    let settings = |number: u32| EndpointSettings {
+    let (application, key) = (endpoint.application, endpoint.key);
+    let settings = move |number: u32| EndpointSettings {
         description: format!("number {number}"),
-        ..endpoint.settings.clone()
+        ..EndpointSettings::default()
     };
-    let changes =
-        (1..=20).map(|number| Endpoint { settings: settings(number), ..endpoint.clone() });
     let other = scene.harness.other.catalog.clone();
     let changing = async {
-        for changed in changes {
-            other.update_endpoint(changed).await.unwrap();
+        for number in 1..=20 {
+            let change = EndpointEdit::of(move |row| {
+                Ok(Endpoint { settings: settings(number), ..row.clone() })
+            });
+            other.change_endpoint(application, key, change, NOW).await.unwrap();
         }
     };
     let disabling = async {
@@ -63,7 +65,8 @@ pub async fn disabling_loses_no_change_that_somebody_else_made(harness: Harness)
         }
     };
     tokio::join!(changing, disabling);
-    assert_eq!(found(&scene, &endpoint).await.settings, settings(20));
+    let found = found(&scene, &endpoint).await;
+    assert_eq!((found.settings, found.state), (settings(20), State::Disabled(Reason::Gone)));
 }
 
 pub async fn what_is_deleted_is_not_disabled(harness: Harness) {
@@ -71,7 +74,8 @@ pub async fn what_is_deleted_is_not_disabled(harness: Harness) {
     let (endpoint, other) = (scene.endpoint().await, scene.endpoint().await);
     let catalog = &scene.store().catalog;
     let theirs = scene.another_application().await.key;
-    let wrong = catalog.disable_endpoint(theirs, endpoint.key, Reason::Gone, NOW).await;
+    let change = disabling(Reason::Gone);
+    let wrong = catalog.change_endpoint(theirs, endpoint.key, change, NOW).await;
     assert!(matches!(wrong, Err(Error::Missing("endpoint"))), "{wrong:?}");
     catalog.delete_endpoint(endpoint.application, endpoint.key, NOW).await.unwrap();
     let before = scene.revision().await;
@@ -108,7 +112,14 @@ async fn disable(
     seconds: u64,
 ) -> Result<Endpoint, Error> {
     let (application, key) = (endpoint.application, endpoint.key);
-    scene.store().catalog.disable_endpoint(application, key, reason, later(seconds)).await
+    let catalog = &scene.store().catalog;
+    let changed =
+        catalog.change_endpoint(application, key, disabling(reason), later(seconds)).await;
+    changed.map(|changed| changed.after)
+}
+
+fn disabling(reason: Reason) -> EndpointEdit {
+    EndpointEdit::of(move |row| Ok(Endpoint { state: row.state.disable(reason)?, ..row.clone() }))
 }
 
 async fn found(scene: &Scene, endpoint: &Endpoint) -> Endpoint {

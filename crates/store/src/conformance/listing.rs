@@ -47,7 +47,7 @@ pub async fn event_types_are_listed_by_name_archived_ones_included(harness: Harn
         let name = name.to_owned();
         names.push(name.clone());
         let new = EventType { name, settings, created_at: NOW, updated_at: NOW };
-        catalog.put_event_type(new).await.unwrap();
+        catalog.create_event_type(new).await.unwrap();
     }
     names.sort_unstable();
     check(&names, |page| catalog.event_types(page), |entry| entry.name.clone()).await;

@@ -15,6 +15,7 @@
 //! - [`Scene`]: what a case arranges with
 //! - `accepting`, `settling`, `fencing`, `loading`, `leases`, `upkeep`, `replays`,
 //!   `missing`, `pruning`, `retention`, `scheduled`, `expunging`, `catalog`, `changes`, `disabling`,
+//!   `editing`,
 //!   `secrets`, `listing`, `filters`, `records`, `counting`, `answers`, `tokens`: the cases, by theme
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
@@ -30,6 +31,7 @@ pub mod catalog;
 pub mod changes;
 pub mod counting;
 pub mod disabling;
+pub mod editing;
 pub mod expunging;
 pub mod fencing;
 pub mod filters;
@@ -51,13 +53,14 @@ pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 22] = [
+const THEMES: [(&str, &str); 23] = [
     ("accepting", include_str!("accepting.rs")),
     ("answers", include_str!("answers.rs")),
     ("catalog", include_str!("catalog.rs")),
     ("changes", include_str!("changes.rs")),
     ("counting", include_str!("counting.rs")),
     ("disabling", include_str!("disabling.rs")),
+    ("editing", include_str!("editing.rs")),
     ("expunging", include_str!("expunging.rs")),
     ("fencing", include_str!("fencing.rs")),
     ("filters", include_str!("filters.rs")),

@@ -126,7 +126,7 @@ pub async fn a_replay_follows_the_order_that_its_endpoint_has_by_then(harness: H
         let task = start(&scene).await;
         let chunk = chunk(&scene, &task, &endpoint, &[second, first]).await;
         let switched = Endpoint { order: after, ..endpoint.clone() };
-        scene.store().catalog.update_endpoint(switched.clone()).await.unwrap();
+        scene.change(switched.clone()).await.unwrap();
         assert_eq!(scene.keep_up(Upkeep::Replay(chunk)).await, Done::Changed(2));
         let due = match after {
             Order::Due => later(40),

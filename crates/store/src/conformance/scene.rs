@@ -14,18 +14,18 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 
 use super::{Handle, Harness};
-use crate::Headers;
 use crate::catalog::{
-    Application, ApplicationSettings, Confidential, Endpoint, EndpointSettings, Name,
-    NewApplication, NewEndpoint, Secret,
+    Application, ApplicationSettings, Confidential, Edit, Endpoint, EndpointEdit, EndpointSettings,
+    Name, NewApplication, NewEndpoint, Secret,
 };
-use crate::keys::{DeliveryKey, Lease, MessageKey, Node};
+use crate::keys::{ApplicationKey, DeliveryKey, Lease, MessageKey, Node};
 use crate::ledger::DeliveryEntry;
 use crate::queue::{
     Accept, Accepted, AttemptRecord, Batch, Committed, Done, Doomed, FirstState, Load, Loaded,
     NewDelivery, NewMessage, NextState, Once, Order, Phases, Request, Rollup, Settle, Settled,
     Trigger, Upkeep,
 };
+use crate::{Error, Headers};
 
 /// The moment at which every case begins.
 pub const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
@@ -113,6 +113,31 @@ impl Scene {
     /// Creates an endpoint.
     pub async fn create(&self, new: NewEndpoint) -> Endpoint {
         self.store().catalog.create_endpoint(new).await.unwrap()
+    }
+
+    /// Leaves an endpoint as `wanted` says, whatever it was.
+    pub async fn change(&self, wanted: Endpoint) -> Result<Endpoint, Error> {
+        let Endpoint { application, key, updated_at, .. } = wanted;
+        let change = EndpointEdit::of(move |_| Ok(wanted.clone()));
+        let catalog = &self.store().catalog;
+        let changed = catalog.change_endpoint(application, key, change, updated_at).await;
+        changed.map(|changed| changed.after)
+    }
+
+    /// Leaves an application with a uid and settings, whatever it had.
+    pub async fn change_application(
+        &self,
+        key: ApplicationKey,
+        uid: Option<String>,
+        settings: ApplicationSettings,
+        at: Timestamp,
+    ) -> Result<Application, Error> {
+        let change: Edit<Application> = Box::new(move |row| {
+            let (uid, settings) = (uid.clone(), settings.clone());
+            Ok(Application { uid, settings, ..row.clone() })
+        });
+        let changed = self.store().catalog.change_application(key, change, at).await;
+        changed.map(|changed| changed.after)
     }
 
     /// Returns the application's revision now.

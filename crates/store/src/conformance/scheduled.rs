@@ -145,12 +145,11 @@ pub async fn what_is_scheduled_keeps_the_order_from_being_switched(harness: Harn
     let scene = Scene::new(harness).await;
     let endpoint = scene.fifo_endpoint().await;
     let key = scene.pending_due(&endpoint, later(10)).await;
-    let catalog = &scene.store().catalog;
     let switched = Endpoint { order: Order::Due, ..endpoint };
-    let refused = catalog.update_endpoint(switched.clone()).await;
+    let refused = scene.change(switched.clone()).await;
     assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
     scene.store().ledger.cancel(key, later(1)).await.unwrap();
-    catalog.update_endpoint(switched).await.unwrap();
+    scene.change(switched).await.unwrap();
 }
 
 pub async fn only_the_owner_gives_places(harness: Harness) {

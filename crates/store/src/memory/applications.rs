@@ -7,8 +7,9 @@ use domain::time::Timestamp;
 use super::State;
 use super::rows::ApplicationRow;
 use super::walk::{self, Direction};
+use crate::catalog::edit;
 use crate::catalog::{
-    Application, ApplicationSettings, Change, Changes, EndpointView, FanOut, Name, NewApplication,
+    Application, Change, Changed, Changes, Check, Edit, EndpointView, FanOut, Name, NewApplication,
     Touches,
 };
 use crate::keys::ApplicationKey;
@@ -57,25 +58,41 @@ impl State {
         self.living_applications().find(named).cloned().ok_or(Error::Missing("application"))
     }
 
-    /// Replaces an application's uid and settings.
+    /// Changes an application by a function of its row as it is.
     ///
     /// # Errors
-    /// If it is not there, or the uid is taken.
-    pub fn update_application(
+    /// If it is not there, the uid is taken, or the function declines.
+    pub fn change_application(
         &mut self,
         key: ApplicationKey,
-        uid: Option<String>,
-        settings: ApplicationSettings,
+        change: &Edit<Application>,
         at: Timestamp,
-    ) -> Result<Application, Error> {
-        self.living(key).ok_or(Error::Missing("application"))?;
-        self.free_uid(Some(key), uid.as_deref())?;
+    ) -> Result<Changed<Application>, Error> {
+        let before = self.living(key).ok_or(Error::Missing("application"))?.clone();
+        let Some((after, touches)) = edit::application(&before, change, at)? else {
+            return Ok(Changed::nothing(before));
+        };
+        self.free_uid(Some(key), after.uid.as_deref())?;
         let application = self.living(key).ok_or(Error::Missing("application"))?;
-        application.uid = uid;
-        application.settings = settings;
-        application.updated_at = at;
-        self.changed(key, Touches::FanOut, at);
-        self.living(key).cloned().ok_or(Error::Missing("application"))
+        *application = after;
+        self.changed(key, touches, at);
+        let after = self.living(key).ok_or(Error::Missing("application"))?.clone();
+        Ok(Changed { before, after })
+    }
+
+    /// Deletes an application as [`State::delete_application`] does, if a check of its row allows it.
+    ///
+    /// # Errors
+    /// If it is not there, or the check declines.
+    pub fn delete_application_if(
+        &mut self,
+        key: ApplicationKey,
+        check: &Check<Application>,
+        at: Timestamp,
+    ) -> Result<(), Error> {
+        let application = self.living(key).ok_or(Error::Missing("application"))?;
+        check(application).map_err(Error::Declined)?;
+        self.delete_application(key, at)
     }
 
     /// Deletes an application and revokes its tokens; pruning removes all that is its.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::endpoint::{Reason, State as EndpointState};
+use domain::endpoint::State as EndpointState;
 use domain::ids::EndpointId;
 use domain::partition::Partition;
 use domain::time::Timestamp;
@@ -11,7 +11,10 @@ use super::State;
 use super::rows::EndpointRow;
 use super::walk::{self, Direction};
 use crate::Error;
-use crate::catalog::{Endpoint, Name, NewEndpoint, Secret, Touches};
+use crate::catalog::edit;
+use crate::catalog::{
+    Changed, Endpoint, EndpointEdit, Name, NewEndpoint, NewSecret, Secret, Touches,
+};
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::limits;
 use crate::page::{Listed, Page};
@@ -21,6 +24,26 @@ impl EndpointRow {
     /// Returns the secrets that sign at a moment, newest first.
     pub(super) fn live_secrets(&self, at: Timestamp) -> Vec<Secret> {
         self.secrets.iter().rev().filter(|secret| is_live(secret, at)).cloned().collect()
+    }
+
+    /// Tells whether a secret is another one than the current one.
+    fn replaces(&self, new: &NewSecret) -> bool {
+        self.secrets.last().is_none_or(|current| current.text != new.secret.text)
+    }
+
+    /// Tells whether too many old secrets sign at a moment for another one to join them.
+    fn is_full(&self, at: Timestamp) -> bool {
+        let old = |old: &&Secret| old.expires_at.is_some() && is_live(old, at);
+        self.secrets.iter().filter(old).count() > limits::OLD_SECRETS
+    }
+
+    /// Makes a secret the current one.
+    fn push(&mut self, NewSecret { secret, grace_ends }: &NewSecret) {
+        // A secret whose end is set already does not live longer because of another one.
+        for old in &mut self.secrets {
+            old.expires_at = Some(old.expires_at.map_or(*grace_ends, |end| end.min(*grace_ends)));
+        }
+        self.secrets.push(Secret { expires_at: None, ..secret.clone() });
     }
 }
 
@@ -74,63 +97,40 @@ impl State {
         self.endpoints_of(application).find(named).cloned().ok_or(Error::Missing("endpoint"))
     }
 
-    /// Replaces what can be changed of an endpoint.
+    /// Changes an endpoint by a function of its row as it is.
     ///
     /// # Errors
-    /// If it is not there, its uid is taken, or its order changes while something is pending.
-    pub fn update_endpoint(&mut self, endpoint: Endpoint) -> Result<Endpoint, Error> {
-        let Endpoint { key, application, .. } = endpoint;
-        let order = self.living_endpoint(application, key)?.endpoint.order;
-        self.free_endpoint_uid(application, Some(key), endpoint.uid.as_deref())?;
-        if order != endpoint.order && self.has_pending(key) {
-            return Err(Error::Refused(
-                "the order of an endpoint can change only while none of its deliveries is \
-                 pending; wait for them or cancel them"
-                    .to_owned(),
-            ));
-        }
-        let stored = &mut self.living_endpoint_mut(application, key)?.endpoint;
-        let Endpoint { uid, state, order, settings, confidential, updated_at, .. } = endpoint;
-        let (id, partition, created_at) = (stored.id, stored.partition, stored.created_at);
-        *stored = Endpoint {
-            key,
-            application,
-            id,
-            uid,
-            partition,
-            state,
-            order,
-            settings,
-            confidential,
-            created_at,
-            updated_at,
-        };
-        let answer = stored.clone();
-        self.changed(application, Touches::FanOut, updated_at);
-        Ok(answer)
-    }
-
-    /// Disables an endpoint that is not disabled yet.
-    ///
-    /// # Errors
-    /// If it is not there.
-    pub fn disable_endpoint(
+    /// If it is not there, its uid is taken, its order changes while something is pending, too many
+    /// of its secrets sign, or the function declines.
+    pub fn change_endpoint(
         &mut self,
-        application: ApplicationKey,
-        key: EndpointKey,
-        reason: Reason,
+        (application, key): (ApplicationKey, EndpointKey),
+        change: &EndpointEdit,
         at: Timestamp,
-    ) -> Result<Endpoint, Error> {
-        let endpoint = &mut self.living_endpoint_mut(application, key)?.endpoint;
-        let disabled = endpoint.state.disable(reason).map_err(|_| Error::Missing("endpoint"))?;
-        if disabled == endpoint.state {
-            return Ok(endpoint.clone());
+    ) -> Result<Changed<Endpoint>, Error> {
+        let row = self.living_endpoint(application, key)?;
+        let before = row.endpoint.clone();
+        let changed = edit::endpoint(&before, change, at)?;
+        let new = change.secret.as_ref().filter(|new| row.replaces(new));
+        let (after, touches) = match (changed, new) {
+            (Some(changed), _) => changed,
+            (None, Some(_)) => (edit::rotated(&before, at), Touches::Rest),
+            (None, None) => return Ok(Changed::nothing(before)),
+        };
+        if new.is_some_and(|new| row.is_full(new.secret.created_at)) {
+            return Err(limits::too_many_secrets());
         }
-        endpoint.state = disabled;
-        endpoint.updated_at = at;
-        let answer = endpoint.clone();
-        self.changed(application, Touches::FanOut, at);
-        Ok(answer)
+        self.free_endpoint_uid(application, Some(key), after.uid.as_deref())?;
+        if before.order != after.order && self.has_pending(key) {
+            return Err(limits::reordered());
+        }
+        let row = self.living_endpoint_mut(application, key)?;
+        row.endpoint = after.clone();
+        if let Some(new) = new {
+            row.push(new);
+        }
+        self.changed(application, touches, at);
+        Ok(Changed { before, after })
     }
 
     /// Deletes an endpoint; pruning buries what is pending for it.
@@ -143,12 +143,7 @@ impl State {
         key: EndpointKey,
         at: Timestamp,
     ) -> Result<(), Error> {
-        let endpoint = &mut self.living_endpoint_mut(application, key)?.endpoint;
-        endpoint.state = endpoint.state.delete();
-        endpoint.uid = None;
-        endpoint.updated_at = at;
-        self.changed(application, Touches::FanOut, at);
-        Ok(())
+        self.change_endpoint((application, key), &EndpointEdit::deletion(), at).map(drop)
     }
 
     /// Lists an application's endpoints by id, descending.
@@ -225,20 +220,13 @@ impl State {
         secret: Secret,
         grace_ends: Timestamp,
     ) -> Result<(), Error> {
-        let secrets = &mut self.living_endpoint_mut(application, key)?.secrets;
-        let old = |old: &&Secret| old.expires_at.is_some() && is_live(old, secret.created_at);
-        if secrets.iter().filter(old).count() > limits::OLD_SECRETS {
-            return Err(Error::Refused(format!(
-                "more than {} old secrets of this endpoint still sign; wait until one expires",
-                limits::OLD_SECRETS
-            )));
-        }
-        // A secret whose end is set already does not live longer because of another one.
-        for old in secrets.iter_mut() {
-            old.expires_at = Some(old.expires_at.map_or(grace_ends, |end| end.min(grace_ends)));
+        let row = self.living_endpoint_mut(application, key)?;
+        if row.is_full(secret.created_at) {
+            return Err(limits::too_many_secrets());
         }
         let at = secret.created_at;
-        secrets.push(Secret { expires_at: None, ..secret });
+        row.endpoint = edit::rotated(&row.endpoint, at);
+        row.push(&NewSecret { secret, grace_ends });
         self.changed(application, Touches::Rest, at);
         Ok(())
     }

@@ -2,15 +2,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::endpoint::Reason;
 use domain::ids::{ApplicationId, AttemptId, DeliveryId, EndpointId, MessageId, TaskId};
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
 use super::State;
 use crate::catalog::{
-    Application, ApplicationSettings, Change, Changes, Endpoint, EventType, FanOut, Name,
-    NewApplication, NewEndpoint, Secret, Token,
+    Application, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit, EventType, FanOut,
+    Name, NewApplication, NewEndpoint, Secret, Token,
 };
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey, Node};
@@ -111,18 +110,22 @@ impl Catalog for Memory {
         self.answer(move |state| state.application(&name))
     }
 
-    fn update_application(
+    fn change_application(
         &self,
         key: ApplicationKey,
-        uid: Option<String>,
-        settings: ApplicationSettings,
+        change: Edit<Application>,
         at: Timestamp,
-    ) -> Answer<'_, Application> {
-        self.answer(move |state| state.update_application(key, uid, settings, at))
+    ) -> Answer<'_, Changed<Application>> {
+        self.answer(move |state| state.change_application(key, &change, at))
     }
 
-    fn delete_application(&self, key: ApplicationKey, at: Timestamp) -> Answer<'_, ()> {
-        self.answer(move |state| state.delete_application(key, at))
+    fn delete_application_if(
+        &self,
+        key: ApplicationKey,
+        check: Check<Application>,
+        at: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.answer(move |state| state.delete_application_if(key, &check, at))
     }
 
     fn applications(
@@ -144,27 +147,14 @@ impl Catalog for Memory {
         self.answer(move |state| state.endpoint(application, &name))
     }
 
-    fn update_endpoint(&self, endpoint: Endpoint) -> Answer<'_, Endpoint> {
-        self.answer(move |state| state.update_endpoint(endpoint))
-    }
-
-    fn disable_endpoint(
+    fn change_endpoint(
         &self,
         application: ApplicationKey,
         key: EndpointKey,
-        reason: Reason,
+        change: EndpointEdit,
         at: Timestamp,
-    ) -> Answer<'_, Endpoint> {
-        self.answer(move |state| state.disable_endpoint(application, key, reason, at))
-    }
-
-    fn delete_endpoint(
-        &self,
-        application: ApplicationKey,
-        key: EndpointKey,
-        at: Timestamp,
-    ) -> Answer<'_, ()> {
-        self.answer(move |state| state.delete_endpoint(application, key, at))
+    ) -> Answer<'_, Changed<Endpoint>> {
+        self.answer(move |state| state.change_endpoint((application, key), &change, at))
     }
 
     fn endpoints(
@@ -222,19 +212,21 @@ impl Catalog for Memory {
         self.answer(move |state| state.create_event_type(event_type))
     }
 
-    fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()> {
-        self.answer(move |state| {
-            state.put_event_type(event_type);
-            Ok(())
-        })
+    fn change_event_type(
+        &self,
+        name: String,
+        change: Edit<EventType>,
+        at: Timestamp,
+    ) -> Answer<'_, Changed<EventType>> {
+        self.answer(move |state| state.change_event_type(&name, &change, at))
     }
 
     fn event_type(&self, name: String) -> Answer<'_, EventType> {
         self.answer(move |state| state.event_type(&name))
     }
 
-    fn remove_event_type(&self, name: String) -> Answer<'_, ()> {
-        self.answer(move |state| state.remove_event_type(&name))
+    fn remove_event_type(&self, name: String, check: Check<EventType>) -> Answer<'_, ()> {
+        self.answer(move |state| state.remove_event_type(&name, &check))
     }
 
     fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>> {

@@ -6,7 +6,8 @@ use domain::time::Timestamp;
 use super::State;
 use super::walk::{self, Direction};
 use crate::Error;
-use crate::catalog::{EventType, Scope, Token};
+use crate::catalog::edit;
+use crate::catalog::{Changed, Check, Edit, EventType, Scope, Token};
 use crate::page::{Listed, Page};
 
 impl State {
@@ -18,13 +19,27 @@ impl State {
         if self.event_types.contains_key(&event_type.name) {
             return Err(Error::Taken { what: "event type", name: event_type.name });
         }
-        self.put_event_type(event_type);
+        self.event_types.insert(event_type.name.clone(), event_type);
         Ok(())
     }
 
-    /// Creates or replaces an event type.
-    pub fn put_event_type(&mut self, event_type: EventType) {
-        self.event_types.insert(event_type.name.clone(), event_type);
+    /// Changes an event type by a function of its row as it is.
+    ///
+    /// # Errors
+    /// If there is none of that name, or the function declines.
+    pub fn change_event_type(
+        &mut self,
+        name: &str,
+        change: &Edit<EventType>,
+        at: Timestamp,
+    ) -> Result<Changed<EventType>, Error> {
+        let row = self.event_types.get_mut(name).ok_or(Error::Missing("event type"))?;
+        let before = row.clone();
+        let Some(after) = edit::event_type(&before, change, at)? else {
+            return Ok(Changed::nothing(before));
+        };
+        row.clone_from(&after);
+        Ok(Changed { before, after })
     }
 
     /// Finds an event type.
@@ -35,12 +50,15 @@ impl State {
         self.event_types.get(name).cloned().ok_or(Error::Missing("event type"))
     }
 
-    /// Removes an event type.
+    /// Removes an event type, if a check of its row allows it.
     ///
     /// # Errors
-    /// If there is none of that name.
-    pub fn remove_event_type(&mut self, name: &str) -> Result<(), Error> {
-        self.event_types.remove(name).map(drop).ok_or(Error::Missing("event type"))
+    /// If there is none of that name, or the check declines.
+    pub fn remove_event_type(&mut self, name: &str, check: &Check<EventType>) -> Result<(), Error> {
+        let row = self.event_types.get(name).ok_or(Error::Missing("event type"))?;
+        check(row).map_err(Error::Declined)?;
+        self.event_types.remove(name);
+        Ok(())
     }
 
     /// Lists event types by name, ascending.

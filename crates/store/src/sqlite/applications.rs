@@ -8,7 +8,8 @@ use super::reader::Reading;
 use super::walk::{self, List};
 use super::writer::Writing;
 use super::{codec, tokens};
-use crate::catalog::{Application, ApplicationSettings, Change, Name, NewApplication, Touches};
+use crate::catalog::edit;
+use crate::catalog::{Application, Change, Changed, Check, Edit, Name, NewApplication, Touches};
 use crate::keys::ApplicationKey;
 use crate::page::{Listed, Page};
 use crate::{Error, limits};
@@ -36,38 +37,39 @@ pub(super) fn find(
     found.ok_or(Error::Missing("application"))
 }
 
-/// What an application's owner changes about it.
-pub(super) struct Changed {
-    pub(super) key: ApplicationKey,
-    pub(super) uid: Option<String>,
-    pub(super) settings: ApplicationSettings,
-    pub(super) at: Timestamp,
-}
-
-pub(super) fn update(writing: &mut Writing<'_>, change: &Changed) -> Result<Application, Error> {
+/// Changes an application by a function of its row as it is.
+pub(super) fn change(
+    writing: &mut Writing<'_>,
+    key: ApplicationKey,
+    change: &Edit<Application>,
+    at: Timestamp,
+) -> Result<Changed<Application>, Error> {
     let connection = writing.connection;
-    let missing = Error::Missing("application");
-    if by_key(connection, change.key)?.is_none() {
-        return Err(missing);
+    let before = by_key(connection, key)?.ok_or(Error::Missing("application"))?;
+    let Some((after, touches)) = edit::application(&before, change, at)? else {
+        return Ok(Changed::nothing(before));
+    };
+    if let Some(uid) = &after.uid {
+        free_uid(connection, uid, Some(key))?;
     }
-    if let Some(uid) = &change.uid {
-        free_uid(connection, uid, Some(change.key))?;
-    }
-    rewrite(connection, change)?;
-    changed(writing, change.key, Touches::FanOut, change.at)?;
-    by_key(connection, change.key)?.ok_or(missing)
+    rewrite(connection, &after)?;
+    changed(writing, key, touches, at)?;
+    let after = by_key(writing.connection, key)?.ok_or(Error::Missing("application"))?;
+    Ok(Changed { before, after })
 }
 
 pub(super) fn delete(
     writing: &mut Writing<'_>,
     key: ApplicationKey,
+    check: &Check<Application>,
     at: Timestamp,
 ) -> Result<(), Error> {
-    if bury(writing.connection, key, at)? == 0 {
-        return Err(Error::Missing("application"));
-    }
+    let connection = writing.connection;
+    let application = by_key(connection, key)?.ok_or(Error::Missing("application"))?;
+    check(&application).map_err(Error::Declined)?;
+    bury(connection, key, at)?;
     changed(writing, key, Touches::FanOut, at)?;
-    tokens::expire_with(writing.connection, key, at)
+    tokens::expire_with(connection, key, at)
 }
 
 /// Needs the index `applications_id`.
@@ -179,25 +181,24 @@ fn insert(connection: &Connection, new: &NewApplication) -> Result<(), Error> {
 }
 
 /// Needs the primary key of `applications`.
-fn rewrite(connection: &Connection, change: &Changed) -> Result<(), Error> {
-    let sql = "UPDATE applications SET
-            uid = ?1, settings = ?2, updated_at = ?3
-        WHERE key = ?4 AND deleted_at IS NULL";
+fn rewrite(connection: &Connection, application: &Application) -> Result<(), Error> {
+    let sql = "UPDATE applications SET uid = ?1, settings = ?2, updated_at = ?3 WHERE key = ?4";
     connection.prepare_cached(sql)?.execute(params![
-        change.uid,
-        codec::text_of(&change.settings)?,
-        change.at.as_micros(),
-        change.key.0,
+        application.uid,
+        codec::text_of(&application.settings)?,
+        application.updated_at.as_micros(),
+        application.key.0,
     ])?;
     Ok(())
 }
 
 /// Leaves a tombstone without a uid. Needs the primary key of `applications`.
-fn bury(connection: &Connection, key: ApplicationKey, at: Timestamp) -> Result<usize, Error> {
+fn bury(connection: &Connection, key: ApplicationKey, at: Timestamp) -> Result<(), Error> {
     let sql = "UPDATE applications SET
             uid = NULL, updated_at = ?1, deleted_at = ?1
         WHERE key = ?2 AND deleted_at IS NULL";
-    Ok(connection.prepare_cached(sql)?.execute(params![at.as_micros(), key.0])?)
+    connection.prepare_cached(sql)?.execute(params![at.as_micros(), key.0])?;
+    Ok(())
 }
 
 fn of(row: &Row<'_>) -> rusqlite::Result<Application> {

@@ -1,6 +1,5 @@
 //! The catalog, handed to the threads that can do it.
 
-use domain::endpoint::Reason;
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
 
@@ -9,8 +8,8 @@ use super::{
 };
 use crate::Answer;
 use crate::catalog::{
-    Application, ApplicationSettings, Catalog, Change, Changes, Endpoint, EventType, FanOut, Name,
-    NewApplication, NewEndpoint, Renamed, Secret, Token,
+    Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit, EventType,
+    FanOut, Name, NewApplication, NewEndpoint, NewSecret, Renamed, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -25,19 +24,22 @@ impl Catalog for Sqlite {
         self.read(move |reading| applications::find(reading.connection, &name))
     }
 
-    fn update_application(
+    fn change_application(
         &self,
         key: ApplicationKey,
-        uid: Option<String>,
-        settings: ApplicationSettings,
+        change: Edit<Application>,
         at: Timestamp,
-    ) -> Answer<'_, Application> {
-        let change = applications::Changed { key, uid, settings, at };
-        self.write(move |writing| applications::update(writing, &change))
+    ) -> Answer<'_, Changed<Application>> {
+        self.write(move |writing| applications::change(writing, key, &change, at))
     }
 
-    fn delete_application(&self, key: ApplicationKey, at: Timestamp) -> Answer<'_, ()> {
-        self.write(move |writing| applications::delete(writing, key, at))
+    fn delete_application_if(
+        &self,
+        key: ApplicationKey,
+        check: Check<Application>,
+        at: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.write(move |writing| applications::delete(writing, key, &check, at))
     }
 
     fn applications(
@@ -61,27 +63,14 @@ impl Catalog for Sqlite {
         })
     }
 
-    fn update_endpoint(&self, endpoint: Endpoint) -> Answer<'_, Endpoint> {
-        self.write(move |writing| endpoints::update(writing, &endpoint))
-    }
-
-    fn disable_endpoint(
+    fn change_endpoint(
         &self,
         application: ApplicationKey,
         key: EndpointKey,
-        reason: Reason,
+        change: EndpointEdit,
         at: Timestamp,
-    ) -> Answer<'_, Endpoint> {
-        self.write(move |writing| endpoints::disable(writing, (application, key), reason, at))
-    }
-
-    fn delete_endpoint(
-        &self,
-        application: ApplicationKey,
-        key: EndpointKey,
-        at: Timestamp,
-    ) -> Answer<'_, ()> {
-        self.write(move |writing| endpoints::delete(writing, application, key, at))
+    ) -> Answer<'_, Changed<Endpoint>> {
+        self.write(move |writing| endpoints::change(writing, (application, key), &change, at))
     }
 
     fn endpoints(
@@ -130,7 +119,8 @@ impl Catalog for Sqlite {
         secret: Secret,
         grace_ends: Timestamp,
     ) -> Answer<'_, ()> {
-        self.write(move |writing| secrets::rotate(writing, application, key, (&secret, grace_ends)))
+        let new = NewSecret { secret, grace_ends };
+        self.write(move |writing| secrets::rotate(writing, (application, key), &new))
     }
 
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
@@ -149,16 +139,21 @@ impl Catalog for Sqlite {
         self.write(move |writing| event_types::create(writing.connection, &event_type))
     }
 
-    fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()> {
-        self.write(move |writing| event_types::put(writing.connection, &event_type))
+    fn change_event_type(
+        &self,
+        name: String,
+        change: Edit<EventType>,
+        at: Timestamp,
+    ) -> Answer<'_, Changed<EventType>> {
+        self.write(move |writing| event_types::change(writing.connection, &name, &change, at))
     }
 
     fn event_type(&self, name: String) -> Answer<'_, EventType> {
         self.read(move |reading| event_types::find(reading.connection, &name))
     }
 
-    fn remove_event_type(&self, name: String) -> Answer<'_, ()> {
-        self.write(move |writing| event_types::remove(writing.connection, &name))
+    fn remove_event_type(&self, name: String, check: Check<EventType>) -> Answer<'_, ()> {
+        self.write(move |writing| event_types::remove(writing.connection, &name, &check))
     }
 
     fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>> {

@@ -244,6 +244,7 @@ fn damaged(key: DeliveryKey, error: Error) -> Error {
         | Error::Taken { .. }
         | Error::Missing(_)
         | Error::Refused(_)
+        | Error::Declined(_)
         | Error::CannotOpen(_) => error,
     }
 }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use domain::endpoint::{Reason, State};
 use domain::ids::EndpointId;
 use domain::partition::Partition;
 use domain::time::Timestamp;
@@ -15,10 +14,11 @@ use super::reader::Reading;
 use super::walk::{self, List};
 use super::writer::Writing;
 use super::{applications, codec, secrets};
-use crate::catalog::{Confidential, Endpoint, Name, NewEndpoint, Touches};
+use crate::catalog::edit;
+use crate::catalog::{Changed, Confidential, Endpoint, EndpointEdit, Name, NewEndpoint, Touches};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
-use crate::{Error, Vault};
+use crate::{Error, Vault, limits};
 
 pub(super) fn create(writing: &mut Writing<'_>, new: &NewEndpoint) -> Result<Endpoint, Error> {
     let (connection, vault) = (writing.connection, writing.vault);
@@ -55,56 +55,38 @@ pub(super) fn find(
     found.ok_or(Error::Missing("endpoint"))
 }
 
-pub(super) fn update(writing: &mut Writing<'_>, endpoint: &Endpoint) -> Result<Endpoint, Error> {
-    let (connection, vault) = (writing.connection, writing.vault);
-    let Endpoint { application, key, .. } = *endpoint;
-    let stored = by_key(connection, vault, application, key)?;
-    let stored = stored.ok_or(Error::Missing("endpoint"))?;
-    if let Some(uid) = &endpoint.uid {
-        free_uid(connection, application, uid, Some(key))?;
-    }
-    if stored.order != endpoint.order && has_pending(connection, key)? {
-        return Err(Error::Refused(
-            "the order of an endpoint can change only while none of its deliveries is pending; \
-             wait for them or cancel them"
-                .to_owned(),
-        ));
-    }
-    rewrite(connection, endpoint)?;
-    seal(writing, application, key, &endpoint.confidential)?;
-    applications::changed(writing, application, Touches::FanOut, endpoint.updated_at)?;
-    let Endpoint { id, partition, created_at, .. } = stored;
-    Ok(Endpoint { id, partition, created_at, ..endpoint.clone() })
-}
-
-pub(super) fn disable(
+/// Changes an endpoint by a function of its row as it is.
+pub(super) fn change(
     writing: &mut Writing<'_>,
     (application, key): (ApplicationKey, EndpointKey),
-    reason: Reason,
+    change: &EndpointEdit,
     at: Timestamp,
-) -> Result<Endpoint, Error> {
+) -> Result<Changed<Endpoint>, Error> {
     let (connection, vault) = (writing.connection, writing.vault);
-    let stored = by_key(connection, vault, application, key)?;
-    let stored = stored.ok_or(Error::Missing("endpoint"))?;
-    let state = stored.state.disable(reason).map_err(|_| Error::Missing("endpoint"))?;
-    if state == stored.state {
-        return Ok(stored);
+    let before = by_key(connection, vault, application, key)?;
+    let before = before.ok_or(Error::Missing("endpoint"))?;
+    let changed = edit::endpoint(&before, change, at)?;
+    let rotated = match &change.secret {
+        Some(new) => secrets::replace(writing, (application, key), new)?,
+        None => false,
+    };
+    let (after, touches) = match changed {
+        Some(changed) => changed,
+        None if rotated => (edit::rotated(&before, at), Touches::Rest),
+        None => return Ok(Changed::nothing(before)),
+    };
+    if let Some(uid) = &after.uid {
+        free_uid(connection, application, uid, Some(key))?;
     }
-    let disabled = Endpoint { state, updated_at: at, ..stored };
-    rewrite(connection, &disabled)?;
-    applications::changed(writing, application, Touches::FanOut, at)?;
-    Ok(disabled)
-}
-
-pub(super) fn delete(
-    writing: &mut Writing<'_>,
-    application: ApplicationKey,
-    key: EndpointKey,
-    at: Timestamp,
-) -> Result<(), Error> {
-    exists(writing.connection, application, key)?;
-    bury(writing.connection, key, at)?;
-    applications::changed(writing, application, Touches::FanOut, at)
+    if before.order != after.order && has_pending(connection, key)? {
+        return Err(limits::reordered());
+    }
+    rewrite(connection, &after)?;
+    if before.confidential != after.confidential {
+        seal(writing, application, key, &after.confidential)?;
+    }
+    applications::changed(writing, application, touches, at)?;
+    Ok(Changed { before, after })
 }
 
 /// Needs the index `endpoints_id`.
@@ -329,6 +311,14 @@ fn rewrite(connection: &Connection, endpoint: &Endpoint) -> Result<(), Error> {
     Ok(())
 }
 
+/// Makes another version of an endpoint of which something else than its row changed. Needs the
+/// primary key of `endpoints`.
+pub(super) fn touch(connection: &Connection, key: EndpointKey, at: Timestamp) -> Result<(), Error> {
+    let sql = "UPDATE endpoints SET updated_at = max(?1, updated_at + 1) WHERE key = ?2";
+    connection.prepare_cached(sql)?.execute(params![at.as_micros(), key.0])?;
+    Ok(())
+}
+
 /// Needs the primary key of `endpoints`.
 fn seal(
     writing: &Writing<'_>,
@@ -340,15 +330,6 @@ fn seal(
     let sealed = writing.vault.seal(&place(application, key), plain.as_bytes())?;
     let sql = "UPDATE endpoints SET confidential = ?1 WHERE key = ?2";
     writing.connection.prepare_cached(sql)?.execute(params![sealed, key.0])?;
-    Ok(())
-}
-
-/// Leaves a tombstone without a uid. Needs the primary key of `endpoints`.
-fn bury(connection: &Connection, key: EndpointKey, at: Timestamp) -> Result<(), Error> {
-    let (state, reason) = codec::endpoint_state(State::Deleted);
-    let sql = "UPDATE endpoints SET uid = NULL, state = ?1, reason = ?2, updated_at = ?3
-        WHERE key = ?4";
-    connection.prepare_cached(sql)?.execute(params![state, reason, at.as_micros(), key.0])?;
     Ok(())
 }
 

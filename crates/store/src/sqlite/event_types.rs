@@ -1,5 +1,6 @@
 //! Event types.
 
+use domain::time::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -7,7 +8,8 @@ use super::codec;
 use super::reader::Reading;
 use super::walk::{self, List};
 use crate::Error;
-use crate::catalog::EventType;
+use crate::catalog::edit;
+use crate::catalog::{Changed, Check, Edit, EventType};
 use crate::page::{Listed, Page};
 
 /// Creates one. Needs the primary key of `event_types`.
@@ -20,13 +22,21 @@ pub(super) fn create(connection: &Connection, event_type: &EventType) -> Result<
     }
 }
 
-/// Creates or replaces one. Needs the primary key of `event_types`.
-pub(super) fn put(connection: &Connection, event_type: &EventType) -> Result<(), Error> {
-    let sql = "INSERT INTO event_types (name, settings, created_at, updated_at)
-        VALUES (?1, ?2, ?3, ?4)
-        ON CONFLICT (name) DO UPDATE SET settings = excluded.settings,
-            created_at = excluded.created_at, updated_at = excluded.updated_at";
-    write(connection, sql, event_type).map(drop)
+/// Changes one by a function of its row as it is. Needs the primary key of `event_types`.
+pub(super) fn change(
+    connection: &Connection,
+    name: &str,
+    change: &Edit<EventType>,
+    at: Timestamp,
+) -> Result<Changed<EventType>, Error> {
+    let before = find(connection, name)?;
+    let Some(after) = edit::event_type(&before, change, at)? else {
+        return Ok(Changed::nothing(before));
+    };
+    let sql = "UPDATE event_types SET settings = ?2, created_at = ?3, updated_at = ?4
+        WHERE name = ?1";
+    write(connection, sql, &after)?;
+    Ok(Changed { before, after })
 }
 
 /// Returns how many rows it wrote.
@@ -47,12 +57,14 @@ pub(super) fn find(connection: &Connection, name: &str) -> Result<EventType, Err
 }
 
 /// Needs the primary key of `event_types`.
-pub(super) fn remove(connection: &Connection, name: &str) -> Result<(), Error> {
-    let sql = "DELETE FROM event_types WHERE name = ?1";
-    match connection.prepare_cached(sql)?.execute([name])? {
-        0 => Err(Error::Missing("event type")),
-        _ => Ok(()),
-    }
+pub(super) fn remove(
+    connection: &Connection,
+    name: &str,
+    check: &Check<EventType>,
+) -> Result<(), Error> {
+    check(&find(connection, name)?).map_err(Error::Declined)?;
+    connection.prepare_cached("DELETE FROM event_types WHERE name = ?1")?.execute([name])?;
+    Ok(())
 }
 
 /// Needs the primary key of `event_types`.

@@ -66,6 +66,7 @@ pub(super) fn is_damage(error: &Error) -> bool {
         | Error::Taken { .. }
         | Error::Missing(_)
         | Error::Refused(_)
+        | Error::Declined(_)
         | Error::CannotOpen(_) => false,
     }
 }

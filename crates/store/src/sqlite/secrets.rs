@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 
 use super::writer::Writing;
 use super::{applications, codec, endpoints};
-use crate::catalog::{Secret, Touches};
+use crate::catalog::{NewSecret, Secret, Touches};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::{Error, Vault, limits};
 
@@ -34,21 +34,39 @@ pub(super) fn add(
 /// Makes a secret the current one; those before it go on signing for a while.
 pub(super) fn rotate(
     writing: &mut Writing<'_>,
-    application: ApplicationKey,
-    endpoint: EndpointKey,
-    (secret, grace_ends): (&Secret, Timestamp),
+    (application, endpoint): (ApplicationKey, EndpointKey),
+    new: &NewSecret,
+) -> Result<(), Error> {
+    endpoints::exists(writing.connection, application, endpoint)?;
+    push(writing, (application, endpoint), new)?;
+    endpoints::touch(writing.connection, endpoint, new.secret.created_at)?;
+    applications::changed(writing, application, Touches::Rest, new.secret.created_at)
+}
+
+/// Makes a secret the current one unless it is that already, and tells whether it did.
+pub(super) fn replace(
+    writing: &Writing<'_>,
+    place: (ApplicationKey, EndpointKey),
+    new: &NewSecret,
+) -> Result<bool, Error> {
+    let secrets = live(writing.connection, writing.vault, place, new.secret.created_at)?;
+    if secrets.first().is_some_and(|current| current.text == new.secret.text) {
+        return Ok(false);
+    }
+    push(writing, place, new).map(|()| true)
+}
+
+fn push(
+    writing: &Writing<'_>,
+    (application, endpoint): (ApplicationKey, EndpointKey),
+    NewSecret { secret, grace_ends }: &NewSecret,
 ) -> Result<(), Error> {
     let connection = writing.connection;
-    endpoints::exists(connection, application, endpoint)?;
     if count_old(connection, endpoint, secret.created_at)? > limits::OLD_SECRETS {
-        return Err(Error::Refused(format!(
-            "more than {} old secrets of this endpoint still sign; wait until one expires",
-            limits::OLD_SECRETS
-        )));
+        return Err(limits::too_many_secrets());
     }
-    expire(connection, endpoint, grace_ends)?;
-    add(writing, application, endpoint, &Secret { expires_at: None, ..secret.clone() })?;
-    applications::changed(writing, application, Touches::Rest, secret.created_at)
+    expire(connection, endpoint, *grace_ends)?;
+    add(writing, application, endpoint, &Secret { expires_at: None, ..secret.clone() })
 }
 
 /// Returns the secrets that sign at a moment, newest first. Needs the primary key of

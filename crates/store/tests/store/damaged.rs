@@ -9,7 +9,7 @@ use domain::endpoint::Reason;
 use domain::partition::Partition;
 use domain::time::Timestamp;
 use store::Error;
-use store::catalog::{Endpoint, Name};
+use store::catalog::{Endpoint, EndpointEdit, Name};
 use store::conformance::{NOW, Scene};
 use store::keys::DeliveryKey;
 use store::ledger::{NewTask, TaskKind};
@@ -249,7 +249,10 @@ async fn the_catalog_and_the_tasks(scene: &Scene, breaks: impl AsyncFn(&str)) {
     assert!(listed.contains(&good.key) && !listed.contains(&odd.key));
     // A fan-out that leaves an endpoint out would lose its messages: it fails instead.
     assert!(catalog.fan_out(good.application, NOW).await.is_err());
-    let disabled = catalog.disable_endpoint(good.application, good.key, Reason::Gone, NOW).await;
+    let disabling = EndpointEdit::of(|row| {
+        Ok(Endpoint { state: row.state.disable(Reason::Gone)?, ..row.clone() })
+    });
+    let disabled = catalog.change_endpoint(good.application, good.key, disabling, NOW).await;
     assert!(disabled.is_ok(), "{disabled:?}");
     let ledger = &scene.store().ledger;
     for _ in 0..2 {

@@ -2,7 +2,7 @@
 
 use domain::endpoint::State;
 use domain::outcome::Outcome;
-use store::catalog::{ApplicationSettings, Endpoint, EndpointSettings};
+use store::catalog::{Application, ApplicationSettings, Edit, Endpoint, EndpointSettings};
 use store::queue::{Order, RequestKind};
 
 use super::scene::{Kind, SECOND, Scene};
@@ -49,9 +49,12 @@ fn the_rate_limit_spaces_attempts() {
 fn an_endpoint_keeps_to_its_application_s_rate_unless_its_own_is_lower() {
     for (own, application) in [(None, 2), (Some(50), 2), (Some(2), 50)] {
         let mut scene = Scene::new();
-        let limited = ApplicationSettings { rate: Some(application), ..Default::default() };
         let (key, at) = (scene.application, scene.now.rows);
-        scene.store.update_application(key, None, limited, at).unwrap();
+        let limit: Edit<Application> = Box::new(move |row| {
+            let settings = ApplicationSettings { rate: Some(application), ..row.settings.clone() };
+            Ok(Application { settings, ..row.clone() })
+        });
+        scene.store.change_application(key, &limit, at).unwrap();
         let settings = EndpointSettings { rate: own, ..EndpointSettings::default() };
         let endpoint = scene.endpoint_with(Order::Due, settings);
         assert_two_a_second(scene, &endpoint);

@@ -13,7 +13,7 @@ use domain::outcome::Outcome;
 use domain::policy::preset;
 use domain::time::Timestamp;
 use store::catalog::{
-    ApplicationSettings, Confidential, Endpoint, EndpointSettings, Name, NewApplication,
+    ApplicationSettings, Confidential, Endpoint, EndpointEdit, EndpointSettings, NewApplication,
     NewEndpoint, Secret,
 };
 use store::keys::{ApplicationKey, EndpointKey, Lease, MessageKey, Node};
@@ -183,16 +183,26 @@ impl Scene {
     }
 
     pub(crate) fn set_state(&mut self, endpoint: &Endpoint, state: EndpointState) {
-        let current = self.store.endpoint(endpoint.application, &Name::Id(endpoint.id)).unwrap();
-        self.store.update_endpoint(Endpoint { state, ..current }).unwrap();
+        self.change(endpoint, move |row| row.state = state);
+    }
+
+    fn change(
+        &mut self,
+        endpoint: &Endpoint,
+        edit: impl Fn(&mut Endpoint) + Send + Sync + 'static,
+    ) {
+        let change = EndpointEdit::of(move |row| {
+            let mut row = row.clone();
+            edit(&mut row);
+            Ok(row)
+        });
+        let place = (endpoint.application, endpoint.key);
+        self.store.change_endpoint(place, &change, self.now.rows).unwrap();
     }
 
     /// Sets an endpoint's policy, and has its owner read it.
     pub(crate) fn set_policy(&mut self, endpoint: &Endpoint, policy: Option<serde_json::Value>) {
-        let name = Name::Id(endpoint.id);
-        let mut current = self.store.endpoint(endpoint.application, &name).unwrap();
-        current.settings.policy = policy;
-        self.store.update_endpoint(current).unwrap();
+        self.change(endpoint, move |row| row.settings.policy.clone_from(&policy));
         self.ask(endpoint, RequestKind::Refresh);
         self.pass(2 * SECOND);
     }

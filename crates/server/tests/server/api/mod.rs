@@ -6,6 +6,7 @@
 mod access;
 mod applications;
 mod batch;
+mod changes;
 mod commands;
 mod doctor;
 mod edge;

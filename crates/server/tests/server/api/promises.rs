@@ -16,7 +16,6 @@ use redial::app::{Accepting, Answer, App, Ask, Caller, Error, Nudge, Parts, Sett
 use redial::clock::{Clock, SystemClock};
 use redial::config::{Configuration, Sources};
 use sha2::{Digest as _, Sha256};
-use store::catalog::EventTypeSettings;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::memory::{Memory, State};
 use store::sqlite::{self, Sqlite};
@@ -99,13 +98,14 @@ async fn what_was_made_before_a_crash_is_found_by_the_request_that_is_repeated()
         let app = open(directory.path()).await;
         let caller = caller(&app).await;
         assert_eq!(caller.promise.as_ref().unwrap().again(), again);
-        let draft = redial::app::applications::Draft { name: "x".to_owned(), ..Default::default() };
+        let name = Some("x".to_owned());
+        let draft = redial::app::applications::Draft { name, ..Default::default() };
         let application = app.create_application(&caller, draft).await.unwrap();
         let scope = app.enter(&caller, &application.id.to_string()).await.unwrap();
         let draft = redial::app::endpoints::Draft::of("https://receiver.example/".to_owned());
-        let endpoint = app.create_endpoint(&scope, draft, None).await.unwrap();
-        let settings = EventTypeSettings::default();
-        let event_type = app.create_event_type(&caller, "a.b".to_owned(), settings).await.unwrap();
+        let endpoint = app.create_endpoint(&scope, draft).await.unwrap();
+        let draft = redial::app::event_types::Draft::default();
+        let event_type = app.create_event_type(&caller, "a.b".to_owned(), draft).await.unwrap();
         let name = endpoint.id.to_string();
         let secret = app.rotate_secret(&scope, &name, None, None).await.unwrap();
         assert_eq!(app.secret(&scope, &name).await.unwrap(), secret);

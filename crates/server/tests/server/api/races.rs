@@ -41,7 +41,7 @@ impl Clock for Meddling {
             self.memory.cancel(key, now).now_or_never().unwrap().unwrap();
         }
         if let Some(event_type) = self.makes.lock().unwrap().take() {
-            self.memory.put_event_type(event_type).now_or_never().unwrap().unwrap();
+            self.memory.create_event_type(event_type).now_or_never().unwrap().unwrap();
         }
         now
     }
@@ -54,11 +54,12 @@ impl Clock for Meddling {
 /// Makes an application with an endpoint.
 async fn begin(app: &App) -> (Scope, Endpoint) {
     let caller = app.authenticate(ADMIN).await.unwrap();
-    let draft = redial::app::applications::Draft { name: "x".to_owned(), ..Default::default() };
+    let name = Some("x".to_owned());
+    let draft = redial::app::applications::Draft { name, ..Default::default() };
     let application = app.create_application(&caller, draft).await.unwrap();
     let scope = app.enter(&caller, &application.id.to_string()).await.unwrap();
     let draft = Draft::of("https://receiver.example/".to_owned());
-    let endpoint = app.create_endpoint(&scope, draft, None).await.unwrap();
+    let endpoint = app.create_endpoint(&scope, draft).await.unwrap();
     (scope, endpoint)
 }
 
@@ -130,7 +131,7 @@ async fn an_event_type_that_somebody_else_makes_meanwhile_is_made_once() {
     let (name, now) = ("a.b".to_owned(), clock.now());
     let theirs = EventType { name: name.clone(), settings, created_at: now, updated_at: now };
     *meddling.makes.lock().unwrap() = Some(theirs.clone());
-    let ours = app.create_event_type(&caller, name.clone(), EventTypeSettings::default()).await;
+    let ours = app.create_event_type(&caller, name.clone(), Default::default()).await;
     assert!(matches!(ours, Err(Error::EventTypeExists(_))), "{ours:?}");
     assert_eq!(memory.event_type(name).await.unwrap(), theirs);
 }

@@ -164,7 +164,7 @@ async fn a_node_knows_the_policies_of_event_types_before_it_takes_a_message_in()
     let settings = EventTypeSettings { policy, ..Default::default() };
     let (name, at) = ("scene.made".to_owned(), Timestamp::EPOCH);
     let event_type = EventType { name, settings, created_at: at, updated_at: at };
-    store.memory().put_event_type(event_type).await.unwrap();
+    store.memory().create_event_type(event_type).await.unwrap();
     let scene = Scene::on(store, &[Step::Slow(Duration::from_secs(600), 200)]).await;
     let message = scene.send().await;
     let entry = scene.look(message).await;

@@ -11,7 +11,7 @@ use domain::names::{Channel, EventTypeName};
 use domain::time::Timestamp;
 use redial::clock::SystemClock;
 use serde_json::{Value, json};
-use store::catalog::Endpoint;
+use store::catalog::{Endpoint, EndpointEdit};
 use store::ledger::{TaskKind, TaskState};
 use store::{Catalog as _, Ledger as _};
 use tokio::task::JoinSet;
@@ -265,8 +265,9 @@ async fn sends_only(states: &str, filter: Value, expected: &str) {
 /// Makes another endpoint with a dead letter, and puts it into a state, past the node.
 async fn elsewhere_in(scene: &Scene, store: &Store, state: State) -> (Endpoint, MessageId) {
     let (endpoint, message) = scene.elsewhere().await;
-    let changed = Endpoint { state, ..endpoint.clone() };
-    store.memory().update_endpoint(changed).await.unwrap();
+    let change = EndpointEdit::of(move |row| Ok(Endpoint { state, ..row.clone() }));
+    let (application, key, at) = (endpoint.application, endpoint.key, endpoint.updated_at);
+    store.memory().change_endpoint(application, key, change, at).await.unwrap();
     (endpoint, message)
 }
 

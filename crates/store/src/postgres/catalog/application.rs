@@ -7,13 +7,14 @@ use tokio_postgres::types::Type;
 
 use super::super::Postgres;
 use super::super::codes::micros;
-use super::super::columns::{Column, parameters, single};
+use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::{Access, Transaction};
 use super::super::page::{Order, Walk};
 use super::super::row::{document, field, id, moment, write};
+use crate::catalog::edit;
 use crate::catalog::{
-    Application, ApplicationSettings, Change, Changes, Name, NewApplication, Touches,
+    Application, Change, Changed, Changes, Check, Edit, Name, NewApplication, Touches,
 };
 use crate::keys::ApplicationKey;
 use crate::page::{Listed, Page};
@@ -65,40 +66,84 @@ pub(super) async fn find(
     Ok(application(&row.ok_or(MISSING)?)?)
 }
 
-/// Replaces an application's uid and settings.
-///
-/// Index: the primary key of applications.
-pub(super) async fn update(
+/// Changes an application by a function of its row as it is.
+pub(super) async fn change(
     store: &Postgres,
     key: ApplicationKey,
-    (uid, settings): (Option<String>, ApplicationSettings),
+    change: Edit<Application>,
     at: Timestamp,
-) -> Result<Application, Failure> {
+) -> Result<Changed<Application>, Failure> {
+    let mut turn = store.turn(key).await?;
+    loop {
+        let mut transaction = turn.begin().await?;
+        let result = change_in(&mut transaction, key, &change, at).await;
+        match transaction.end(result).await {
+            Err(failure) if turn.again(&failure) => {}
+            result => return result,
+        }
+    }
+}
+
+async fn change_in(
+    transaction: &mut Transaction<'_>,
+    key: ApplicationKey,
+    change: &Edit<Application>,
+    at: Timestamp,
+) -> Result<Changed<Application>, Failure> {
+    let before = application(&hold(transaction, key).await?)?;
+    let Some((after, touches)) = edit::application(&before, change, at)? else {
+        return Ok(Changed::nothing(before));
+    };
+    let rewritten = rewrite(transaction, &after).await;
+    rewritten.map_err(|failure| taken(failure, after.uid.as_deref()))?;
+    let (revision, version) = changed(transaction, key, touches).await?;
+    Ok(Changed { before, after: Application { revision, version, ..after } })
+}
+
+/// Index: the primary key of applications.
+async fn rewrite(
+    transaction: &mut Transaction<'_>,
+    application: &Application,
+) -> Result<(), Failure> {
     let statement = "\
-        update applications \
-        set uid = $2, settings = $3, updated_at = $4, revision = revision + 1, \
-            changed_at = (extract(epoch from clock_timestamp()) * 1000000)::bigint \
-        where key = $1 and deleted_at is null \
-        returning *";
+        update applications set uid = $2, settings = $3, updated_at = $4 where key = $1";
     let columns = [
-        single(key.0, Type::INT8),
-        single(uid.as_deref(), Type::TEXT),
-        single(write("settings", &settings)?, Type::TEXT),
-        single(at.as_micros(), Type::INT8),
+        single(application.key.0, Type::INT8),
+        single(application.uid.as_deref(), Type::TEXT),
+        single(write("settings", &application.settings)?, Type::TEXT),
+        single(application.updated_at.as_micros(), Type::INT8),
     ];
-    let changed = change(store, key, (statement, &columns)).await;
-    let row = changed.map_err(|failure| taken(failure, uid.as_deref()))?;
-    Ok(application(&row.ok_or(MISSING)?)?)
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
 }
 
 /// Makes an application a tombstone without a uid, and revokes its tokens.
-///
-/// Indexes: the primary key of applications, tokens_application.
 pub(super) async fn delete(
     store: &Postgres,
     key: ApplicationKey,
+    check: Check<Application>,
     at: Timestamp,
 ) -> Result<(), Failure> {
+    let mut turn = store.turn(key).await?;
+    loop {
+        let mut transaction = turn.begin().await?;
+        let result = delete_in(&mut transaction, key, &check, at).await;
+        match transaction.end(result).await {
+            Err(failure) if turn.again(&failure) => {}
+            result => return result,
+        }
+    }
+}
+
+/// Indexes: the primary key of applications, tokens_application.
+async fn delete_in(
+    transaction: &mut Transaction<'_>,
+    key: ApplicationKey,
+    check: &Check<Application>,
+    at: Timestamp,
+) -> Result<(), Failure> {
+    let row = application(&hold(transaction, key).await?)?;
+    check(&row).map_err(Error::Declined)?;
     let statement = "\
         with gone as ( \
             update applications \
@@ -110,25 +155,22 @@ pub(super) async fn delete(
             where tokens.application = gone.id and tokens.revoked_at is null) \
         select 1 from gone";
     let columns = [single(key.0, Type::INT8), single(at.as_micros(), Type::INT8)];
-    let changed = change(store, key, (statement, &columns)).await?;
-    changed.map(|_| ()).ok_or(MISSING.into())
+    let gone = transaction.one(statement, &parameters(&columns)).await?;
+    gone.map(drop).ok_or_else(|| MISSING.into())
 }
 
-/// Runs a statement that changes an application's row, and returns what it returns.
-async fn change(
-    store: &Postgres,
+/// Reads an application's row and holds it until the transaction ends, as each change of the catalog
+/// does first.
+///
+/// Index: the primary key of applications.
+pub(super) async fn hold(
+    transaction: &mut Transaction<'_>,
     key: ApplicationKey,
-    (statement, columns): (&str, &[Column<'_>]),
-) -> Result<Option<Row>, Failure> {
-    let mut turn = store.turn(key).await?;
-    loop {
-        let mut transaction = turn.begin().await?;
-        let result = transaction.one(statement, &parameters(columns)).await;
-        match transaction.end(result).await {
-            Err(failure) if turn.again(&failure) => {}
-            result => return result,
-        }
-    }
+) -> Result<Row, Failure> {
+    let statement = "\
+        select * from applications where key = $1 and deleted_at is null for no key update";
+    let row = transaction.one(statement, &[(&key.0, Type::INT8)]).await?;
+    row.ok_or_else(|| MISSING.into())
 }
 
 /// Lists applications by id.
@@ -160,26 +202,25 @@ pub(super) async fn list(
 
 /// Notes that an application that is not deleted, or anything that is its, is changed by this
 /// transaction, and holds its row until the transaction ends. The moment is the server's: the clocks
-/// of nodes differ.
+/// of nodes differ. Returns the application's revision and version.
 ///
 /// Index: the primary key of applications.
 pub(super) async fn changed(
     transaction: &mut Transaction<'_>,
     key: ApplicationKey,
     touches: Touches,
-) -> Result<(), Failure> {
+) -> Result<(i64, i64), Failure> {
     let statement = "\
         update applications \
         set revision = revision + $2, other_changes = other_changes + $3, \
             changed_at = (extract(epoch from clock_timestamp()) * 1000000)::bigint \
-        where key = $1 and deleted_at is null";
+        where key = $1 and deleted_at is null \
+        returning revision, version";
     let (revision, others) = touches.raises();
     let columns =
         [single(key.0, Type::INT8), single(revision, Type::INT8), single(others, Type::INT8)];
-    match transaction.execute(statement, &parameters(&columns)).await? {
-        0 => Err(MISSING.into()),
-        _ => Ok(()),
-    }
+    let row = transaction.one(statement, &parameters(&columns)).await?.ok_or(MISSING)?;
+    Ok((field(&row, "revision")?, field(&row, "version")?))
 }
 
 /// Returns what has changed since a moment.

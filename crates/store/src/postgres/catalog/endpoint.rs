@@ -14,12 +14,12 @@ use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
 use super::super::queue::number;
 use super::super::row::{self, document, field, id, moment, write};
-use super::application::changed;
-use super::secret;
-use crate::catalog::{Confidential, Endpoint, Name, NewEndpoint, Touches};
+use super::{application, secret};
+use crate::catalog::edit;
+use crate::catalog::{Changed, Confidential, Endpoint, EndpointEdit, Name, NewEndpoint, Touches};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
-use crate::{Error, Vault};
+use crate::{Error, Vault, limits};
 
 pub(super) const MISSING: Error = Error::Missing("endpoint");
 
@@ -49,7 +49,7 @@ async fn create_in(
     if let Some(row) = find_in(transaction, new.application, &name).await? {
         return Ok(endpoint(&row, &store.vault)?);
     }
-    changed(transaction, new.application, Touches::FanOut).await?;
+    application::changed(transaction, new.application, Touches::FanOut).await?;
     let key = next_key(transaction).await?;
     let place = (new.application, key);
     insert(transaction, new, key, seal(&store.vault, place, &new.confidential)?).await?;
@@ -175,85 +175,17 @@ async fn find_in(
     transaction.one(statement, &parameters).await
 }
 
-/// Replaces what can be changed of an endpoint.
-pub(super) async fn update(store: &Postgres, changed: Endpoint) -> Result<Endpoint, Failure> {
-    let mut turn = store.turn(changed.application).await?;
-    loop {
-        let mut transaction = turn.begin().await?;
-        let result = update_in(&mut transaction, store, &changed).await;
-        match transaction.end(result).await {
-            Err(failure) if turn.again(&failure) => {}
-            result => return result.map_err(|failure| taken(failure, changed.uid.as_deref())),
-        }
-    }
-}
-
-async fn update_in(
-    transaction: &mut Transaction<'_>,
-    store: &Postgres,
-    change: &Endpoint,
-) -> Result<Endpoint, Failure> {
-    let place = (change.application, change.key);
-    changed(transaction, change.application, Touches::FanOut).await.map_err(hidden)?;
-    let confidential = seal(&store.vault, place, &change.confidential)?;
-    let row = write_changes(transaction, change, confidential).await?;
-    let row = row.ok_or(MISSING)?;
-    // The revision is held: no accept adds a pending delivery in the old order any more.
-    if field::<bool>(&row, "reordered_while_pending")? {
-        return Err(Error::Refused(
-            "the order of an endpoint can change only while none of its deliveries is pending; \
-             wait for them or cancel them"
-                .to_owned(),
-        )
-        .into());
-    }
-    Ok(endpoint(&row, &store.vault)?)
-}
-
-/// Index: the primary key of endpoints; deliveries_pending, if the order changes.
-async fn write_changes(
-    transaction: &mut Transaction<'_>,
-    change: &Endpoint,
-    confidential: Vec<u8>,
-) -> Result<Option<Row>, Failure> {
-    let statement = "\
-        with old as ( \
-            select ordering <> $6 and exists ( \
-                select 1 from deliveries d \
-                where d.state = 0 and d.partition = e.partition and d.endpoint = e.key) \
-                as reordered_while_pending \
-            from endpoints e where application = $1 and key = $2) \
-        update endpoints e \
-        set uid = $3, state = $4, reason = $5, ordering = $6, settings = $7, confidential = $8, \
-            updated_at = $9 \
-        from old \
-        where e.application = $1 and e.key = $2 and e.state <> 3 \
-        returning e.*, old.reordered_while_pending";
-    let (state, reason) = codes::state(change.state);
-    let columns = [
-        single(change.application.0, Type::INT8),
-        single(change.key.0, Type::INT8),
-        single(change.uid.as_deref(), Type::TEXT),
-        single(state, Type::INT2),
-        single(reason, Type::INT2),
-        single(codes::order(change.order), Type::INT2),
-        single(write("settings", &change.settings)?, Type::TEXT),
-        single(confidential, Type::BYTEA),
-        single(change.updated_at.as_micros(), Type::INT8),
-    ];
-    transaction.one(statement, &parameters(&columns)).await
-}
-
-/// Makes an endpoint a tombstone without a uid.
-pub(super) async fn delete(
+/// Changes an endpoint by a function of its row as it is.
+pub(super) async fn change(
     store: &Postgres,
     place: (ApplicationKey, EndpointKey),
+    change: EndpointEdit,
     at: Timestamp,
-) -> Result<(), Failure> {
+) -> Result<Changed<Endpoint>, Failure> {
     let mut turn = store.turn(place.0).await?;
     loop {
         let mut transaction = turn.begin().await?;
-        let result = delete_in(&mut transaction, place, at).await;
+        let result = change_in(&mut transaction, (&store.vault, place), &change, at).await;
         match transaction.end(result).await {
             Err(failure) if turn.again(&failure) => {}
             result => return result,
@@ -261,25 +193,110 @@ pub(super) async fn delete(
     }
 }
 
+async fn change_in(
+    transaction: &mut Transaction<'_>,
+    (vault, place): (&Vault, (ApplicationKey, EndpointKey)),
+    change: &EndpointEdit,
+    at: Timestamp,
+) -> Result<Changed<Endpoint>, Failure> {
+    // The application first, as every change of the catalog does. Once it is held, no accept adds a
+    // pending delivery in the old order.
+    application::hold(transaction, place.0).await.map_err(hidden)?;
+    let before = endpoint(&look(transaction, place).await?, vault)?;
+    let changed = edit::endpoint(&before, change, at)?;
+    let rotated = match &change.secret {
+        Some(new) => secret::replace(transaction, vault, place, new).await?,
+        None => false,
+    };
+    let (after, touches) = match changed {
+        Some(changed) => changed,
+        None if rotated => (edit::rotated(&before, at), Touches::Rest),
+        None => return Ok(Changed::nothing(before)),
+    };
+    if before.order != after.order && has_pending(transaction, &before).await? {
+        return Err(limits::reordered().into());
+    }
+    let rewritten = rewrite(transaction, &after, seal(vault, place, &after.confidential)?).await;
+    rewritten.map_err(|failure| taken(failure, after.uid.as_deref()))?;
+    application::changed(transaction, place.0, touches).await?;
+    Ok(Changed { before, after })
+}
+
+/// Reads an endpoint's row and holds it until the transaction ends.
+///
 /// Index: the primary key of endpoints.
-async fn delete_in(
+async fn look(
+    transaction: &mut Transaction<'_>,
+    (application, key): (ApplicationKey, EndpointKey),
+) -> Result<Row, Failure> {
+    let statement = "\
+        select * from endpoints where application = $1 and key = $2 and state <> 3 \
+        for no key update";
+    let columns = [single(application.0, Type::INT8), single(key.0, Type::INT8)];
+    let row = transaction.one(statement, &parameters(&columns)).await?;
+    row.ok_or_else(|| MISSING.into())
+}
+
+/// Index: deliveries_pending.
+async fn has_pending(
+    transaction: &mut Transaction<'_>,
+    endpoint: &Endpoint,
+) -> Result<bool, Failure> {
+    let statement = "\
+        select exists ( \
+            select 1 from deliveries d \
+            where d.state = 0 and d.partition = $1 and d.endpoint = $2) as pending";
+    let columns =
+        [single(number(endpoint.partition), Type::INT2), single(endpoint.key.0, Type::INT8)];
+    let row = transaction.one(statement, &parameters(&columns)).await?;
+    Ok(field(&row.ok_or(MISSING)?, "pending")?)
+}
+
+/// Index: the primary key of endpoints.
+async fn rewrite(
+    transaction: &mut Transaction<'_>,
+    endpoint: &Endpoint,
+    confidential: Vec<u8>,
+) -> Result<(), Failure> {
+    let statement = "\
+        update endpoints \
+        set uid = $3, state = $4, reason = $5, ordering = $6, settings = $7, confidential = $8, \
+            updated_at = $9 \
+        where application = $1 and key = $2";
+    let (state, reason) = codes::state(endpoint.state);
+    let columns = [
+        single(endpoint.application.0, Type::INT8),
+        single(endpoint.key.0, Type::INT8),
+        single(endpoint.uid.as_deref(), Type::TEXT),
+        single(state, Type::INT2),
+        single(reason, Type::INT2),
+        single(codes::order(endpoint.order), Type::INT2),
+        single(write("settings", &endpoint.settings)?, Type::TEXT),
+        single(confidential, Type::BYTEA),
+        single(endpoint.updated_at.as_micros(), Type::INT8),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
+}
+
+/// Makes another version of an endpoint of which something else than its row changed.
+///
+/// Index: the primary key of endpoints.
+pub(super) async fn touch(
     transaction: &mut Transaction<'_>,
     (application, key): (ApplicationKey, EndpointKey),
     at: Timestamp,
 ) -> Result<(), Failure> {
-    changed(transaction, application, Touches::FanOut).await.map_err(hidden)?;
     let statement = "\
-        update endpoints set uid = null, state = 3, reason = null, updated_at = $3 \
-        where application = $1 and key = $2 and state <> 3";
+        update endpoints set updated_at = greatest($3, updated_at + 1) \
+        where application = $1 and key = $2";
     let columns = [
         single(application.0, Type::INT8),
         single(key.0, Type::INT8),
         single(at.as_micros(), Type::INT8),
     ];
-    match transaction.execute(statement, &parameters(&columns)).await? {
-        0 => Err(MISSING.into()),
-        _ => Ok(()),
-    }
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
 }
 
 /// Lists an application's endpoints by id, descending.

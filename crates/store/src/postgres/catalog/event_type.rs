@@ -1,15 +1,18 @@
 //! Event types.
 
+use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::super::Postgres;
 use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
+use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
 use super::super::row::{document, field, moment, write};
 use crate::Error;
-use crate::catalog::EventType;
+use crate::catalog::edit;
+use crate::catalog::{Changed, Check, Edit, EventType};
 use crate::page::{Listed, Page};
 
 const MISSING: Error = Error::Missing("event type");
@@ -28,15 +31,51 @@ pub(super) async fn create(store: &Postgres, event_type: EventType) -> Result<()
     }
 }
 
-/// Creates or replaces an event type.
+/// Changes an event type by a function of its row as it is.
+pub(super) async fn change(
+    store: &Postgres,
+    name: String,
+    change: Edit<EventType>,
+    at: Timestamp,
+) -> Result<Changed<EventType>, Failure> {
+    let mut transaction = store.write().await?;
+    let result = change_in(&mut transaction, &name, &change, at).await;
+    transaction.end(result).await
+}
+
+async fn change_in(
+    transaction: &mut Transaction<'_>,
+    name: &str,
+    change: &Edit<EventType>,
+    at: Timestamp,
+) -> Result<Changed<EventType>, Failure> {
+    let before = hold(transaction, name).await?;
+    let Some(after) = edit::event_type(&before, change, at)? else {
+        return Ok(Changed::nothing(before));
+    };
+    rewrite(transaction, &after).await?;
+    Ok(Changed { before, after })
+}
+
+/// Reads an event type's row and holds it until the transaction ends.
 ///
 /// Index: the primary key of event_types.
-pub(super) async fn put(store: &Postgres, event_type: EventType) -> Result<(), Failure> {
-    let statement = "\
-        insert into event_types (name, settings, created_at, updated_at) values ($1, $2, $3, $4) \
-        on conflict (name) do update set settings = excluded.settings, \
-            created_at = excluded.created_at, updated_at = excluded.updated_at";
-    write_with(store, statement, event_type).await.map(drop)
+async fn hold(transaction: &mut Transaction<'_>, name: &str) -> Result<EventType, Failure> {
+    let statement = "select * from event_types where name = $1 for update";
+    let row = transaction.one(statement, &[(&name, Type::TEXT)]).await?;
+    Ok(event_type(&row.ok_or(MISSING)?)?)
+}
+
+/// Index: the primary key of event_types.
+async fn rewrite(transaction: &mut Transaction<'_>, event_type: &EventType) -> Result<(), Failure> {
+    let statement = "update event_types set settings = $2, updated_at = $3 where name = $1";
+    let columns = [
+        single(event_type.name.as_str(), Type::TEXT),
+        single(write("settings", &event_type.settings)?, Type::TEXT),
+        single(event_type.updated_at.as_micros(), Type::INT8),
+    ];
+    transaction.execute(statement, &parameters(&columns)).await?;
+    Ok(())
 }
 
 /// Returns how many rows it wrote.
@@ -65,15 +104,27 @@ pub(super) async fn find(store: &Postgres, name: String) -> Result<EventType, Fa
     Ok(event_type(&row.ok_or(MISSING)?)?)
 }
 
-/// Index: the primary key of event_types.
-pub(super) async fn remove(store: &Postgres, name: String) -> Result<(), Failure> {
-    let statement = "delete from event_types where name = $1";
+/// Removes an event type if a check of its row allows it.
+pub(super) async fn remove(
+    store: &Postgres,
+    name: String,
+    check: Check<EventType>,
+) -> Result<(), Failure> {
     let mut transaction = store.write().await?;
-    let result = transaction.execute(statement, &[(&name, Type::TEXT)]).await;
-    match transaction.end(result).await? {
-        0 => Err(MISSING.into()),
-        _ => Ok(()),
-    }
+    let result = remove_in(&mut transaction, &name, &check).await;
+    transaction.end(result).await
+}
+
+/// Index: the primary key of event_types.
+async fn remove_in(
+    transaction: &mut Transaction<'_>,
+    name: &str,
+    check: &Check<EventType>,
+) -> Result<(), Failure> {
+    check(&hold(transaction, name).await?).map_err(Error::Declined)?;
+    let statement = "delete from event_types where name = $1";
+    transaction.execute(statement, &[(&name, Type::TEXT)]).await?;
+    Ok(())
 }
 
 /// Index: the primary key of event_types.

@@ -3,7 +3,6 @@
 //! sees to it that its turn comes.
 
 mod application;
-mod disable;
 mod endpoint;
 mod event_type;
 mod fan_out;
@@ -11,15 +10,14 @@ mod renamed;
 mod secret;
 mod token;
 
-use domain::endpoint::Reason;
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
 
 use super::Postgres;
 use crate::Answer;
 use crate::catalog::{
-    Application, ApplicationSettings, Catalog, Change, Changes, Endpoint, EventType, FanOut, Name,
-    NewApplication, NewEndpoint, Renamed, Secret, Token,
+    Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit, EventType,
+    FanOut, Name, NewApplication, NewEndpoint, NewSecret, Renamed, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -34,18 +32,22 @@ impl Catalog for Postgres {
         self.answer(application::find(self, name))
     }
 
-    fn update_application(
+    fn change_application(
         &self,
         key: ApplicationKey,
-        uid: Option<String>,
-        settings: ApplicationSettings,
+        change: Edit<Application>,
         at: Timestamp,
-    ) -> Answer<'_, Application> {
-        self.answer(application::update(self, key, (uid, settings), at))
+    ) -> Answer<'_, Changed<Application>> {
+        self.answer(application::change(self, key, change, at))
     }
 
-    fn delete_application(&self, key: ApplicationKey, at: Timestamp) -> Answer<'_, ()> {
-        self.answer(application::delete(self, key, at))
+    fn delete_application_if(
+        &self,
+        key: ApplicationKey,
+        check: Check<Application>,
+        at: Timestamp,
+    ) -> Answer<'_, ()> {
+        self.answer(application::delete(self, key, check, at))
     }
 
     fn applications(
@@ -67,27 +69,14 @@ impl Catalog for Postgres {
         self.answer(endpoint::find(self, application, name))
     }
 
-    fn update_endpoint(&self, endpoint: Endpoint) -> Answer<'_, Endpoint> {
-        self.answer(endpoint::update(self, endpoint))
-    }
-
-    fn disable_endpoint(
+    fn change_endpoint(
         &self,
         application: ApplicationKey,
         key: EndpointKey,
-        reason: Reason,
+        change: EndpointEdit,
         at: Timestamp,
-    ) -> Answer<'_, Endpoint> {
-        self.answer(disable::disable(self, (application, key), reason, at))
-    }
-
-    fn delete_endpoint(
-        &self,
-        application: ApplicationKey,
-        key: EndpointKey,
-        at: Timestamp,
-    ) -> Answer<'_, ()> {
-        self.answer(endpoint::delete(self, (application, key), at))
+    ) -> Answer<'_, Changed<Endpoint>> {
+        self.answer(endpoint::change(self, (application, key), change, at))
     }
 
     fn endpoints(
@@ -130,7 +119,8 @@ impl Catalog for Postgres {
         secret: Secret,
         grace_ends: Timestamp,
     ) -> Answer<'_, ()> {
-        self.answer(secret::rotate(self, (application, key), secret, grace_ends))
+        let new = NewSecret { secret, grace_ends };
+        self.answer(secret::rotate(self, (application, key), new))
     }
 
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
@@ -145,16 +135,21 @@ impl Catalog for Postgres {
         self.answer(event_type::create(self, event_type))
     }
 
-    fn put_event_type(&self, event_type: EventType) -> Answer<'_, ()> {
-        self.answer(event_type::put(self, event_type))
+    fn change_event_type(
+        &self,
+        name: String,
+        change: Edit<EventType>,
+        at: Timestamp,
+    ) -> Answer<'_, Changed<EventType>> {
+        self.answer(event_type::change(self, name, change, at))
     }
 
     fn event_type(&self, name: String) -> Answer<'_, EventType> {
         self.answer(event_type::find(self, name))
     }
 
-    fn remove_event_type(&self, name: String) -> Answer<'_, ()> {
-        self.answer(event_type::remove(self, name))
+    fn remove_event_type(&self, name: String, check: Check<EventType>) -> Answer<'_, ()> {
+        self.answer(event_type::remove(self, name, check))
     }
 
     fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>> {

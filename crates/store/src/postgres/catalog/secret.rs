@@ -9,9 +9,9 @@ use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::row::{damaged, field, moment, optional_moment};
-use super::application::changed;
 use super::endpoint::{MISSING, hidden};
-use crate::catalog::{Secret, Touches};
+use super::{application, endpoint};
+use crate::catalog::{NewSecret, Secret, Touches};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::{Error, Vault, limits};
 
@@ -52,16 +52,11 @@ async fn live_in(
 }
 
 /// Makes a new secret the current one.
-pub(super) async fn rotate(
-    store: &Postgres,
-    place: Place,
-    secret: Secret,
-    grace_ends: Timestamp,
-) -> Result<(), Failure> {
+pub(super) async fn rotate(store: &Postgres, place: Place, new: NewSecret) -> Result<(), Failure> {
     let mut turn = store.turn(place.0).await?;
     loop {
         let mut transaction = turn.begin().await?;
-        let result = rotate_in(&mut transaction, &store.vault, place, (&secret, grace_ends)).await;
+        let result = rotate_in(&mut transaction, &store.vault, place, &new).await;
         match transaction.end(result).await {
             Err(failure) if turn.again(&failure) => {}
             result => return result,
@@ -73,20 +68,41 @@ async fn rotate_in(
     transaction: &mut Transaction<'_>,
     vault: &Vault,
     place: Place,
-    (secret, grace_ends): (&Secret, Timestamp),
+    new: &NewSecret,
 ) -> Result<(), Failure> {
-    changed(transaction, place.0, Touches::Rest).await.map_err(hidden)?;
-    let living = live_in(transaction, place, secret.created_at).await?;
+    application::changed(transaction, place.0, Touches::Rest).await.map_err(hidden)?;
+    let living = live_in(transaction, place, new.secret.created_at).await?;
+    push(transaction, vault, (place, &living), new).await?;
+    endpoint::touch(transaction, place, new.secret.created_at).await
+}
+
+/// Makes a secret the current one unless it is that already, and tells whether it did.
+pub(super) async fn replace(
+    transaction: &mut Transaction<'_>,
+    vault: &Vault,
+    place: Place,
+    new: &NewSecret,
+) -> Result<bool, Failure> {
+    let living = live_in(transaction, place, new.secret.created_at).await?;
+    let current = living.first().map(|row| secret(row, vault, place)).transpose()?;
+    if current.is_some_and(|current| current.text == new.secret.text) {
+        return Ok(false);
+    }
+    push(transaction, vault, (place, &living), new).await.map(|()| true)
+}
+
+async fn push(
+    transaction: &mut Transaction<'_>,
+    vault: &Vault,
+    (place, living): (Place, &[Row]),
+    NewSecret { secret, grace_ends }: &NewSecret,
+) -> Result<(), Failure> {
     let ends = living.iter().map(|row| optional_moment(row, "expires_at"));
     let old = ends.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().count();
     if old > limits::OLD_SECRETS {
-        return Err(Error::Refused(format!(
-            "more than {} old secrets of this endpoint still sign; wait until one expires",
-            limits::OLD_SECRETS
-        ))
-        .into());
+        return Err(limits::too_many_secrets().into());
     }
-    retire(transaction, place, grace_ends).await?;
+    retire(transaction, place, *grace_ends).await?;
     let current = Secret { expires_at: None, ..secret.clone() };
     insert(transaction, vault, place, &current).await
 }

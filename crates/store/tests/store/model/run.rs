@@ -6,9 +6,10 @@ use bytes::Bytes;
 use domain::delivery::Cause;
 use domain::endpoint::Reason;
 use domain::partition::Partition;
+use store::Error;
 use store::catalog::{
-    ApplicationSettings, Confidential, Endpoint, EndpointSettings, NewApplication, NewEndpoint,
-    Secret,
+    Application, ApplicationSettings, Changed, Confidential, Edit, Endpoint, EndpointEdit,
+    EndpointSettings, NewApplication, NewEndpoint, Refusal, Secret,
 };
 use store::conformance::{NOW, fresh};
 use store::keys::Cursor;
@@ -64,9 +65,11 @@ impl World {
             }
             SetUp::UpdateApplication { application, uid } => {
                 let key = choose(&self.notes.applications, *application)?.key;
-                let settings = ApplicationSettings::default();
-                let changed = catalog.update_application(key, named(uid), settings, at).await;
-                Some(word(changed.map(|changed| (changed.id, changed.uid))))
+                let uid = named(uid);
+                let change: Edit<Application> =
+                    Box::new(move |row| Ok(Application { uid: uid.clone(), ..row.clone() }));
+                let changed = catalog.change_application(key, change, at).await;
+                Some(word(changed.map(|Changed { after, .. }| (after.id, after.uid))))
             }
             SetUp::DeleteApplication { application } => {
                 let key = choose(&self.notes.applications, *application)?.key;
@@ -91,13 +94,11 @@ impl World {
             }
             SetUp::UpdateEndpoint { endpoint, fifo, uid } => {
                 let endpoint = self.endpoint_at(*endpoint)?;
-                let mut wanted = self.notes.endpoints[endpoint].clone();
-                (wanted.order, wanted.uid, wanted.updated_at) = (order(*fifo), named(uid), at);
-                let changed = catalog.update_endpoint(wanted).await;
-                if let Ok(changed) = &changed {
-                    self.notes.endpoints[endpoint] = changed.clone();
-                }
-                Some(word(changed.map(|changed| (changed.id, changed.uid, changed.order))))
+                let (order, uid) = (order(*fifo), named(uid));
+                let changed = self.change(endpoint, move |row| {
+                    Ok(Endpoint { order, uid: uid.clone(), ..row.clone() })
+                });
+                Some(word(changed.await.map(|changed| (changed.id, changed.uid, changed.order))))
             }
             SetUp::DisableEndpoint { endpoint } => {
                 let endpoint = self.endpoint_at(*endpoint)?;
@@ -122,13 +123,22 @@ impl World {
     }
 
     async fn disable(&mut self, endpoint: usize) -> String {
+        let disabled = self.change(endpoint, |row| {
+            Ok(Endpoint { state: row.state.disable(Reason::Gone)?, ..row.clone() })
+        });
+        word(disabled.await.map(|disabled| (disabled.id, disabled.state)))
+    }
+
+    async fn change(
+        &mut self,
+        endpoint: usize,
+        edit: impl Fn(&Endpoint) -> Result<Endpoint, Refusal> + Send + Sync + 'static,
+    ) -> Result<Endpoint, Error> {
         let Endpoint { application, key, .. } = self.notes.endpoints[endpoint];
-        let catalog = &self.store().catalog;
-        let disabled = catalog.disable_endpoint(application, key, Reason::Gone, self.now()).await;
-        if let Ok(disabled) = &disabled {
-            self.notes.endpoints[endpoint] = disabled.clone();
-        }
-        word(disabled.map(|disabled| (disabled.id, disabled.state)))
+        let (catalog, edit) = (&self.store().catalog, EndpointEdit::of(edit));
+        let changed = catalog.change_endpoint(application, key, edit, self.now()).await?.after;
+        self.notes.endpoints[endpoint] = changed.clone();
+        Ok(changed)
     }
 
     async fn step(&mut self, step: &Step) -> Option<String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::delivery::Cause;
 use domain::endpoint::State;
-use store::catalog::Endpoint;
+use store::catalog::{Endpoint, EndpointEdit};
 use store::conformance::{Handle, NOW, Scene, fresh};
 use store::keys::{DeliveryKey, Lease, Node};
 use store::ledger::{NewTask, TaskKind};
@@ -280,7 +280,10 @@ async fn no_order_is_switched_between_a_replay_and_its_commit() {
     let switched = async {
         proxy.struck().await;
         let fifo = Endpoint { order: Order::Fifo, ..endpoint.clone() };
-        let switching = scene.harness.other.catalog.update_endpoint(fifo);
+        let (application, key) = (fifo.application, fifo.key);
+        let fifo = EndpointEdit::of(move |_| Ok(fifo.clone()));
+        let other = &scene.harness.other.catalog;
+        let switching = other.change_endpoint(application, key, fifo, NOW);
         let (switched, ()) = tokio::join!(switching, async {
             while schema.number(WAITING).await == 0 {
                 tokio::task::yield_now().await;
