@@ -39,6 +39,7 @@ fn put_back(delivery: &Pending) -> Verdict {
         decision: Decision::Retry { due: delivery.due },
         budget: delivery.budget,
         endpoint: EndpointEffect::none(),
+        retry_after_kept: None,
         notice: None,
     }
 }
@@ -49,6 +50,7 @@ fn blocked(delivery: &Pending) -> Verdict {
         decision: Decision::Bury { cause: Cause::Blocked },
         budget: counted(delivery.budget, Class::Permanent),
         endpoint: EndpointEffect::none(),
+        retry_after_kept: None,
         notice: None,
     }
 }
@@ -62,7 +64,8 @@ fn weigh(
 ) -> Verdict {
     let class = policy.classification.class_of(outcome);
     let mut budget = counted(delivery.budget, class);
-    let asked = asked_wait(policy, class, outcome, now);
+    let asked = asked(policy, class, outcome, now);
+    let honoured = asked.map(|asked| asked.honoured);
     let (decision, notice) = match class {
         Class::Success => (Decision::Delivered, None),
         Class::Permanent | Class::Disable => {
@@ -74,13 +77,19 @@ fn weigh(
             (Decision::Bury { cause: Cause::Permanent }, Some(Notice::Ambiguous))
         }
         Class::Retry | Class::Ambiguous => {
-            let wait = wait(policy, &budget, asked, dice);
+            let wait = wait(policy, &budget, honoured, dice);
             let decided = retry_or_bury(policy, &budget, now.after(wait));
             budget.last_wait = wait;
             decided
         }
     };
-    Verdict { decision, budget, endpoint: effect(policy, class, outcome, now, asked), notice }
+    Verdict {
+        decision,
+        budget,
+        endpoint: effect(class, outcome, asked.map(|asked| now.after(asked.pause))),
+        retry_after_kept: asked.and_then(|asked| asked.kept),
+        notice,
+    }
 }
 
 fn counted(budget: Budget, class: Class) -> Budget {
@@ -92,11 +101,26 @@ fn counted(budget: Budget, class: Class) -> Budget {
     }
 }
 
+/// What a receiver asked for by Retry-After, and what the policy makes of it.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// How long the delivery waits.
+    honoured: Duration,
+    /// How long the endpoint pauses. One answer must not make everything else that is pending there
+    /// expire, so that this is at most the time after which a delivery is given up.
+    pause: Duration,
+    /// The pause, if more was asked for.
+    kept: Option<Duration>,
+}
+
 /// Returns what the receiver asked for, where the policy listens to it.
-fn asked_wait(policy: &Policy, class: Class, outcome: Outcome, now: Timestamp) -> Option<Duration> {
+fn asked(policy: &Policy, class: Class, outcome: Outcome, now: Timestamp) -> Option<Asked> {
     match (class, outcome) {
         (Class::Retry | Class::Ambiguous, Outcome::Answered { status, retry_after }) => {
-            policy.patience.honoured(status, retry_after?.wait(now)?)
+            let wanted = retry_after?.wait(now)?;
+            let honoured = policy.patience.honoured(status, wanted)?;
+            let pause = honoured.min(policy.limits.give_up_after().unwrap_or(Duration::MAX));
+            Some(Asked { honoured, pause, kept: (pause < wanted).then_some(pause) })
         }
         _ => None,
     }
@@ -126,13 +150,7 @@ fn retry_or_bury(policy: &Policy, budget: &Budget, due: Timestamp) -> (Decision,
     (Decision::Retry { due }, None)
 }
 
-fn effect(
-    policy: &Policy,
-    class: Class,
-    outcome: Outcome,
-    now: Timestamp,
-    asked: Option<Duration>,
-) -> EndpointEffect {
+fn effect(class: Class, outcome: Outcome, pause_until: Option<Timestamp>) -> EndpointEffect {
     let signal = match class {
         Class::Success => Signal::Success,
         Class::Retry | Class::Ambiguous => Signal::Failure,
@@ -148,7 +166,7 @@ fn effect(
     EndpointEffect {
         signal,
         pressure,
-        pause_until: asked.map(|wait| now.after(wait.min(policy.limits.longest_pause()))),
+        pause_until,
         disable: (class == Class::Disable).then_some(Reason::Gone),
     }
 }

@@ -1,5 +1,7 @@
 //! What is decided about a delivery after an attempt, and what that does to its endpoint.
 
+use std::time::Duration;
+
 use crate::delivery::{Budget, Cause};
 use crate::endpoint::Reason;
 use crate::time::Timestamp;
@@ -13,6 +15,8 @@ pub struct Verdict {
     pub budget: Budget,
     /// What the attempt means for its endpoint.
     pub endpoint: EndpointEffect,
+    /// How long the answer's Retry-After counts, if that is less than it asked for.
+    pub retry_after_kept: Option<Duration>,
     /// What the endpoint's owner is told, if anything.
     pub notice: Option<Notice>,
 }

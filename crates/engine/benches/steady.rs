@@ -173,6 +173,7 @@ fn record(now: Timestamp, number: u64) -> AttemptRecord {
         ended_at: now,
         trigger: Trigger::Scheduled,
         outcome: Outcome::answered(200),
+        retry_after_kept: None,
         phases: Phases::default(),
         request_headers: store::Headers::default(),
         response_headers: store::Headers::default(),

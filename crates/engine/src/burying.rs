@@ -10,7 +10,7 @@ use store::queue::{Bury, Done, Ending, Loaded, PendingDelivery, Running, Upkeep}
 
 use crate::announcement::Announcement;
 use crate::effect::Effect;
-use crate::endpoint::At;
+use crate::endpoint::{At, ByHand};
 use crate::engine::{Act, Engine};
 use crate::event::Number;
 use crate::horizon::Horizon;
@@ -127,7 +127,7 @@ impl Engine {
         // settle was written before this.
         if endpoint.running != written {
             self.write_running(at, act);
-        } else if !endpoint.reset {
+        } else if endpoint.asked == ByHand::Nothing {
             self.finish_reset(at, act);
         }
         self.look(at, act);

@@ -122,7 +122,7 @@ impl Engine {
         self.rosters.get(key.application)?.member(key.endpoint).cloned()
     }
 
-    fn settle(&mut self, number: Number, record: AttemptRecord, dice: Dice, act: &mut Act<'_>) {
+    fn settle(&mut self, number: Number, mut record: AttemptRecord, dice: Dice, act: &mut Act<'_>) {
         let Some(attempt) = self.attempts.get(number) else { return };
         let (lease, role, key) = (attempt.lease, attempt.role, attempt.delivery.key);
         let (recorded, ended_before) = (attempt.delivery.recorded, attempt.delivery.ended_before);
@@ -146,6 +146,7 @@ impl Engine {
                 endpoint.answered = endpoint.ended;
             }
             endpoint.settling += 1;
+            record.retry_after_kept = verdict.retry_after_kept;
             if std::mem::take(&mut endpoint.changed) && !planted::has(Bug::ForgetBreaker) {
                 running = Some(endpoint.running);
             }

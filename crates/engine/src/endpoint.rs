@@ -61,6 +61,17 @@ pub(crate) enum Disabling {
     Done,
 }
 
+/// What a person changes about the running state. The later ones include the earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ByHand {
+    /// Nothing.
+    Nothing,
+    /// A pause by Retry-After ends.
+    EndPause,
+    /// The breaker is closed, too.
+    ResetBreaker,
+}
+
 /// What an endpoint waits for in the queue of loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
@@ -92,8 +103,8 @@ pub(crate) struct Endpoint {
     pub(crate) disabling: Disabling,
     /// Whether a probe is in flight.
     pub(crate) probing: bool,
-    /// Whether the breaker is to be closed as soon as its state is known, and all settles are answered.
-    pub(crate) reset: bool,
+    /// What a person asked for, until its state is known and all settles are answered.
+    pub(crate) asked: ByHand,
     /// Whether the running state is being written outside of a settle. Until that is answered nothing
     /// starts.
     pub(crate) writing: bool,
@@ -181,7 +192,7 @@ impl Endpoint {
             changed: false,
             disabling: Disabling::No,
             probing: false,
-            reset: false,
+            asked: ByHand::Nothing,
             writing: false,
             scheduled: Timestamp::FAR_FUTURE,
             numbering: false,
@@ -226,6 +237,23 @@ impl Endpoint {
         } else {
             Counted::Doubtful
         }
+    }
+
+    /// Tells whether a Retry-After holds it.
+    pub(crate) fn is_paused(&self, now: Timestamp) -> bool {
+        self.running.paused_until.is_some_and(|until| until > now)
+    }
+
+    /// Ends a pause by Retry-After, if there is one; returns whether there was. What is answered later
+    /// may pause it again.
+    pub(crate) fn end_pause(&mut self, now: Timestamp) -> bool {
+        let paused = self.is_paused(now);
+        if paused {
+            self.running.paused_until = None;
+            self.held_until = self.held_until.min(now);
+            self.changed = true;
+        }
+        paused
     }
 
     /// Tells whether there is nothing to do and nothing on its way.
@@ -316,7 +344,7 @@ impl Endpoint {
     pub(crate) fn readiness(&self, allowance: Allowance, moment: Moment) -> Readiness {
         let now = moment.rows;
         let Some(head) = self.window.head() else { return Readiness::Empty };
-        if self.writing || self.reset {
+        if self.writing || self.asked != ByHand::Nothing {
             return Readiness::Later;
         }
         if head.pending.due > now {

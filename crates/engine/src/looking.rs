@@ -14,7 +14,7 @@ use domain::time::Timestamp;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::PendingDelivery;
 
-use crate::endpoint::{Allowance, At, Disabling, Queued, Readiness, Wanted};
+use crate::endpoint::{Allowance, At, ByHand, Disabling, Queued, Readiness, Wanted};
 use crate::engine::{Act, Engine};
 use crate::horizon::is_fifo;
 use crate::loading::AGAIN_AFTER;
@@ -62,7 +62,7 @@ impl Engine {
     pub(crate) fn look(&mut self, at: At, act: &mut Act<'_>) {
         self.count(at);
         let Some(endpoint) = self.endpoints.get_mut(&at) else { return };
-        let idle = endpoint.is_idle() && !endpoint.reset;
+        let idle = endpoint.is_idle() && endpoint.asked == ByHand::Nothing;
         let partition = endpoint.partition;
         let wake = if idle || !self.works_for(partition) {
             Timestamp::FAR_FUTURE
@@ -150,9 +150,7 @@ impl Engine {
             }
             endpoint.running.breaker = endpoint.running.breaker.taken_over(act.now.rows);
             endpoint.begun = true;
-            if std::mem::take(&mut endpoint.reset) {
-                self.reset_breaker(at, act);
-            }
+            self.begin_by_hand(at, act);
         }
         let old = age >= self.settings.roster_age;
         if old {

@@ -57,11 +57,13 @@ pub enum Bug {
     ForgetScheduled,
     /// Deliveries without a payload are left where they are.
     ForgetExpunged,
+    /// The end of a pause by hand is not written.
+    ForgetEndOfPause,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::ForgetKnownDuringLoad,
         Self::SendFifoBeforeSettle,
         Self::KeepRateCredit,
@@ -87,6 +89,7 @@ impl Bug {
         Self::SendUnnumbered,
         Self::ForgetScheduled,
         Self::ForgetExpunged,
+        Self::ForgetEndOfPause,
     ];
 }
 

@@ -1,7 +1,7 @@
 //! Requests that other nodes left for the owner: acted on once, then consumed under the lease.
 //!
-//! A breaker's reset is consumed only when it is written. Until then nothing but memory knows of it,
-//! and should that be lost, whoever owns the endpoint next reads the request again.
+//! A breaker's reset and the end of a pause are consumed only when they are written. Until then nothing but
+//! memory knows of them, and should that be lost, the endpoint's next owner reads the request again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,16 +16,17 @@ use store::queue::{Request, RequestKind, Upkeep};
 use crate::announcement::Announcement;
 use crate::burying::Step;
 use crate::effect::Effect;
-use crate::endpoint::At;
+use crate::endpoint::{At, ByHand};
 use crate::engine::{Act, Engine};
 use crate::event::Unanswered;
 use crate::horizon::Horizon;
+use crate::planted::{self, Bug};
 use crate::recent::Recent;
 
 /// The most deliveries that are remembered as hurried, and as cancelled.
 const REMEMBERED: usize = 4_096;
 
-/// The resets of one endpoint's breaker that are not written.
+/// The requests to reset one endpoint's breaker, or to end its pause, that are not written.
 #[derive(Debug)]
 struct Reset {
     partition: Partition,
@@ -82,11 +83,11 @@ impl Requests {
         self.next = Duration::ZERO;
     }
 
-    /// Takes in that a request is acted on.
-    fn begin(&mut self, request: &Request) {
+    /// Takes in that a request is acted on, and whether it is done only when the running state is written.
+    fn begin(&mut self, request: &Request, by_hand: ByHand) {
         let Request { number, partition, .. } = *request;
         self.acted.insert(number, None);
-        if request.kind == RequestKind::ResetBreaker {
+        if by_hand != ByHand::Nothing {
             let none = || Reset { partition, requests: Vec::new() };
             let at = (request.application, request.endpoint);
             self.resets.entry(at).or_insert_with(none).requests.push(number);
@@ -196,8 +197,9 @@ impl Engine {
         for request in requests {
             let held = self.leases.get(request.partition).is_some_and(|held| !held.leaving);
             if held && !self.requests.acted.contains_key(&request.number) {
-                self.requests.begin(&request);
-                self.act_on(&request, act);
+                let by_hand = self.by_hand(&request, act.now.rows);
+                self.requests.begin(&request, by_hand);
+                self.act_on(&request, by_hand, act);
             }
         }
         self.consume_done(act);
@@ -212,17 +214,27 @@ impl Engine {
         }
     }
 
-    fn act_on(&mut self, request: &Request, act: &mut Act<'_>) {
+    /// Returns what a request changes about the running state. Where nothing pauses the endpoint, nothing
+    /// need be written to end that.
+    fn by_hand(&self, request: &Request, now: Timestamp) -> ByHand {
+        let record = self.endpoints.get(&(request.application, request.endpoint));
+        let may_pause = record.is_none_or(|record| !record.begun || record.is_paused(now));
+        match request.kind {
+            RequestKind::ResetBreaker => ByHand::ResetBreaker,
+            RequestKind::EndPause | RequestKind::RetryNow(_) if may_pause => ByHand::EndPause,
+            RequestKind::EndPause
+            | RequestKind::RetryNow(_)
+            | RequestKind::Refresh
+            | RequestKind::Cancel(_) => ByHand::Nothing,
+        }
+    }
+
+    fn act_on(&mut self, request: &Request, by_hand: ByHand, act: &mut Act<'_>) {
         let at = (request.application, request.endpoint);
         let (application, endpoint) = at;
         match request.kind {
-            RequestKind::ResetBreaker => {
-                if !self.endpoints.contains(&at) {
-                    self.remember(at, request.partition, None, act);
-                }
-                self.reset_breaker(at, act);
-            }
-            RequestKind::Refresh => self.rosters.refresh(application),
+            RequestKind::ResetBreaker => {}
+            RequestKind::Refresh | RequestKind::EndPause => self.rosters.refresh(application),
             RequestKind::RetryNow(message) => {
                 let key = DeliveryKey { application, endpoint, message };
                 if let Some(record) = self.endpoints.get_mut(&at) {
@@ -262,6 +274,12 @@ impl Engine {
                 }
             }
         }
+        if by_hand != ByHand::Nothing {
+            if !self.endpoints.contains(&at) {
+                self.remember(at, request.partition, None, act);
+            }
+            self.change_by_hand(at, by_hand, act);
+        }
         self.look(at, act);
     }
 
@@ -280,18 +298,45 @@ impl Engine {
         }
     }
 
-    /// Closes a breaker by hand: now, or as soon as the running state is known and no settle is on its
-    /// way that may bring one from before.
-    pub(crate) fn reset_breaker(&mut self, at: At, act: &mut Act<'_>) {
-        let (application, endpoint) = at;
+    /// Changes the running state by hand: now, or as soon as it is known and no settle is on its way that
+    /// may bring one from before. A pause that is known ends at once, so that an answer that comes later
+    /// counts.
+    fn change_by_hand(&mut self, at: At, by_hand: ByHand, act: &mut Act<'_>) {
         let Some(record) = self.endpoints.get_mut(&at) else { return };
+        if record.begun {
+            record.end_pause(act.now.rows);
+        }
         if !record.begun || record.settling > 0 {
-            record.reset = true;
+            record.asked = record.asked.max(by_hand);
             return;
         }
-        let before = record.running.breaker;
-        record.running.breaker = before.reset();
+        self.write_by_hand(at, by_hand, act);
+    }
+
+    /// Does what was asked for before the running state was known.
+    pub(crate) fn begin_by_hand(&mut self, at: At, act: &mut Act<'_>) {
+        let Some(record) = self.endpoints.get_mut(&at) else { return };
+        match std::mem::replace(&mut record.asked, ByHand::Nothing) {
+            ByHand::Nothing => {}
+            ByHand::EndPause if !record.is_paused(act.now.rows) => self.finish_reset(at, act),
+            by_hand @ (ByHand::EndPause | ByHand::ResetBreaker) => {
+                self.change_by_hand(at, by_hand, act);
+            }
+        }
+    }
+
+    fn write_by_hand(&mut self, at: At, by_hand: ByHand, act: &mut Act<'_>) {
+        let (application, endpoint) = at;
+        let Some(record) = self.endpoints.get_mut(&at) else { return };
+        if planted::has(Bug::ForgetEndOfPause) && by_hand == ByHand::EndPause {
+            record.changed = false;
+            return self.finish_reset(at, act);
+        }
         record.held_until = record.held_until.min(act.now.rows);
+        let before = record.running.breaker;
+        if by_hand == ByHand::ResetBreaker {
+            record.running.breaker = before.reset();
+        }
         if record.running.breaker.word() != before.word() {
             record.concurrency = Concurrency::default();
             act.announce(Announcement::Closed { application, endpoint });
@@ -309,11 +354,12 @@ impl Engine {
         }
     }
 
-    /// Resets a breaker that waited for the last settle, if it did.
-    pub(crate) fn reset_if_asked(&mut self, at: At, act: &mut Act<'_>) {
+    /// Does what waited for the last settle, if something did.
+    pub(crate) fn go_on_by_hand(&mut self, at: At, act: &mut Act<'_>) {
         let Some(record) = self.endpoints.get_mut(&at) else { return };
-        if record.begun && record.settling == 0 && std::mem::take(&mut record.reset) {
-            self.reset_breaker(at, act);
+        if record.begun && record.settling == 0 && record.asked != ByHand::Nothing {
+            let by_hand = std::mem::replace(&mut record.asked, ByHand::Nothing);
+            self.write_by_hand(at, by_hand, act);
         }
     }
 

@@ -71,7 +71,7 @@ impl Engine {
                 self.bury_poison(key, act);
             }
         }
-        self.reset_if_asked(at, act);
+        self.go_on_by_hand(at, act);
         self.look(at, act);
     }
 }

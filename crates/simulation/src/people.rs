@@ -338,11 +338,12 @@ impl World {
         match write {
             Write::Create(_) | Write::Cancel(_) | Write::Expunge { .. } => {}
             Write::Change(change) => self.ask(me, change.endpoint, RequestKind::Refresh),
-            Write::Pause(endpoint)
-            | Write::Resume(endpoint)
-            | Write::Disable(endpoint)
-            | Write::Enable(endpoint)
-            | Write::Delete(endpoint) => self.ask(me, endpoint, RequestKind::Refresh),
+            Write::Resume(endpoint) | Write::Enable(endpoint) => {
+                self.ask(me, endpoint, RequestKind::EndPause);
+            }
+            Write::Pause(endpoint) | Write::Disable(endpoint) | Write::Delete(endpoint) => {
+                self.ask(me, endpoint, RequestKind::Refresh);
+            }
             Write::StartTask(replay, _) => {
                 let partitions = replay.deliveries.iter().map(|it| it.partition).collect();
                 let errand = Errand::Replay(partitions);

@@ -254,6 +254,7 @@ impl World {
                     ended_at: rows,
                     trigger,
                     outcome,
+                    retry_after_kept: None,
                     phases: Phases::default(),
                     request_headers: store::Headers::default(),
                     response_headers: store::Headers::default(),

@@ -15,7 +15,13 @@ fn pending() -> Delivery {
 fn verdict(decision: Decision) -> Verdict {
     let Delivery::Pending(Pending { budget, .. }) = pending() else { unreachable!() };
     let budget = Budget { attempts: 1, ..budget };
-    Verdict { decision, budget, endpoint: EndpointEffect::none(), notice: None }
+    Verdict {
+        decision,
+        budget,
+        endpoint: EndpointEffect::none(),
+        retry_after_kept: None,
+        notice: None,
+    }
 }
 
 #[test]

@@ -162,9 +162,34 @@ fn an_honoured_retry_after_pauses_the_endpoint() {
     assert_eq!(until(decide("redial", 0, asking(200, 60))), None);
     assert_eq!(until(decide("redial", 0, asking(400, 60))), None);
     assert_eq!(until(decide("formspring", 0, asking(503, 60))), None);
-    let years = decide("redial", 0, asking(503, 3_000_000_000));
-    assert_eq!(years.decision, Decision::Bury { cause: Cause::Expired });
-    assert_eq!(until(years), Some(NOW.after(seconds(24 * 3_600))));
+}
+
+#[test]
+fn what_is_asked_for_beyond_the_cap_counts_as_the_cap_and_the_verdict_says_so() {
+    let day = seconds(86_400);
+    let far = RetryAfter::parse("Fri, 31 Dec 9999 23:59:59 GMT").unwrap();
+    let wishes = [
+        RetryAfter::Seconds(86_401),
+        RetryAfter::Seconds(99_999_999),
+        // An epoch time, as some receivers mistake it for a span.
+        RetryAfter::Seconds(1_794_000_000),
+        RetryAfter::Seconds(u64::MAX),
+        far,
+    ];
+    for wish in wishes {
+        let outcome = Outcome::Answered { status: 429, retry_after: Some(wish) };
+        let verdict = decide("redial", 0, outcome);
+        assert_eq!(wait(&verdict), Some(day), "{wish:?}");
+        assert_eq!(verdict.endpoint.pause_until, Some(NOW.after(day)), "{wish:?}");
+        assert_eq!(verdict.retry_after_kept, Some(day), "{wish:?}");
+    }
+    let replacing = decide("recuro", 0, asking(429, 99_999_999));
+    assert_eq!(replacing.retry_after_kept, Some(seconds(3_840)));
+    assert_eq!(replacing.endpoint.pause_until, Some(NOW.after(seconds(3_840))));
+    for kept_whole in [asking(429, 86_400), asking(429, 0), asking(200, 99_999_999)] {
+        assert_eq!(decide("redial", 0, kept_whole).retry_after_kept, None, "{kept_whole:?}");
+    }
+    assert_eq!(decide("formspring", 0, asking(503, 99_999_999)).retry_after_kept, None);
 }
 
 #[test]

@@ -7,8 +7,6 @@ use super::Problem;
 
 /// The most attempts that a policy may allow; whoever wants more limits the time instead.
 const MOST_ATTEMPTS: u32 = 10_000;
-/// The longest pause that a Retry-After can bring to a whole endpoint.
-const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
 
 /// The attempts limit and the give-up time; either may be missing, not both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,13 +60,6 @@ impl Limits {
     pub const fn give_up_after(&self) -> Option<Duration> {
         self.give_up_after
     }
-
-    /// Returns the longest time for which a Retry-After can pause a whole endpoint: one answer that
-    /// asks for years must not make everything else that is pending there expire.
-    #[must_use]
-    pub fn longest_pause(&self) -> Duration {
-        self.give_up_after.unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)
-    }
 }
 
 #[cfg(test)]
@@ -90,13 +81,5 @@ mod tests {
         assert!(Limits::new(Some(10_000), None).is_ok());
         let zero = Limits::new(Some(1), Some(Duration::ZERO));
         assert_eq!(zero.unwrap_err().field(), "give_up_after");
-    }
-
-    #[test]
-    fn a_pause_ends_with_the_give_up_time_or_after_a_day() {
-        let day = Duration::from_secs(86_400);
-        assert_eq!(Limits::new(None, Some(day / 2)).unwrap().longest_pause(), day / 2);
-        assert_eq!(Limits::new(None, Some(4 * day)).unwrap().longest_pause(), day);
-        assert_eq!(Limits::new(Some(3), None).unwrap().longest_pause(), day);
     }
 }

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use super::{Problem, Statuses};
 
+/// The longest that a Retry-After counts where the policy does not say: a receiver's mistake, such as an
+/// epoch time, must not silence its endpoint for longer.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
 /// How Retry-After is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Patience {
@@ -20,12 +24,12 @@ pub enum Patience {
 pub struct Honoured {
     /// The answers on which it counts; none means every failing answer.
     pub on: Option<Statuses>,
-    /// What is waited at most, if that is limited.
-    pub cap: Option<Duration>,
+    /// What is waited at most.
+    pub cap: Duration,
 }
 
 impl Patience {
-    /// Makes the reading that waits the longer of both.
+    /// Makes the reading that waits the longer of both; without a cap, a day at most.
     ///
     /// # Errors
     /// If the cap is zero.
@@ -53,7 +57,7 @@ impl Patience {
             Self::Ignored => None,
             Self::Longer(rule) | Self::Replacing(rule) => {
                 let counts = rule.on.as_ref().is_none_or(|on| on.contains(status));
-                counts.then(|| asked.min(rule.cap.unwrap_or(Duration::MAX)))
+                counts.then(|| asked.min(rule.cap))
             }
         }
     }
@@ -74,7 +78,7 @@ impl Honoured {
         if cap.is_some_and(|cap| cap.is_zero()) {
             return Err(Problem::new("cap", "is zero; write honour = \"ignored\" instead"));
         }
-        Ok(Self { on, cap })
+        Ok(Self { on, cap: cap.unwrap_or(LONGEST) })
     }
 }
 
@@ -116,6 +120,17 @@ mod tests {
     fn the_cap_limits_what_is_asked_for() {
         let replacing = Patience::replacing(None, Some(seconds(3_840))).unwrap();
         assert_eq!(replacing.honoured(429, seconds(86_400)), Some(seconds(3_840)));
+    }
+
+    #[test]
+    fn without_a_cap_it_is_a_day() {
+        let day = seconds(86_400);
+        let any = Patience::longer(None, None).unwrap();
+        for asked in [86_400, 86_401, 99_999_999, 1_794_000_000, u64::MAX] {
+            assert_eq!(any.honoured(503, seconds(asked)), Some(day), "{asked}");
+        }
+        let week = Patience::longer(None, Some(7 * day)).unwrap();
+        assert_eq!(week.honoured(503, 3 * day), Some(3 * day));
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn patience(patience: &Patience) -> Value {
             json!(texts)
         }
     };
-    json!({ "honour": word, "on": on, "cap": span_or(*cap, "none") })
+    json!({ "honour": word, "on": on, "cap": span::format(*cap) })
 }
 
 fn classification(policy: &Policy) -> Value {

@@ -264,10 +264,12 @@ fn retry_after_is_read_as_each_source_says() {
     }
     for name in ["redial", "backoff-chapter", "stripe", "svix", "github"] {
         assert!(longer(name), "{name}");
+        let asked = named(name).policy.patience.honoured(429, Duration::MAX);
+        assert_eq!(asked, Some(Duration::from_secs(86_400)), "{name}");
     }
     for name in ["recuro", "recuro-schedule"] {
         let Patience::Replacing(rule) = &named(name).policy.patience else { panic!("{name}") };
-        assert_eq!(rule.cap, Some(Duration::from_secs(3_840)));
+        assert_eq!(rule.cap, Duration::from_secs(3_840));
         let on = rule.on.as_ref().unwrap();
         assert!(on.contains(429) && !on.contains(503));
     }

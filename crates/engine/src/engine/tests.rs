@@ -6,6 +6,7 @@ mod chance;
 mod crowds;
 mod leases;
 mod limits;
+mod pauses;
 mod replays;
 mod requests;
 pub(crate) mod scene;

@@ -14,6 +14,7 @@ use super::endpoints::EndpointOut;
 use super::extract::{Asked, In, Named};
 use super::messages::{MessageOut, refuse_tag, yes};
 use super::operation::{Operation, Routes};
+use super::pauses::RetryAfterOut;
 use super::values::{Answer, Moment, PageOut, PageQuery, commas, unknown_number};
 use crate::app::attempts::{
     self, Attempt, AttemptFilter, DeliveryEntry, DeliveryFilter, MessagesWish, Status, Trigger,
@@ -139,6 +140,9 @@ pub(super) struct AttemptOut {
     /// When the next one was due after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_attempt: Option<Moment>,
+    /// What its answer asked for by Retry-After.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<RetryAfterOut>,
     /// Its message, if it was asked for.
     #[serde(rename = "msg", skip_serializing_if = "Option::is_none")]
     message: Option<MessageOut>,
@@ -238,6 +242,7 @@ impl AttemptOut {
                 Trigger::Manual => 1,
             },
             timestamp: Moment(record.began_at),
+            retry_after: RetryAfterOut::of(&record),
             error: record.error,
             next_attempt: entry.next_due.map(Moment),
             message: message.map(|message| MessageOut::of(message, with_content)),

@@ -14,6 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::attempts::EmptyResponse;
 use super::extract::{Asked, In, Named};
 use super::operation::{Operation, Routes};
+use super::pauses::{PauseOut, RetryAfterOut};
 use super::values::{Answer, Moment, PageOut, PageQuery, commas, unknown_number};
 use crate::app::attempts::{self, AttemptRecord, Phases, Trigger};
 use crate::app::deliveries::{AttemptEntry, DeliveryFilter, Shown};
@@ -131,6 +132,9 @@ pub(super) struct DeliveryOut {
     received_at: Moment,
     /// When it was settled.
     settled_at: Option<Moment>,
+    /// Why it waits longer, while its endpoint pauses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause: Option<PauseOut>,
 }
 
 /// A delivery with its attempts.
@@ -164,6 +168,9 @@ struct TimelineOut {
     ended_at: Moment,
     /// When the next one was due after it.
     next_attempt: Option<Moment>,
+    /// What its answer asked for by Retry-After.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after: Option<RetryAfterOut>,
     /// Where the time went.
     phases: PhasesOut,
     /// The request's headers, secrets masked.
@@ -192,7 +199,7 @@ struct PhasesOut {
 
 impl From<Shown> for DeliveryOut {
     fn from(shown: Shown) -> Self {
-        let Shown { entry, endpoint } = shown;
+        let Shown { entry, endpoint, pause } = shown;
         let (cause, pending) = match entry.state {
             Delivery::Pending(pending) => (None, Some(pending)),
             Delivery::Dead(cause) => (Some(cause.word()), None),
@@ -211,6 +218,7 @@ impl From<Shown> for DeliveryOut {
             last_status: entry.last_status,
             received_at: Moment(entry.received_at),
             settled_at: entry.settled_at.map(Moment),
+            pause: pause.map(PauseOut::from),
         }
     }
 }
@@ -218,6 +226,7 @@ impl From<Shown> for DeliveryOut {
 impl From<AttemptEntry> for TimelineOut {
     fn from(entry: AttemptEntry) -> Self {
         let status = attempts::status_code(&entry.record);
+        let retry_after = RetryAfterOut::of(&entry.record);
         let AttemptRecord { outcome, phases, trigger, .. } = entry.record;
         Self {
             id: entry.record.id.to_string(),
@@ -232,6 +241,7 @@ impl From<AttemptEntry> for TimelineOut {
             began_at: Moment(entry.record.began_at),
             ended_at: Moment(entry.record.ended_at),
             next_attempt: entry.next_due.map(Moment),
+            retry_after,
             phases: phases.into(),
             request_headers: entry.record.request_headers.pairs(),
             response_headers: entry.record.response_headers.pairs(),

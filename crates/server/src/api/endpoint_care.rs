@@ -13,6 +13,7 @@ use super::condition::Tagged;
 use super::endpoints::{EndpointOut, shown};
 use super::extract::{Asked, In, Named};
 use super::operation::{Operation, Routes};
+use super::pauses::PauseOut;
 use super::values::{Answer, Moment};
 use crate::app::App;
 use crate::app::endpoints::Running;
@@ -29,7 +30,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let attempts =
         Operation::get(ATTEMPT_STATS, "v1.endpoint.get-attempt-stats", "Counts attempts");
     let health = Operation::get(HEALTH, "v1.endpoint.get-health", "Shows breaker and failures");
-    let reset = Operation::post(RESET, "v1.endpoint.reset-breaker", "Closes the breaker");
+    let reset =
+        Operation::post(RESET, "v1.endpoint.reset-breaker", "Closes the breaker, ends a pause");
     let pause = Operation::post(PAUSE, "v1.endpoint.pause", "Holds an endpoint's deliveries");
     let resume = Operation::post(RESUME, "v1.endpoint.resume", "Lets them go again");
     routes
@@ -101,6 +103,9 @@ struct EndpointHealthOut {
     failing_since: Option<Moment>,
     /// No attempt before this moment: the receiver asked for it.
     paused_until: Option<Moment>,
+    /// Which answer asked for that, and what ends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause: Option<PauseOut>,
 }
 
 /// A breaker.
@@ -160,13 +165,15 @@ async fn condition(
     Named([endpoint]): Named<1>,
 ) -> Answer<Json<EndpointHealthOut>> {
     let (endpoint, running) = app.running(&scope, &endpoint).await?;
-    let Running { breaker, health, paused_until } = running;
+    let pause = app.pause_of((endpoint.application, endpoint.key)).await?;
+    let Running { breaker, health, paused_until, .. } = running;
     Ok(Json(EndpointHealthOut {
         state: endpoint.state.word(),
         breaker: breaker.into(),
         permanent_streak: health.permanent_streak,
         failing_since: health.failing_since.map(Moment),
         paused_until: paused_until.map(Moment),
+        pause: pause.map(PauseOut::from),
     }))
 }
 

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use super::condition::Tagged;
 use super::extract::{Asked, Given, In, Named};
 use super::operation::{Operation, Routes};
+use super::pauses::PauseOut;
 use super::values::{Answer, Moment, PageOut, PageQuery, made, present, present_object};
 use crate::app::App;
 use crate::app::applications::Made;
@@ -205,6 +206,9 @@ pub(super) struct EndpointOut {
     /// Whether its messages arrive in the order in which they were accepted; one with `deliverAt`
     /// takes its place when it is due.
     fifo: bool,
+    /// Its pause, while its receiver asks for one by Retry-After. Lists do not show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause: Option<PauseOut>,
     /// When it was created.
     created_at: Moment,
     /// When it was last changed.
@@ -301,6 +305,7 @@ impl From<Endpoint> for EndpointOut {
             policy: settings.policy,
             signatures: settings.signatures,
             fifo: endpoint.order == Order::Fifo,
+            pause: None,
             created_at: Moment(endpoint.created_at),
             updated_at: Moment(endpoint.updated_at),
         }
@@ -330,7 +335,10 @@ async fn one(
     In(scope): In,
     Named([endpoint]): Named<1>,
 ) -> Answer<Tagged<Json<EndpointOut>>> {
-    Ok(shown(app.endpoint(&scope, &endpoint).await?))
+    let endpoint = app.endpoint(&scope, &endpoint).await?;
+    let pause = app.pause_of((endpoint.application, endpoint.key)).await?;
+    let Tagged(tag, Json(endpoint)) = shown(endpoint);
+    Ok(Tagged(tag, Json(EndpointOut { pause: pause.map(PauseOut::from), ..endpoint })))
 }
 
 async fn replace(

@@ -33,6 +33,7 @@ mod not_offered;
 mod openapi;
 mod operation;
 mod paths;
+mod pauses;
 mod policies;
 mod reference;
 mod replays;

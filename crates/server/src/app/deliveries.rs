@@ -8,6 +8,7 @@ pub use store::ledger::{AttemptEntry, DeliveryEntry, DeliveryFilter};
 use store::page::Listed;
 
 use super::pages::{Slice, Wanted};
+use super::pauses::Pause;
 use super::{App, Error, Nudge, Scope};
 
 /// How often a delivery is looked at that changes while it is being sent again.
@@ -20,6 +21,8 @@ pub struct Shown {
     pub entry: DeliveryEntry,
     /// Its endpoint's id, deleted or not; none if it was pruned just now.
     pub endpoint: Option<EndpointId>,
+    /// Its endpoint's pause, while it waits for that. Lists over all endpoints do not say.
+    pub pause: Option<Pause>,
 }
 
 impl App {
@@ -59,7 +62,7 @@ impl App {
         let directory = self.directory(scope, &slice.entries).await?;
         Ok(slice.map(|entry| {
             let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
-            Shown { entry, endpoint }
+            Shown { entry, endpoint, pause: None }
         }))
     }
 
@@ -76,7 +79,15 @@ impl App {
     ) -> Result<Slice<Shown>, Error> {
         let endpoint = self.endpoint(scope, endpoint).await?;
         let slice = self.deliveries_of_endpoint(&endpoint, filter, wanted).await?;
-        Ok(slice.map(|entry| Shown { entry, endpoint: Some(endpoint.id) }))
+        let waits = slice.entries.iter().any(is_pending);
+        let pause = match waits {
+            true => self.pause_of((endpoint.application, endpoint.key)).await?,
+            false => None,
+        };
+        Ok(slice.map(|entry| {
+            let pause = pause.clone().filter(|_| is_pending(&entry));
+            Shown { entry, endpoint: Some(endpoint.id), pause }
+        }))
     }
 
     pub(super) async fn deliveries_of_endpoint(
@@ -175,7 +186,9 @@ impl App {
     async fn shown(&self, scope: &Scope, entry: DeliveryEntry) -> Result<Shown, Error> {
         let directory = self.directory(scope, std::slice::from_ref(&entry)).await?;
         let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
-        Ok(Shown { entry, endpoint })
+        let place = (entry.key.application, entry.key.endpoint);
+        let pause = if is_pending(&entry) { self.pause_of(place).await? } else { None };
+        Ok(Shown { entry, endpoint, pause })
     }
 
     async fn nudge_owner(&self, scope: &Scope, entry: &DeliveryEntry) -> Result<(), Error> {
@@ -185,4 +198,8 @@ impl App {
         }
         Ok(())
     }
+}
+
+const fn is_pending(entry: &DeliveryEntry) -> bool {
+    matches!(entry.state, Delivery::Pending(_))
 }

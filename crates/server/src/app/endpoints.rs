@@ -18,13 +18,21 @@ use super::applications::Made;
 use super::condition::Tag;
 use super::idempotency::Promise;
 use super::pages::{Slice, Wanted};
-use super::{App, Ask, Error, Scope, secrets};
+use super::{App, Ask, Error, Scope, pauses, secrets};
 
 /// How often a name is looked up whose meaning changes under the request.
 const LOOKS: u32 = 4;
 
 /// What becomes of an endpoint's row.
 type Edit = Arc<dyn Fn(&Endpoint) -> Result<Endpoint, Error> + Send + Sync>;
+
+/// A change of an endpoint.
+struct Change {
+    edit: Edit,
+    secret: Option<NewSecret>,
+    /// Whether it means that the endpoint gets its messages again, also if a person never held it.
+    resumes: bool,
+}
 
 /// Returns an endpoint's whole URL, for its owner's eyes.
 #[must_use]
@@ -140,8 +148,10 @@ impl App {
             }),
             None => None,
         };
+        let resumes = draft.disabled == Some(false);
         let vetted = self.vet(scope, draft).await?;
-        self.edit_endpoint(scope, named, (Arc::new(move |row| vetted.apply(row)), secret)).await
+        let edit = Arc::new(move |row: &Endpoint| vetted.apply(row));
+        self.edit_endpoint(scope, named, Change { edit, secret, resumes }).await
     }
 
     /// Holds an endpoint's deliveries, or lets them go.
@@ -159,7 +169,8 @@ impl App {
             let state = state.map_err(|refusal| Error::Conflict(refusal.to_string()))?;
             Ok(Endpoint { state, ..row.clone() })
         };
-        self.edit_endpoint(scope, named, (Arc::new(edit), None)).await
+        let change = Change { edit: Arc::new(edit), secret: None, resumes: !paused };
+        self.edit_endpoint(scope, named, change).await
     }
 
     /// Deletes an endpoint: it gets nothing more, and its pending deliveries become dead letters.
@@ -168,7 +179,8 @@ impl App {
     /// If there is no such endpoint.
     pub async fn delete_endpoint(&self, scope: &Scope, named: &str) -> Result<(), Error> {
         let edit = |row: &Endpoint| Ok(Endpoint { state: row.state.delete(), ..row.clone() });
-        self.edit_endpoint(scope, named, (Arc::new(edit), None)).await.map(drop)
+        let change = Change { edit: Arc::new(edit), secret: None, resumes: false };
+        self.edit_endpoint(scope, named, change).await.map(drop)
     }
 
     /// Lists an application's endpoints, newest first.
@@ -194,13 +206,13 @@ impl App {
         Ok((endpoint, running))
     }
 
-    /// Asks an endpoint's owner to close its breaker.
+    /// Asks an endpoint's owner to close its breaker, and to end a pause by Retry-After.
     ///
     /// # Errors
     /// If there is no such endpoint.
     pub async fn reset_breaker(&self, scope: &Scope, named: &str) -> Result<(), Error> {
         let endpoint = self.endpoint(scope, named).await?;
-        self.ask_owner(&endpoint, RequestKind::ResetBreaker).await
+        self.end_pause_by(&endpoint, RequestKind::ResetBreaker).await
     }
 
     /// Changes the endpoint that has a name, if its version is the one that the caller means.
@@ -208,7 +220,7 @@ impl App {
         &self,
         scope: &Scope,
         named: &str,
-        (edit, secret): (Edit, Option<NewSecret>),
+        Change { edit, secret, resumes }: Change,
     ) -> Result<Endpoint, Error> {
         let mut look = 1;
         let Changed { before, after } = loop {
@@ -233,12 +245,20 @@ impl App {
         };
         if before != after {
             self.accepting.changed(after.application, Some(after.key));
+        }
+        if resumes || pauses::ends_pause(&before, &after) {
+            self.end_pause(&after).await?;
+        } else if before != after {
             self.ask_owner(&after, RequestKind::Refresh).await?;
         }
         Ok(after)
     }
 
-    async fn ask_owner(&self, endpoint: &Endpoint, kind: RequestKind) -> Result<(), Error> {
+    pub(super) async fn ask_owner(
+        &self,
+        endpoint: &Endpoint,
+        kind: RequestKind,
+    ) -> Result<(), Error> {
         let ask = Ask {
             application: endpoint.application,
             endpoint: endpoint.key,

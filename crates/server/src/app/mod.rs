@@ -36,6 +36,7 @@ pub mod messages;
 pub mod nesting;
 mod pace;
 pub mod pages;
+pub mod pauses;
 pub mod policies;
 pub mod replays;
 pub mod secrets;

@@ -142,6 +142,7 @@ fn settle(target: Target, key: DeliveryKey, number: u64, now: Timestamp) -> Sett
             ended_at: now,
             trigger: Trigger::Scheduled,
             outcome: Outcome::answered(200),
+            retry_after_kept: None,
             phases: Phases { first_byte: Some(Duration::from_micros(850)), ..Phases::default() },
             request_headers: headers(&["webhook-id", "webhook-timestamp", "webhook-signature"]),
             response_headers: headers(&["content-type", "date"]),

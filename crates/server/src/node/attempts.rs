@@ -137,6 +137,7 @@ impl Promise {
             ended_at: self.began_at,
             trigger: self.trigger,
             outcome: Outcome::Interrupted,
+            retry_after_kept: None,
             phases: Phases::default(),
             request_headers: store::Headers::default(),
             response_headers: store::Headers::default(),

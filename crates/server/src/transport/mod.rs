@@ -188,6 +188,7 @@ impl Transport {
             ended_at: began_at,
             trigger: sending.trigger,
             outcome: Outcome::Interrupted,
+            retry_after_kept: None,
             phases: Phases::default(),
             request_headers: Headers::default(),
             response_headers: Headers::default(),

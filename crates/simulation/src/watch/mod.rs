@@ -30,6 +30,7 @@ use domain::concurrency::Concurrency;
 use domain::delivery::{Budget, Delivery};
 use domain::ids::{AttemptId, EndpointId, MessageId};
 use domain::partition::Partition;
+use domain::time::Timestamp;
 use engine::{Member, Number, Roster};
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey};
 use store::queue::{NextState, Running};
@@ -78,6 +79,8 @@ pub(crate) struct Watch {
     recorded: BTreeSet<AttemptId>,
     /// Requests to cancel, by number, as far as a process has read them.
     cancels: BTreeMap<i64, DeliveryKey>,
+    /// Requests to end a pause, by number, with its end when they were read.
+    ending: BTreeMap<i64, (EndpointKey, Timestamp)>,
 }
 
 /// A message that was accepted.
@@ -209,6 +212,7 @@ impl Watch {
             expected: BTreeMap::new(),
             recorded: BTreeSet::new(),
             cancels: BTreeMap::new(),
+            ending: BTreeMap::new(),
         }
     }
 

@@ -243,11 +243,26 @@ impl Watch {
                 let key = DeliveryKey { application, endpoint, message };
                 self.cancels.insert(request.number, key);
             }
+            let place = self.endpoints.get(&request.endpoint);
+            let until = place.and_then(|place| place.running.paused_until);
+            if let Some(until) = until.filter(|_| ends_pause(request.kind)) {
+                self.ending.entry(request.number).or_insert((request.endpoint, until));
+            }
         }
     }
 
     /// A process has acted on requests, and has them removed.
     pub(super) fn consumes(&mut self, me: NodeRef, requests: &[i64]) {
+        let now = BEGINNING.after(self.now).after(CLOCKS);
+        for number in requests {
+            let Some((endpoint, until)) = self.ending.remove(number) else { continue };
+            let place = self.endpoints.get(&endpoint);
+            let place = place.filter(|it| it.state != EndpointState::Deleted);
+            let still = place.and_then(|place| place.running.paused_until);
+            if still == Some(until) && until > now {
+                self.complain(4, format!("the pause of {endpoint:?} outlives the wish to end it"));
+            }
+        }
         for key in requests.iter().filter_map(|number| self.cancels.get(number)) {
             if let Some(entry) = self.deliveries.get_mut(key)
                 && entry.state == Delivery::Cancelled
@@ -287,5 +302,13 @@ impl Watch {
                 self.set_state(key, Delivery::Dead(Cause::EndpointDeleted));
             }
         }
+    }
+}
+
+/// Tells whether a request ends a pause by Retry-After.
+const fn ends_pause(kind: RequestKind) -> bool {
+    match kind {
+        RequestKind::EndPause | RequestKind::ResetBreaker | RequestKind::RetryNow(_) => true,
+        RequestKind::Refresh | RequestKind::Cancel(_) => false,
     }
 }

@@ -46,6 +46,7 @@ fn full(attempt: &AttemptRecord, reused: Option<bool>) -> AttemptRecord {
         ended_at: later(9),
         trigger: Trigger::Manual,
         outcome: Outcome::Answered { status: 429, retry_after: Some(RetryAfter::Seconds(17)) },
+        retry_after_kept: reused.map(|_| Duration::from_micros(3_600_000_007)),
         phases: Phases {
             dns: Some(Duration::from_micros(1_234)),
             connect: None,

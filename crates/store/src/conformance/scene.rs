@@ -361,6 +361,7 @@ pub fn success(id: AttemptId) -> AttemptRecord {
         ended_at: later(1),
         trigger: Trigger::Scheduled,
         outcome: Outcome::answered(200),
+        retry_after_kept: None,
         phases: Phases::default(),
         request_headers: [("webhook-id", "msg_1")].into_iter().collect(),
         response_headers: Headers::default(),

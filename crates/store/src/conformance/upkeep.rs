@@ -118,6 +118,7 @@ pub async fn requests_are_numbered_and_kept_in_order_until_consumed(harness: Har
         RequestKind::ResetBreaker,
         RequestKind::Cancel(MessageKey(77)),
         RequestKind::RetryNow(MessageKey(78)),
+        RequestKind::EndPause,
     ];
     for kind in kinds {
         assert!(matches!(scene.ask(request(&endpoint, kind)).await, Done::Changed(_)));
@@ -134,7 +135,10 @@ pub async fn requests_are_numbered_and_kept_in_order_until_consumed(harness: Har
     let lease = scene.lease(&endpoint);
     let consume = Upkeep::Consume { lease, requests: vec![numbers[1], numbers[3], -5] };
     assert_eq!(scene.keep_up(consume).await, Done::Changed(2));
-    assert_eq!(requests(&scene, &endpoint).await, [asked[0].clone(), asked[2].clone()]);
+    assert_eq!(
+        requests(&scene, &endpoint).await,
+        [asked[0].clone(), asked[2].clone(), asked[4].clone()]
+    );
 }
 
 pub async fn requests_are_read_in_portions(harness: Harness) {

@@ -209,7 +209,10 @@ impl State {
                     };
                 });
             }
-            RequestKind::ResetBreaker | RequestKind::Refresh | RequestKind::Cancel(_) => {}
+            RequestKind::ResetBreaker
+            | RequestKind::EndPause
+            | RequestKind::Refresh
+            | RequestKind::Cancel(_) => {}
         }
         self.requests.insert(number, Request { number, ..request });
     }

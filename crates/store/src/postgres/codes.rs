@@ -189,6 +189,7 @@ pub(super) const fn request(kind: RequestKind) -> (i16, Option<i64>) {
         RequestKind::Refresh => (1, None),
         RequestKind::RetryNow(MessageKey(message)) => (2, Some(message)),
         RequestKind::Cancel(MessageKey(message)) => (3, Some(message)),
+        RequestKind::EndPause => (4, None),
     }
 }
 
@@ -198,6 +199,7 @@ pub(super) fn read_request(number: i16, message: Option<i64>) -> Result<RequestK
         (1, _) => Ok(RequestKind::Refresh),
         (2, Some(message)) => Ok(RequestKind::RetryNow(MessageKey(message))),
         (3, Some(message)) => Ok(RequestKind::Cancel(MessageKey(message))),
+        (4, _) => Ok(RequestKind::EndPause),
         _ => Err(unknown("the kind of a request", number)),
     }
 }

@@ -32,7 +32,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 7] = [
+const MIGRATIONS: [Migration; 8] = [
     Migration {
         version: 1,
         name: "first",
@@ -67,6 +67,11 @@ const MIGRATIONS: [Migration; 7] = [
         version: 7,
         name: "renamed",
         statements: include_str!("../../migrations/postgres/0007_renamed.sql"),
+    },
+    Migration {
+        version: 8,
+        name: "kept",
+        statements: include_str!("../../migrations/postgres/0008_kept.sql"),
     },
 ];
 
@@ -312,9 +317,9 @@ mod tests {
     #[test]
     fn the_next_schema_version_is_accepted_and_the_one_after_refused_by_name() {
         assert!(refuse_strangers(&[]).is_ok());
-        assert!(refuse_strangers(&applied(8)).is_ok());
-        let refusal = refuse_strangers(&applied(9)).unwrap_err().to_string();
-        assert!(refusal.contains("schema version 9 (`later`)"), "{refusal}");
+        assert!(refuse_strangers(&applied(9)).is_ok());
+        let refusal = refuse_strangers(&applied(10)).unwrap_err().to_string();
+        assert!(refusal.contains("schema version 10 (`later`)"), "{refusal}");
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct AttemptRecord {
     pub trigger: Trigger,
     /// How it ended.
     pub outcome: Outcome,
+    /// How long its Retry-After counts, if that is less than it asked for.
+    pub retry_after_kept: Option<Duration>,
     /// Where the time went.
     pub phases: Phases,
     /// The request's headers as sent, secrets masked.

@@ -209,8 +209,11 @@ pub struct Request {
 /// What an owner can be asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestKind {
-    /// Close the breaker.
+    /// Close the breaker, and end a pause by Retry-After.
     ResetBreaker,
+    /// End a pause by Retry-After, and read the endpoint's configuration again: it was resumed, enabled or
+    /// got another URL.
+    EndPause,
     /// Read the endpoint's configuration again: it was paused, resumed, disabled or changed.
     Refresh,
     /// Send this delivery now.

@@ -133,7 +133,7 @@ fn entry(
     let sql = "SELECT a.id, a.message, a.number, a.previous, a.began_at, a.ended_at, a.trigger,
             a.outcome, a.status, a.retry_after, a.retry_after_at, a.next_due, a.dns, a.connect,
             a.tls, a.first_byte, a.error, a.request_headers, a.response_headers, a.response_body,
-            a.reused, m.id AS message_id, m.event_type, m.application
+            a.reused, a.retry_after_kept, m.id AS message_id, m.event_type, m.application
         FROM attempts AS a CROSS JOIN messages AS m ON m.key = a.message
         WHERE a.endpoint = ?1 AND a.id = ?2";
     let mut statement = connection.prepare_cached(sql)?;

@@ -17,9 +17,9 @@ use crate::queue::{AttemptRecord, NextState, Phases, Settle, Trigger};
 pub(super) const INSERT: &str = "INSERT OR FAIL INTO attempts (
         endpoint, id, message, number, previous, applied, began_at, ended_at, trigger,
         outcome, status, retry_after, retry_after_at, next_due, dns, connect, tls, first_byte,
-        error, request_headers, response_headers, response_body, reused
+        error, request_headers, response_headers, response_body, reused, retry_after_kept
     ) SELECT endpoint, ?1, message, recorded + 1, last_attempt, ?2, ?3, ?4, ?5,
-        ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?24
+        ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?24, ?25
     FROM deliveries
     WHERE endpoint = ?19 AND message = ?20 AND application = ?21
         AND (NOT ?2 OR (state = 0 AND recorded = ?22 AND settled_at IS ?23))
@@ -66,6 +66,7 @@ pub(super) fn insert(
         settle.recorded,
         codec::micros_if_any(settle.ended_before),
         attempt.phases.reused,
+        span(attempt.retry_after_kept),
     ])
 }
 
@@ -80,6 +81,7 @@ pub(super) fn of(row: &Row<'_>) -> Result<AttemptRecord> {
         ended_at: codec::time(row, "ended_at")?,
         trigger: trigger_of(row)?,
         outcome: outcome_of(row)?,
+        retry_after_kept: span("retry_after_kept")?,
         phases: Phases {
             dns: span("dns")?,
             connect: span("connect")?,

@@ -106,6 +106,7 @@ pub(super) fn ask(connection: &Connection, request: &Request) -> Result<(), Erro
         RequestKind::Refresh => (1, None),
         RequestKind::RetryNow(message) => (2, Some(message)),
         RequestKind::Cancel(message) => (3, Some(message)),
+        RequestKind::EndPause => (4, None),
     };
     if let RequestKind::RetryNow(message) = request.kind {
         hurry(connection, request, message)?;
@@ -192,6 +193,7 @@ fn request_of(row: &Row<'_>) -> rusqlite::Result<Request> {
         1 => RequestKind::Refresh,
         2 => RequestKind::RetryNow(message()?),
         3 => RequestKind::Cancel(message()?),
+        4 => RequestKind::EndPause,
         number => return Err(odd("kind", number)),
     };
     Ok(Request {

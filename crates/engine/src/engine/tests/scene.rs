@@ -316,6 +316,7 @@ impl Scene {
             ended_at: self.now.rows,
             trigger: sending.trigger,
             outcome,
+            retry_after_kept: None,
             phases: Phases::default(),
             request_headers: store::Headers::default(),
             response_headers: store::Headers::default(),

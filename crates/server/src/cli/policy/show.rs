@@ -190,8 +190,7 @@ fn patience(patience: &Patience) -> String {
             texts.join(", ")
         }
     };
-    let cap = rule.cap.map_or(String::new(), |cap| format!(", at most {}", span::format(cap)));
-    format!("{word}, on {on}{cap}")
+    format!("{word}, on {on}, at most {}", span::format(rule.cap))
 }
 
 fn redirects(redirects: Redirects) -> String {

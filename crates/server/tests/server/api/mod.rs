@@ -19,6 +19,7 @@ mod limits;
 mod listeners;
 mod messages;
 mod own;
+mod pauses;
 mod promises;
 mod races;
 mod renaming;

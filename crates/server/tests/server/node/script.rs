@@ -95,6 +95,7 @@ fn record(sending: &Sending, status: u16) -> AttemptRecord {
         ended_at: now,
         trigger: sending.trigger,
         outcome: Outcome::answered(status),
+        retry_after_kept: None,
         phases: Phases::default(),
         request_headers: store::Headers::default(),
         response_headers: store::Headers::default(),

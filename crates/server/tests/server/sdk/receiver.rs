@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
@@ -53,6 +54,8 @@ pub(crate) struct Receiver {
 struct Path {
     arrivals: Vec<Arrival>,
     answers: VecDeque<u16>,
+    /// What failing answers say in Retry-After.
+    retry_after: Option<String>,
 }
 
 impl Receiver {
@@ -89,6 +92,9 @@ impl Receiver {
         path.arrivals.push(Arrival { headers: parts.headers, body, status });
         let mut response = Response::new(Empty::new());
         *response.status_mut() = StatusCode::from_u16(status).unwrap();
+        if let Some(wish) = path.retry_after.as_ref().filter(|_| status >= 400) {
+            response.headers_mut().insert(RETRY_AFTER, wish.parse().unwrap());
+        }
         Ok(response)
     }
 
@@ -96,6 +102,12 @@ impl Receiver {
     pub(crate) fn answer(&self, name: &str, statuses: &[u16]) {
         let mut paths = self.paths.lock().unwrap();
         paths.entry(format!("/{name}")).or_default().answers = statuses.iter().copied().collect();
+    }
+
+    /// Has the failing answers for a name ask for a wait.
+    pub(crate) fn retry_after(&self, name: &str, wish: &str) {
+        let mut paths = self.paths.lock().unwrap();
+        paths.entry(format!("/{name}")).or_default().retry_after = Some(wish.to_owned());
     }
 
     /// Returns what has arrived for a name.

@@ -183,6 +183,7 @@ fn record(row: &Row) -> Result<AttemptRecord, Error> {
         ended_at: moment(row, "ended_at")?,
         trigger: codes::read_trigger(field(row, "trigger")?)?,
         outcome,
+        retry_after_kept: span("retry_after_kept")?,
         phases,
         request_headers: headers(row, "request_headers")?,
         response_headers: headers(row, "response_headers")?,

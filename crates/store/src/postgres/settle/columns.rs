@@ -90,6 +90,11 @@ pub(super) fn reused(settles: &[Settle]) -> Column<'_> {
     column(settles, Type::BOOL_ARRAY, |settle| settle.attempt.phases.reused)
 }
 
+/// How long those of their Retry-Afters count that asked for more.
+pub(super) fn retry_after_kept(settles: &[Settle]) -> Column<'_> {
+    column(settles, Type::INT8_ARRAY, |settle| settle.attempt.retry_after_kept.map(codes::micros))
+}
+
 /// The running states; without one, all of them are missing.
 pub(super) fn running(settles: &[Settle]) -> Vec<Column<'_>> {
     let breaker = |settle: &Settle| settle.running.map(|running| codes::breaker(running.breaker));

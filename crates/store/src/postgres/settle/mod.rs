@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use self::columns::{attempts, ended_before, reused, running, verdicts};
+use self::columns::{attempts, ended_before, retry_after_kept, reused, running, verdicts};
 use self::statement::STATEMENT;
 use super::codes;
 use super::columns::{column, parameters};
@@ -136,6 +136,7 @@ async fn settle(
     columns.extend(running(settles));
     columns.push(ended_before(settles));
     columns.push(reused(settles));
+    columns.push(retry_after_kept(settles));
     let rows = transaction.query(STATEMENT, &parameters(&columns)).await?;
     let (mut found, mut current) = (BTreeMap::new(), BTreeSet::new());
     for row in &rows {

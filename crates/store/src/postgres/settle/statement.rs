@@ -27,14 +27,14 @@ pub(super) const STATEMENT: &str = "\
             $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::text[], $27::text[], \
             $28::text[], $29::bytea[], $30::smallint[], $31::bigint[], $32::bigint[], \
             $33::bigint[], $34::bigint[], $35::bigint[], $36::smallint[], $37::bigint[], \
-            $38::bigint[], $39::boolean[]) \
+            $38::bigint[], $39::boolean[], $40::bigint[]) \
         with ordinality as i ( \
             partition, epoch, application, endpoint, message, loaded, \
             next_state, cause, due, attempts, ambiguous, last_wait, expires_at, \
             id, began_at, ended_at, trigger, outcome, status, retry_after_seconds, retry_after_at, \
             dns, connect, tls, first_byte, error, request_headers, response_headers, response_body, \
             breaker, failures, open_until, cooldown, permanent_streak, failing_since, warned, \
-            paused_until, ended_before, reused, position)), \
+            paused_until, ended_before, reused, retry_after_kept, position)), \
     fence as materialized ( \
         select p.number, p.epoch from partitions p \
         where (p.number, p.epoch) in (select * from unnest($1::smallint[], $2::bigint[])) \
@@ -75,11 +75,11 @@ pub(super) const STATEMENT: &str = "\
         insert into attempts (application, endpoint, id, message, number, previous, applied, \
             next_due, began_at, ended_at, trigger, outcome, status, retry_after_seconds, \
             retry_after_at, dns, connect, tls, first_byte, error, request_headers, \
-            response_headers, response_body, reused) \
+            response_headers, response_body, reused, retry_after_kept) \
         select application, endpoint, id, message, recorded + 1, last_attempt, applies, \
             case when applies then due end, began_at, ended_at, trigger, outcome, status, \
             retry_after_seconds, retry_after_at, dns, connect, tls, first_byte, error, \
-            request_headers, response_headers, response_body, reused \
+            request_headers, response_headers, response_body, reused, retry_after_kept \
         from decided where records), \
     standing as materialized ( \
         select x.* from owned x \

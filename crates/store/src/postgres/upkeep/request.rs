@@ -20,7 +20,10 @@ pub(in super::super) async fn ask(
     insert(transaction, request).await?;
     match request.kind {
         RequestKind::RetryNow(message) => hurry(transaction, request, message).await,
-        RequestKind::ResetBreaker | RequestKind::Refresh | RequestKind::Cancel(_) => Ok(()),
+        RequestKind::ResetBreaker
+        | RequestKind::EndPause
+        | RequestKind::Refresh
+        | RequestKind::Cancel(_) => Ok(()),
     }
 }
 

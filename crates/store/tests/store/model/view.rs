@@ -141,6 +141,7 @@ impl World {
     fn request_worded(&self, request: &Request) -> String {
         let what = match request.kind {
             RequestKind::ResetBreaker => "reset".to_owned(),
+            RequestKind::EndPause => "end its pause".to_owned(),
             RequestKind::Refresh => "refresh".to_owned(),
             RequestKind::RetryNow(message) => format!("retry {}", self.message_named(message)),
             RequestKind::Cancel(message) => format!("cancel {}", self.message_named(message)),

@@ -1,0 +1,150 @@
+//! Pauses by Retry-After: until when, why, and their end by hand.
+//!
+//! The endpoint's owner alone writes them. A person who ends one leaves a request for the owner. The
+//! deliveries whose own attempts were answered so would wait on, so they are asked for, too.
+
+use std::time::Duration;
+
+use domain::endpoint::State;
+use domain::ids::AttemptId;
+use domain::outcome::Outcome;
+use domain::retry_after::RetryAfter;
+use domain::time::Timestamp;
+use store::catalog::Endpoint;
+use store::keys::{ApplicationKey, EndpointKey};
+use store::ledger::AttemptEntry;
+use store::page::{From, Page};
+use store::queue::{AttemptRecord, RequestKind};
+
+use super::{App, Error};
+
+/// How many of an endpoint's newest attempts are looked at. Nothing is sent while it pauses, so the attempt
+/// that brought the pause is among those that were in flight then.
+const NEWEST: u32 = 100;
+
+/// How far the end of a pause may be from the end of the wait that its answer asked for.
+const NEARLY: Duration = Duration::from_secs(60);
+
+/// An endpoint's pause.
+#[derive(Debug, Clone)]
+pub struct Pause {
+    /// Until when.
+    pub until: Timestamp,
+    /// The answer that asked for it, if it is still recorded.
+    pub cause: Option<Cause>,
+}
+
+/// An answer with Retry-After.
+#[derive(Debug, Clone, Copy)]
+pub struct Cause {
+    /// Which attempt it was the answer to.
+    pub attempt: AttemptId,
+    /// Its status.
+    pub status: u16,
+    /// When it came.
+    pub at: Timestamp,
+    /// What it asked for.
+    pub asked: RetryAfter,
+    /// How long that counts, if it is less.
+    pub kept: Option<Duration>,
+}
+
+/// Returns what the answer to an attempt asked for by Retry-After.
+#[must_use]
+pub const fn asked_by(record: &AttemptRecord) -> Option<RetryAfter> {
+    if let Outcome::Answered { retry_after, .. } = record.outcome { retry_after } else { None }
+}
+
+impl Cause {
+    fn of(attempt: &AttemptEntry) -> Option<Self> {
+        let record = &attempt.record;
+        let Outcome::Answered { status, retry_after: Some(asked) } = record.outcome else {
+            return None;
+        };
+        let (at, kept) = (record.ended_at, record.retry_after_kept);
+        Some(Self { attempt: record.id, status, at, asked, kept })
+    }
+
+    /// Returns how long what was asked for counts.
+    fn counts(&self) -> Duration {
+        self.kept.or_else(|| self.asked.wait(self.at)).unwrap_or_default()
+    }
+}
+
+/// Tells whether a change of an endpoint ends its pause: it was enabled or resumed, or has another URL.
+pub(super) fn ends_pause(before: &Endpoint, after: &Endpoint) -> bool {
+    let begins = before.state != State::Active && after.state == State::Active;
+    let moves = before.settings.origin != after.settings.origin
+        || before.confidential.path_and_query != after.confidential.path_and_query;
+    begins || moves
+}
+
+impl App {
+    /// Returns an endpoint's pause, if it has one.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn pause_of(
+        &self,
+        (application, endpoint): (ApplicationKey, EndpointKey),
+    ) -> Result<Option<Pause>, Error> {
+        let running = match self.catalog.running(application, endpoint).await {
+            // It was deleted meanwhile.
+            Err(store::Error::Missing(_)) => return Ok(None),
+            running => running?,
+        };
+        let now = self.clock.now();
+        let Some(until) = running.paused_until.filter(|until| *until > now) else {
+            return Ok(None);
+        };
+        let attempts = self.newest_attempts((application, endpoint)).await?;
+        // The answer whose wait ends where the pause does, but for the moment between answer and verdict.
+        let causes = attempts.iter().filter_map(Cause::of);
+        let apart = |cause: &Cause| {
+            let ends = cause.at.after(cause.counts());
+            ends.since(until).max(until.since(ends))
+        };
+        let cause = causes.min_by_key(apart).filter(|cause| apart(cause) <= NEARLY);
+        Ok(Some(Pause { until, cause }))
+    }
+
+    /// Asks an endpoint's owner to end its pause, and for the deliveries that wait because their own attempts were answered with Retry-After.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn end_pause(&self, endpoint: &Endpoint) -> Result<(), Error> {
+        self.end_pause_by(endpoint, RequestKind::EndPause).await
+    }
+
+    pub(super) async fn end_pause_by(
+        &self,
+        endpoint: &Endpoint,
+        kind: RequestKind,
+    ) -> Result<(), Error> {
+        let place = (endpoint.application, endpoint.key);
+        if self.pause_of(place).await?.is_some() {
+            let now = self.clock.now();
+            for attempt in self.newest_attempts(place).await? {
+                let waits = attempt.next_due.is_some_and(|due| due > now);
+                if !waits || Cause::of(&attempt).is_none() {
+                    continue;
+                }
+                match self.ledger.retry_now(attempt.key, now).await {
+                    // It was settled or replayed, or is gone: then it does not wait.
+                    Ok(_) | Err(store::Error::Refused(_) | store::Error::Missing(_)) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        self.ask_owner(endpoint, kind).await
+    }
+
+    async fn newest_attempts(
+        &self,
+        (application, endpoint): (ApplicationKey, EndpointKey),
+    ) -> Result<Vec<AttemptEntry>, Error> {
+        let page = Page { from: From::Start, limit: NEWEST };
+        let listed = self.ledger.attempts(application, endpoint, Default::default(), page).await?;
+        Ok(listed.entries)
+    }
+}
