@@ -288,13 +288,12 @@ impl Operation {
 
     /// Lists the statuses of all that can be refused, by what the operation takes.
     fn refusals(&self) -> Vec<u16> {
-        let posts = self.method == Method::POST;
         let asks = self.parameters.iter().any(|it| it.parameter_in == ParameterIn::Query);
         let given = self.body.is_some();
         let token = self.rule.access != Access::Anyone;
         let offered = !self.answers.iter().any(|(status, _)| *status == 501);
         let table = [
-            (400, asks || given || posts || self.rule.conditional),
+            (400, true),
             (401, token),
             (403, token),
             (404, self.names),
