@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::endpoint::Reason;
 use domain::partition::Partition;
 use domain::policy::Policy;
+use domain::time::Timestamp;
 use store::keys::{ApplicationKey, EndpointKey, Lease};
 use store::queue::{Load, PendingDelivery, Settle, Upkeep};
 
@@ -38,6 +39,18 @@ pub enum Effect {
     },
     /// Read an application's roster.
     ReadRoster(ApplicationKey),
+    /// Read what was changed in the catalog since a moment of the store's clock, or lately if none is
+    /// named. If what event types set was changed, read that as well, and tell it first.
+    ReadChanges {
+        /// The moment.
+        since: Option<Timestamp>,
+    },
+    /// Tell the store that no attempt begins here any more with what was replaced before a moment of
+    /// its clock. It may be lost.
+    Confirm {
+        /// The moment.
+        heard: Timestamp,
+    },
     /// Make an attempt.
     Send(Box<Sending>),
     /// Stop an attempt; it still ends, as interrupted if nothing else came first.

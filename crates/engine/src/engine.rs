@@ -10,6 +10,7 @@ use std::sync::Arc;
 use domain::partition::Partition;
 use domain::time::Timestamp;
 use store::keys::Lease;
+use store::queue::Call;
 
 use crate::announcement::Announcement;
 use crate::attempts::Attempts;
@@ -20,6 +21,7 @@ use crate::ending::PANICS;
 use crate::endpoint::At;
 use crate::endpoints::Endpoints;
 use crate::event::{Event, Number};
+use crate::hearing::Hearing;
 use crate::leases::Leases;
 use crate::loading::Running;
 use crate::moment::Moment;
@@ -53,6 +55,7 @@ pub struct Engine {
     pub(crate) load_queue: Queue,
     pub(crate) steps: BTreeMap<Number, Step>,
     pub(crate) rosters: Rosters,
+    pub(crate) hearing: Hearing,
     pub(crate) documents: Documents,
     pub(crate) requests: Requests,
     pub(crate) walks: Walks,
@@ -102,6 +105,7 @@ impl Engine {
             load_queue: Queue::default(),
             steps: BTreeMap::new(),
             rosters: Rosters::default(),
+            hearing: Hearing::default(),
             documents: Documents::default(),
             requests: Requests::default(),
             walks: Walks::default(),
@@ -150,6 +154,7 @@ impl Engine {
         }
         self.start_what_may(act);
         self.load_what_may(act);
+        self.confirm_changes(act);
         self.ask_routinely(act);
         self.release_again(act);
         self.give_back_drained(act);
@@ -187,11 +192,13 @@ impl Engine {
                     self.look_at_application(application, act);
                 }
             }
-            Event::RosterSeen { application, answer } => {
-                if self.rosters.seen(application, answer) {
+            Event::RosterSeen { roster, began } => {
+                let application = roster.application;
+                if self.rosters.seen(roster, began, self.hearing.heard_at()) {
                     self.look_at_application(application, act);
                 }
             }
+            Event::Changes(answer) => self.changes_heard(answer, act),
             Event::HandedOver { issued_at, deliveries } => {
                 self.handed_over(issued_at, deliveries, act);
             }
@@ -201,8 +208,9 @@ impl Engine {
             Event::Disabled { endpoint } => self.disabled(endpoint, act),
             Event::Requests(answer) => self.requested(answer, act),
             Event::Asked => self.requests.read_soon(),
-            Event::Woken(free) if free.is_empty() => self.leases.renew_at(act.now.elapsed),
-            Event::Woken(partitions) => self.walks.wake(partitions),
+            Event::Woken(Call::Free) => self.leases.renew_at(act.now.elapsed),
+            Event::Woken(Call::Work(partitions)) => self.walks.wake(partitions),
+            Event::Woken(Call::Changed) => self.hearing.call(),
             Event::Stop => self.stop(act),
             Event::StopNow => self.stop_now(act),
         }
@@ -246,6 +254,9 @@ impl Engine {
         if self.renews() && self.leases.renewal_is_due(now, self.settings.renew_every) {
             act.effects.push(Effect::Renew);
         }
+        if self.stopping.is_none() {
+            self.read_changes_when_due(act);
+        }
         if self.trusted && self.stopping.is_none() {
             self.walk_when_due(act);
             self.read_requests_when_due(act);
@@ -273,6 +284,9 @@ impl Engine {
             self.walks.next().filter(|_| active),
             self.requests.next().filter(|_| active),
             self.rosters.next().filter(|_| active),
+            self.hearing
+                .next(self.rosters.is_reading(), &self.settings)
+                .filter(|_| self.stopping.is_none()),
             self.leases.next_quiet(act.now.elapsed),
             release.filter(|_| self.leases.releasing.is_empty()),
             slot.flatten(),

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::dice::Dice;
-use domain::partition::Partition;
+use store::catalog::Changes;
 use store::keys::{ApplicationKey, EndpointKey, Lease};
 use store::queue::{
-    AttemptRecord, Done, Loaded, PendingDelivery, Renewal, Request, Settled, Waiting,
+    AttemptRecord, Call, Done, Loaded, PendingDelivery, Renewal, Request, Settled, Waiting,
 };
 
 use crate::roster::{Policies, Roster};
@@ -60,11 +60,14 @@ pub enum Event {
     /// A roster that the node came by unasked. It may have been read before the question that is on
     /// its way was asked, so it is no answer to that.
     RosterSeen {
-        /// Whose.
-        application: ApplicationKey,
-        /// The roster; none if the application is gone.
-        answer: Result<Option<Arc<Roster>>, Unanswered>,
+        /// The roster.
+        roster: Arc<Roster>,
+        /// When its read began, on the clock that never jumps.
+        began: Duration,
     },
+    /// The answer to [`crate::Effect::ReadChanges`]. What event types set was read and told before, if
+    /// that was changed.
+    Changes(Result<Changes, Unanswered>),
     /// This node accepted messages for partitions it owns. It may be lost; that costs time only.
     HandedOver {
         /// When their commit was issued, on the clock that never jumps.
@@ -105,9 +108,9 @@ pub enum Event {
     Requests(Result<Vec<Request>, Unanswered>),
     /// A request was left on this node: it is read at once instead of at the next look.
     Asked,
-    /// Another node says that it committed work for these, or this one lost a hand-over. An empty
-    /// list says that another node gave some back.
-    Woken(Vec<Partition>),
+    /// Another node calls. This one calls itself, too: when it lost a hand-over, or changed something
+    /// in the catalog.
+    Woken(Call),
     /// Finish what is in flight, settle, release, and then say [`crate::Effect::Stopped`].
     Stop,
     /// The grace time is over: abort what is in flight, then settle and release as before.

@@ -26,6 +26,7 @@ mod endpoint;
 mod endpoints;
 mod engine;
 pub mod event;
+mod hearing;
 mod horizon;
 pub mod lanes;
 mod leases;

@@ -127,6 +127,12 @@ impl Engine {
                 return Standing::Unknown;
             }
         }
+        let trusted = self.settings.changes_trusted;
+        let is_late = |asked: Duration| now >= asked.saturating_add(trusted);
+        if entry.is_outdated() || entry.is_overtaken().is_some_and(is_late) {
+            self.rosters.want(at.0);
+            return Standing::Unknown;
+        }
         let member = entry.roster.as_ref().and_then(|roster| roster.member(at.1)).cloned();
         let Some(member) = member else {
             // A delivery may be younger than the roster, and so may its endpoint.

@@ -59,11 +59,17 @@ pub enum Bug {
     ForgetExpunged,
     /// The end of a pause by hand is not written.
     ForgetEndOfPause,
+    /// What was changed is asked for and not looked at.
+    IgnoreChanges,
+    /// Attempts begin however long ago changes were last heard of.
+    TrustOldChanges,
+    /// A roster that is known to be outdated is used until it was read again.
+    SendOutdated,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::ForgetKnownDuringLoad,
         Self::SendFifoBeforeSettle,
         Self::KeepRateCredit,
@@ -90,6 +96,9 @@ impl Bug {
         Self::ForgetScheduled,
         Self::ForgetExpunged,
         Self::ForgetEndOfPause,
+        Self::IgnoreChanges,
+        Self::TrustOldChanges,
+        Self::SendOutdated,
     ];
 }
 

@@ -214,11 +214,13 @@ impl Engine {
         }
     }
 
-    /// Returns what a request changes about the running state. Where nothing pauses the endpoint, nothing
-    /// need be written to end that.
+    /// Returns what a request changes about the running state. Where nothing pauses the endpoint, and the
+    /// end of a pause is not about to be written, nothing need be written to end that.
     fn by_hand(&self, request: &Request, now: Timestamp) -> ByHand {
-        let record = self.endpoints.get(&(request.application, request.endpoint));
-        let may_pause = record.is_none_or(|record| !record.begun || record.is_paused(now));
+        let at = (request.application, request.endpoint);
+        let record = self.endpoints.get(&at);
+        let may_pause = record.is_none_or(|record| !record.begun || record.is_paused(now))
+            || self.requests.resets.contains_key(&at);
         match request.kind {
             RequestKind::ResetBreaker => ByHand::ResetBreaker,
             RequestKind::EndPause | RequestKind::RetryNow(_) if may_pause => ByHand::EndPause,

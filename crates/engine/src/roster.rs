@@ -289,7 +289,8 @@ impl Member {
     }
 
     /// Holds it to its application's rate, if that is lower than its own.
-    fn capped(mut self, rate: Option<u32>) -> Self {
+    #[must_use]
+    pub fn capped(mut self, rate: Option<u32>) -> Self {
         if let Some(rate) = rate {
             self.view.endpoint.settings.rate = Some(rate.min(self.rate().get()));
         }

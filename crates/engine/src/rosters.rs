@@ -1,6 +1,11 @@
-//! The rosters in memory: read when needed, read again when old, dropped when nobody needs them.
+//! The rosters in memory: read when needed, read again when changed or old, dropped when nobody needs
+//! them.
+//!
+//! A roster is outdated as soon as a later version is known to exist: nothing is decided by it until it
+//! was read again. While an application changes faster than it is read, each answer is good for the
+//! step that takes it in; what was heard while it was on its way counts after that step.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +13,7 @@ use store::keys::ApplicationKey;
 
 use crate::effect::Effect;
 use crate::event::Unanswered;
+use crate::planted::{self, Bug};
 use crate::roster::Roster;
 
 /// The most rosters that are read at once.
@@ -27,10 +33,26 @@ pub(crate) struct Entry {
     waiting: bool,
     /// Whether something changed since the question on its way was asked.
     again: bool,
+    /// The latest version that the roster must have.
+    least: i64,
+    /// A later one that was heard of while the question was on its way.
+    later: Option<i64>,
     used_at: Duration,
 }
 
 impl Entry {
+    /// Tells whether a later version is known to exist.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let outdated = self.roster.as_ref().is_some_and(|roster| roster.version < self.least);
+        outdated && !planted::has(Bug::SendOutdated)
+    }
+
+    /// Tells whether it is good for this step only, because a later version was heard of meanwhile; and
+    /// since when the store said what it says.
+    pub(crate) fn is_overtaken(&self) -> Option<Duration> {
+        self.later.and(self.asked_at)
+    }
+
     fn is_newer_than(&self, roster: &Roster) -> bool {
         self.roster.as_ref().is_some_and(|known| known.version > roster.version)
     }
@@ -44,6 +66,8 @@ pub(crate) struct Rosters {
     reading: usize,
     bytes: usize,
     paused_until: Duration,
+    /// Those for which a later version was heard of while they were being read.
+    overtaken: BTreeSet<ApplicationKey>,
 }
 
 impl Rosters {
@@ -75,6 +99,50 @@ impl Rosters {
         self.want(application);
     }
 
+    /// Takes in that a version exists.
+    pub(crate) fn changed(&mut self, application: ApplicationKey, version: i64) {
+        let Some(entry) = self.entries.get_mut(&application) else { return };
+        let known = entry.roster.as_ref().map(|roster| roster.version);
+        if known.is_some_and(|known| known >= version) || version <= entry.least {
+            return;
+        }
+        let is_usable = known.is_some_and(|known| known >= entry.least);
+        if entry.reading.is_some() && !is_usable {
+            // It may be in the answer. If not, the answer still serves for one step.
+            entry.later = entry.later.max(Some(version));
+            self.overtaken.insert(application);
+        } else {
+            entry.least = version;
+            entry.again = entry.reading.is_some();
+            self.want(application);
+        }
+    }
+
+    /// Takes in, once a step has used what was answered, the later versions that were heard of.
+    pub(crate) fn catch_up(&mut self) {
+        let answered = |key: &ApplicationKey| {
+            self.entries.get(key).is_none_or(|entry| entry.reading.is_none())
+        };
+        let answered: Vec<_> = self.overtaken.iter().copied().filter(answered).collect();
+        for application in answered {
+            self.overtaken.remove(&application);
+            let entry = self.entries.get_mut(&application);
+            if let Some(version) = entry.and_then(|entry| entry.later.take()) {
+                self.changed(application, version);
+            }
+        }
+    }
+
+    /// Tells whether what is answered next may be good for a step only.
+    pub(crate) fn is_any_overtaken(&self) -> bool {
+        !self.overtaken.is_empty()
+    }
+
+    /// Tells whether any is being read, or is about to be.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.reading > 0 || !self.queue.is_empty()
+    }
+
     /// Asks what can be asked now.
     pub(crate) fn ask(&mut self, now: Duration, effects: &mut Vec<Effect>) {
         if now < self.paused_until {
@@ -96,16 +164,22 @@ impl Rosters {
     }
 
     /// Takes in a roster that was not asked for; tells whether anything is known from it. It says
-    /// nothing about running states since a take-over: it may have been read before.
+    /// nothing about running states since a take-over: it may have been read before. Of an application
+    /// that was not known, changes were not followed: then it must have been read since they were last
+    /// heard.
     pub(crate) fn seen(
         &mut self,
-        application: ApplicationKey,
-        answer: Result<Option<Arc<Roster>>, Unanswered>,
+        roster: Arc<Roster>,
+        began: Duration,
+        heard: Option<Duration>,
     ) -> bool {
-        let Ok(Some(roster)) = answer else {
-            self.refresh(application);
+        let application = roster.application;
+        let is_followed = self.entries.contains_key(&application);
+        let is_young = heard.is_some_and(|heard| began >= heard);
+        if !is_followed && !is_young {
+            self.want(application);
             return false;
-        };
+        }
         let entry = self.entries.entry(application).or_default();
         entry.asked_at.get_or_insert(Duration::ZERO);
         // One of the same version may have been read before the one that is known.
@@ -145,7 +219,7 @@ impl Rosters {
         if !older {
             entry.asked_at = asked_at.or(entry.asked_at).or(Some(Duration::ZERO));
         }
-        if again || (older && asked_at.is_some()) {
+        if again || (older && asked_at.is_some()) || entry.is_outdated() {
             self.want(application);
         }
         true

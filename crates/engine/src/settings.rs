@@ -58,6 +58,11 @@ pub struct Settings {
     pub walk_every: Duration,
     /// How often requests from other nodes are read.
     pub requests_every: Duration,
+    /// How often it is asked what was changed in the catalog.
+    pub changes_every: Duration,
+    /// Without an answer to that for this long nothing is started. It is counted from before the
+    /// question was sent.
+    pub changes_trusted: Duration,
     /// How old a roster may become before it is read again.
     pub roster_age: Duration,
     /// The most bytes of rosters in memory; beyond them none is kept that nothing uses.
@@ -96,6 +101,8 @@ impl Settings {
             kept_within: Duration::from_secs(10),
             walk_every: Duration::from_secs(5),
             requests_every: Duration::from_secs(1),
+            changes_every: Duration::from_secs(1),
+            changes_trusted: Duration::from_secs(2),
             roster_age: Duration::from_secs(30),
             roster_memory: 64 << 20,
             renew_every: Duration::from_secs(2),

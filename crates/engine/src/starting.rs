@@ -20,6 +20,9 @@ impl Engine {
     /// Starts attempts until slots or turns are used up.
     pub(crate) fn start_what_may(&mut self, act: &mut Act<'_>) {
         self.attempts.age(act.now.elapsed, self.settings.hanging_after);
+        if !self.hearing.is_current(act.now.elapsed, &self.settings) {
+            return;
+        }
         if self.attempts.waits_for_settles(act.now.elapsed, self.settings.settle_patience) {
             return;
         }

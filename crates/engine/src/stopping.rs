@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use domain::time::Timestamp;
 use store::keys::Lease;
 
 use crate::effect::Effect;
@@ -62,6 +63,8 @@ impl Engine {
     pub(crate) fn stop(&mut self, act: &mut Act<'_>) {
         if self.stopping.is_none() {
             self.stopping = Some(Stopping::default());
+            // Nothing begins here any more, whatever is changed.
+            act.effects.push(Effect::Confirm { heard: Timestamp::FAR_FUTURE });
             self.leases.mark_all_leaving();
             self.look_at_all(act);
         }

@@ -35,13 +35,17 @@ pub enum Bug {
     WalkFindsNothing,
     /// The store does not keep an endpoint's running state.
     DropRunningState,
+    /// The store accepts a message whatever its application is called by now.
+    AcceptAnyName,
+    /// The store lists no changes.
+    ListNoChanges,
     /// One of the engine's own.
     Engine(planted::Bug),
 }
 
 impl Bug {
     /// The mistakes of the shell and of the store.
-    const OUTSIDE: [Self; 13] = [
+    const OUTSIDE: [Self; 15] = [
         Self::SettleWithoutTheEpoch,
         Self::AcceptWithAnOldRevision,
         Self::AcknowledgeBeforeCommit,
@@ -55,6 +59,8 @@ impl Bug {
         Self::MixPayloads,
         Self::WalkFindsNothing,
         Self::DropRunningState,
+        Self::AcceptAnyName,
+        Self::ListNoChanges,
     ];
 
     /// Returns all of them, in the order of the list in the documentation.

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use domain::endpoint::Reason;
 use domain::partition::Partition;
+use domain::time::Timestamp;
 use engine::{Event, Number, Roster, Unanswered};
+use store::catalog::Changes;
 use store::keys::{ApplicationKey, EndpointKey, Lease};
 use store::queue::{Batch, Committed, Load, Loaded, Renewal, Request, Waiting};
 
@@ -34,6 +36,8 @@ pub(crate) enum Question {
     Commit { lane: usize, batch: Batch },
     Disable { application: ApplicationKey, endpoint: EndpointKey, reason: Reason },
     Write(Write),
+    Changes { since: Option<Timestamp> },
+    Name { name: String, arrival: ArrivalId },
 }
 
 /// Who reads a roster.
@@ -55,6 +59,8 @@ pub(crate) enum Reply {
     Roster(Option<Arc<Roster>>),
     Committed(Committed),
     Written(bool),
+    Changes(Changes),
+    Name(Option<ApplicationKey>),
 }
 
 /// A call on its way.
@@ -176,6 +182,8 @@ impl World {
                 Reply::Nothing
             }
             Question::Write(write) => Reply::Written(self.write(write)),
+            Question::Changes { since } => Reply::Changes(self.changes(*since)),
+            Question::Name { name, .. } => Reply::Name(self.named(name)),
         };
         (reply, question)
     }
@@ -271,7 +279,7 @@ impl World {
             }
             (Question::Load { load, .. }, _) => Event::Loaded { load, answer: Err(Unanswered) },
             (Question::Roster { application, reader }, reply) => {
-                return self.roster_read(me, application, reader, reply);
+                return self.roster_read(me, application, reader, (reply, issued));
             }
             (Question::Commit { lane, .. }, Some(Reply::Committed(committed))) => {
                 return self.committed(me, lane, Some(committed));
@@ -281,6 +289,14 @@ impl World {
                 Some(_) => Event::Disabled { endpoint },
                 None => return self.call(me, Question::Disable { application, endpoint, reason }),
             },
+            (Question::Changes { .. }, Some(Reply::Changes(changes))) => {
+                Event::Changes(Ok(changes))
+            }
+            (Question::Changes { .. }, _) => Event::Changes(Err(Unanswered)),
+            (Question::Name { name, arrival }, Some(Reply::Name(found))) => {
+                return self.name_read(me, &name, arrival, found);
+            }
+            (Question::Name { arrival, .. }, _) => return self.refuse_arrival(me, arrival),
             (Question::Write(write), Some(Reply::Written(true))) => return self.written(me, write),
             (Question::Write(_), _) => return,
         };
@@ -332,6 +348,8 @@ impl Question {
                 Self::Disable { application: *application, endpoint: *endpoint, reason: *reason }
             }
             Self::Write(write) => Self::Write(write.clone()),
+            Self::Changes { since } => Self::Changes { since: *since },
+            Self::Name { name, arrival } => Self::Name { name: name.clone(), arrival: *arrival },
         }
     }
 }

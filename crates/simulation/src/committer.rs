@@ -239,10 +239,11 @@ impl World {
             upkeep: cut.upkeep.iter().map(|ticket| ticket.upkeep.clone()).collect(),
         };
         if self.bug == Some(Bug::AcknowledgeBeforeCommit) {
-            let early = cut.accepts.iter().map(|it| (it.request, it.accept.message.id));
-            let early: Vec<_> = early.collect();
-            for (request, message) in early {
-                self.acknowledge(request, message);
+            let early =
+                |it: &AcceptTicket| (it.request, it.accept.application, it.accept.message.id);
+            let early: Vec<_> = cut.accepts.iter().map(early).collect();
+            for (request, application, message) in early {
+                self.acknowledge(request, application, message);
             }
         }
         let Some(process) = self.process_mut(me) else { return };

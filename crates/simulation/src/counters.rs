@@ -122,11 +122,21 @@ pub enum Path {
     Expunged,
     /// An owner cancelled what it could not send.
     CalledOff,
+    /// A name became that of another application.
+    NameMoved,
+    /// A message was refused because the name it was sent to had moved.
+    NameRefused,
+    /// An application was deleted.
+    ApplicationDeleted,
+    /// A process was not called when the catalog was changed.
+    ChangeUncalled,
+    /// An engine confirmed changes of the catalog.
+    ChangeConfirmed,
 }
 
 impl Path {
     /// All of them.
-    pub const ALL: [Self; 59] = [
+    pub const ALL: [Self; 64] = [
         Self::HandOverLost,
         Self::HandOverLate,
         Self::HandOverOfKnown,
@@ -186,6 +196,11 @@ impl Path {
         Self::Numbered,
         Self::Expunged,
         Self::CalledOff,
+        Self::NameMoved,
+        Self::NameRefused,
+        Self::ApplicationDeleted,
+        Self::ChangeUncalled,
+        Self::ChangeConfirmed,
     ];
 
     /// Returns its name, as counters are printed.

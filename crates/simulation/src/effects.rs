@@ -29,6 +29,11 @@ impl World {
             Effect::ReadRoster(application) => {
                 self.call(me, Question::Roster { application, reader: Reader::Engine });
             }
+            Effect::ReadChanges { since } => self.call(me, Question::Changes { since }),
+            Effect::Confirm { heard } => {
+                self.counters.count(Path::ChangeConfirmed);
+                self.watch.confirms(me, heard);
+            }
             Effect::Send(sending) => self.send(me, *sending),
             Effect::Abort(attempt) => {
                 self.question_abort(me, attempt);

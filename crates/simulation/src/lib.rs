@@ -20,6 +20,7 @@
 mod agenda;
 pub mod bugs;
 mod calls;
+mod catalog;
 mod chance;
 mod committer;
 pub mod counters;

@@ -8,12 +8,12 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 use engine::{Engine, Event, Moment, Number, Roster, Settings};
 use store::keys::{ApplicationKey, Lease, Node};
-use store::queue::NewMessage;
 
-use crate::agenda::{ArrivalId, Happening, Input, RequestId, WireId};
+use crate::agenda::{ArrivalId, Happening, Input, WireId};
 use crate::committer::Committer;
 use crate::counters::Path;
 use crate::plan;
+use crate::senders::Received;
 use crate::world::World;
 
 /// The moment at which every history begins, on the rows' timeline.
@@ -60,8 +60,10 @@ pub(crate) struct Process {
     pub(crate) committers: Vec<Committer>,
     /// The rosters that its API fans out with; refreshed only when they turn out to be stale.
     pub(crate) rosters: BTreeMap<ApplicationKey, Arc<Roster>>,
-    /// Messages that it has received and not answered.
-    pub(crate) received: BTreeMap<ArrivalId, (RequestId, NewMessage)>,
+    /// The applications that names led to; looked up again only when that turns out to be wrong.
+    pub(crate) names: BTreeMap<String, ApplicationKey>,
+    /// Messages that it has received and not answered, and for which application.
+    pub(crate) received: BTreeMap<ArrivalId, Received>,
     pub(crate) arrivals: u64,
     pub(crate) attempts: BTreeMap<Number, WireId>,
     pub(crate) stopping: bool,
@@ -115,6 +117,7 @@ impl World {
             leases: BTreeMap::new(),
             committers: Committer::all(!single, self.plan.lanes, rows),
             rosters: BTreeMap::new(),
+            names: BTreeMap::new(),
             received: BTreeMap::new(),
             arrivals: 0,
             attempts: BTreeMap::new(),

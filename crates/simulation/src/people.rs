@@ -3,6 +3,7 @@
 //! whichever process they meet.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use domain::delivery::Pending;
 use domain::endpoint::{Reason, State};
@@ -13,7 +14,7 @@ use engine::Event;
 use store::catalog::{Confidential, EndpointEdit, EndpointSettings, Name, NewEndpoint, Secret};
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey};
 use store::ledger::{NewTask, TaskKind};
-use store::queue::{Chosen, Done, Once, Order, Replay, Request, RequestKind, Upkeep};
+use store::queue::{Call, Chosen, Done, Once, Order, Replay, Request, RequestKind, Upkeep};
 
 use crate::agenda::Happening;
 use crate::calls::Question;
@@ -41,6 +42,23 @@ pub(crate) enum Write {
         earlier: bool,
     },
     StartTask(Box<Replay>, ApplicationKey),
+    Rotate {
+        endpoint: EndpointKey,
+        text: String,
+        grace: Duration,
+    },
+    /// Another rate for all endpoints of an application.
+    LimitApplication {
+        application: ApplicationKey,
+        rate: Option<u32>,
+    },
+    /// The name of one application becomes that of another.
+    MoveName {
+        name: String,
+        from: ApplicationKey,
+        to: ApplicationKey,
+    },
+    DeleteApplication(ApplicationKey),
 }
 
 /// What a person changes about an endpoint.
@@ -49,6 +67,8 @@ pub(crate) struct Change {
     endpoint: EndpointKey,
     rate: Option<u32>,
     in_flight: Option<u32>,
+    /// Another URL.
+    origin: Option<String>,
     /// Another policy, as a document; none for the server's own.
     policy: Option<Option<serde_json::Value>>,
 }
@@ -71,7 +91,7 @@ impl World {
         let Some(me) = self.chance.pick(&open).copied() else { return };
         let endpoints = self.watch.living_endpoints();
         let Some(endpoint) = self.chance.pick(&endpoints).copied() else { return };
-        match self.chance.below(24) {
+        match self.chance.below(32) {
             0 => {
                 let application = self.chance.pick(&self.applications).copied();
                 let new = application.map(|application| self.new_endpoint(application));
@@ -92,21 +112,28 @@ impl World {
             14 => self.expunge_one(me),
             15..=17 => self.hurry_one(me),
             18 | 19 => self.ask(me, endpoint, RequestKind::ResetBreaker),
-            _ => self.replay_some(me, endpoint),
+            20..=23 => self.replay_some(me, endpoint),
+            _ => {
+                if let Some(write) = self.some_catalog_write(endpoint) {
+                    self.call(me, Question::Write(write));
+                }
+            }
         }
     }
 
     fn some_change(&mut self, endpoint: EndpointKey) -> Change {
         let rate = self.chance.percent(50).then(|| self.chance.count(2, 60));
         let in_flight = self.chance.percent(50).then(|| self.chance.count(1, 8));
+        let other = self.chance.bits() % 1_000;
+        let origin = (other < 300).then(|| format!("https://receiver-{other}.example"));
         // A breaker goes off at the worst moment, if there is one.
         if let Some(endpoint) = self.watch.some_probed().filter(|_| self.chance.percent(70)) {
             let policy = Some(Some(plan::without_breaker()));
-            return Change { endpoint, rate, in_flight, policy };
+            return Change { endpoint, rate, in_flight, origin, policy };
         }
         let documents = plan::documents();
         let policy = self.chance.percent(60).then(|| self.chance.pick(&documents).cloned());
-        Change { endpoint, rate, in_flight, policy }
+        Change { endpoint, rate, in_flight, origin, policy }
     }
 
     fn cancel_one(&mut self, me: NodeRef) {
@@ -217,6 +244,9 @@ impl World {
             Write::Change(change) => self.update(change.endpoint, at, |it| {
                 it.settings.rate = change.rate;
                 it.settings.in_flight = change.in_flight;
+                if let Some(origin) = &change.origin {
+                    it.settings.origin.clone_from(origin);
+                }
                 if let Some(policy) = &change.policy {
                     it.settings.policy.clone_from(policy);
                 }
@@ -233,6 +263,7 @@ impl World {
                 let done = self.state.delete_endpoint(application, *key, at).is_ok();
                 if done {
                     self.watch.state_changed(*key, State::Deleted, self.now);
+                    self.catalog_changed(application);
                 }
                 done
             }
@@ -271,6 +302,10 @@ impl World {
                 };
                 self.state.start_task(task).is_ok()
             }
+            Write::Rotate { .. }
+            | Write::LimitApplication { .. }
+            | Write::MoveName { .. }
+            | Write::DeleteApplication(_) => self.write_catalog(write),
         }
     }
 
@@ -283,6 +318,7 @@ impl World {
         if let Some(member) = roster.member(endpoint.key) {
             self.watch.created(member, self.now);
         }
+        self.catalog_changed(endpoint.application);
         if self.plan.moods && self.now < self.plan.lasting {
             let wait = self.chance.millis(100, 20_000);
             self.agenda.plan(self.now + wait, Happening::MoodSwings(endpoint.key));
@@ -325,24 +361,26 @@ impl World {
         if self.state.change_endpoint((application, key), &change, at).is_err() {
             return false;
         }
-        let Ok(fan_out) = self.state.fan_out(application, at) else { return false };
-        let roster = self.library.read(application, fan_out);
-        if let Some(member) = roster.member(key) {
-            self.watch.changed(member, self.now);
-        }
+        self.catalog_changed(application);
         true
     }
 
     /// What was written may have to be told to whoever sends.
     pub(crate) fn written(&mut self, me: NodeRef, write: Write) {
         match write {
-            Write::Create(_) | Write::Cancel(_) | Write::Expunge { .. } => {}
-            Write::Change(change) => self.ask(me, change.endpoint, RequestKind::Refresh),
+            Write::Create(_)
+            | Write::Change(_)
+            | Write::Pause(_)
+            | Write::Disable(_)
+            | Write::Delete(_)
+            | Write::Cancel(_)
+            | Write::Expunge { .. }
+            | Write::Rotate { .. }
+            | Write::LimitApplication { .. }
+            | Write::MoveName { .. }
+            | Write::DeleteApplication(_) => {}
             Write::Resume(endpoint) | Write::Enable(endpoint) => {
                 self.ask(me, endpoint, RequestKind::EndPause);
-            }
-            Write::Pause(endpoint) | Write::Disable(endpoint) | Write::Delete(endpoint) => {
-                self.ask(me, endpoint, RequestKind::Refresh);
             }
             Write::StartTask(replay, _) => {
                 let partitions = replay.deliveries.iter().map(|it| it.partition).collect();
@@ -360,7 +398,7 @@ impl World {
             (Errand::Replay(partitions), Done::Changed(_)) => {
                 let own = partitions.iter().copied().collect();
                 self.notify(me, partitions);
-                self.feed(me, Event::Woken(own));
+                self.feed(me, Event::Woken(Call::Work(own)));
             }
         }
     }

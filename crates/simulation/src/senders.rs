@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 use engine::Event;
 use engine::roster::Facts;
 use store::keys::{ApplicationKey, DeliveryKey};
-use store::queue::{Accept, Accepted, FirstState, NewMessage, PendingDelivery};
+use store::queue::{Accept, Accepted, Call, FirstState, NewMessage, PendingDelivery};
 
 use crate::agenda::{ArrivalId, Happening, Input, RequestId};
 use crate::bugs::Bug;
@@ -40,7 +40,10 @@ pub(crate) const POISON: &str = "{\"poison\":";
 /// A message as its sender knows it.
 #[derive(Debug, Clone)]
 pub(crate) struct Letter {
+    /// Whose it is; with a name, whose it was when it was last answered.
     pub(crate) application: ApplicationKey,
+    /// The name that it is sent to, if it is not sent to an id.
+    pub(crate) named: Option<String>,
     pub(crate) event_type: EventTypeName,
     pub(crate) channels: BTreeSet<Channel>,
     pub(crate) payload: Bytes,
@@ -49,8 +52,26 @@ pub(crate) struct Letter {
     /// Its own policy, as a document and read.
     pub(crate) policy: Option<(String, Arc<Policy>)>,
     pub(crate) acknowledged: Option<MessageId>,
+    /// Whether its sender was told that there is no such application.
+    pub(crate) returned: bool,
     /// When its sender comes again.
     pub(crate) again: Duration,
+}
+
+impl Letter {
+    /// Tells whether its sender has an answer to keep to.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.acknowledged.is_some() || self.returned
+    }
+}
+
+/// A message that a process has received and not answered.
+#[derive(Debug, Clone)]
+pub(crate) struct Received {
+    request: RequestId,
+    /// Whose it is, as far as the process knows.
+    application: ApplicationKey,
+    message: NewMessage,
 }
 
 impl World {
@@ -75,8 +96,13 @@ impl World {
         let later = self.chance.percent(6);
         let deliver_at = BEGINNING.after(self.now).after(self.chance.millis(500, 20_000));
         let own_policy = self.chance.percent(2);
+        let named = self.chance.percent(40).then(|| {
+            let number = self.chance.below(u64::from(self.plan.applications));
+            format!("customer-{number}")
+        });
         self.letters.push(Letter {
             application,
+            named,
             event_type,
             channels,
             payload: Bytes::from(payload),
@@ -84,6 +110,7 @@ impl World {
             deliver_at: later.then_some(deliver_at),
             policy: own_policy.then(plan::own_policy).flatten(),
             acknowledged: None,
+            returned: false,
             again: Duration::ZERO,
         });
         self.submit(RequestId(number));
@@ -99,7 +126,7 @@ impl World {
     /// Hands a message to some process.
     pub(crate) fn submit(&mut self, request: RequestId) {
         let Some(letter) = self.letter(request) else { return };
-        if letter.acknowledged.is_some() || letter.again > self.now {
+        if letter.is_answered() || letter.again > self.now {
             return;
         }
         let open = self.open_processes();
@@ -146,10 +173,58 @@ impl World {
         };
         process.arrivals += 1;
         let arrival = ArrivalId(process.arrivals);
-        process.received.insert(arrival, (request, message));
-        match process.rosters.contains_key(&letter.application) {
+        let received = Received { request, application: letter.application, message };
+        process.received.insert(arrival, received);
+        match letter.named {
+            None => self.arrives_for(me, arrival, letter.application),
+            Some(name) => match process.names.get(&name).copied() {
+                Some(application) => self.arrives_for(me, arrival, application),
+                None => self.call(me, Question::Name { name, arrival }),
+            },
+        }
+    }
+
+    /// A process knows for which application a message is.
+    fn arrives_for(&mut self, me: NodeRef, arrival: ArrivalId, application: ApplicationKey) {
+        let Some(process) = self.process_mut(me) else { return };
+        let Some(received) = process.received.get_mut(&arrival) else { return };
+        received.application = application;
+        match process.rosters.contains_key(&application) {
             true => self.fan_out(me, arrival),
-            false => self.read_roster(me, letter.application, arrival),
+            false => self.read_roster(me, application, arrival),
+        }
+    }
+
+    /// A name was looked up.
+    pub(crate) fn name_read(
+        &mut self,
+        me: NodeRef,
+        name: &str,
+        arrival: ArrivalId,
+        found: Option<ApplicationKey>,
+    ) {
+        let Some(application) = found else { return self.give_back(me, arrival) };
+        if let Some(process) = self.process_mut(me) {
+            process.names.insert(name.to_owned(), application);
+        }
+        self.arrives_for(me, arrival, application);
+    }
+
+    /// A process answers 404: there is no such application.
+    fn give_back(&mut self, me: NodeRef, arrival: ArrivalId) {
+        let received = self.process_mut(me).and_then(|process| process.received.remove(&arrival));
+        let place = received.and_then(|received| usize::try_from(received.request.0).ok());
+        let letter = place.and_then(|place| self.letters.get_mut(place));
+        if let Some(letter) = letter {
+            letter.returned = true;
+        }
+    }
+
+    /// A process answers 503: the store did not answer.
+    pub(crate) fn refuse_arrival(&mut self, me: NodeRef, arrival: ArrivalId) {
+        let received = self.process(me).and_then(|process| process.received.get(&arrival));
+        if let Some(request) = received.map(|received| received.request) {
+            self.refuse(request);
         }
     }
 
@@ -164,7 +239,7 @@ impl World {
         me: NodeRef,
         application: ApplicationKey,
         reader: Reader,
-        reply: Option<Reply>,
+        (reply, issued): (Option<Reply>, Duration),
     ) {
         let answer = match reply {
             Some(Reply::Roster(roster)) => Ok(roster),
@@ -173,17 +248,25 @@ impl World {
         match reader {
             Reader::Engine => self.feed(me, Event::Roster { application, answer }),
             Reader::Api(arrival) => {
-                let Ok(Some(roster)) = answer else {
-                    let received = self.process(me).and_then(|it| it.received.get(&arrival));
-                    let request = received.map(|(request, _)| *request);
-                    return request.into_iter().for_each(|request| self.refuse(request));
+                let roster = match answer {
+                    Ok(Some(roster)) => roster,
+                    Ok(None) => return self.leads_nowhere(me, arrival),
+                    Err(_) => return self.refuse_arrival(me, arrival),
                 };
                 if let Some(process) = self.process_mut(me) {
                     process.rosters.insert(application, Arc::clone(&roster));
                 }
                 // The API and the engine of a process share what they read.
                 if self.chance.percent(50) {
-                    self.feed(me, Event::RosterSeen { application, answer: Ok(Some(roster)) });
+                    let started = self.process(me).map_or(self.now, |process| process.started);
+                    let began = issued.saturating_sub(started);
+                    let event = Event::RosterSeen { roster, began };
+                    if self.chance.permille(self.plan.faults.late_hand_overs) {
+                        let wait = self.chance.millis(1, 3_000);
+                        self.reach_later(me, wait, Input::Event(Box::new(event)));
+                    } else {
+                        self.feed(me, event);
+                    }
                 }
                 self.fan_out(me, arrival);
             }
@@ -192,9 +275,10 @@ impl World {
 
     fn fan_out(&mut self, me: NodeRef, arrival: ArrivalId) {
         let Some(process) = self.process(me) else { return };
-        let Some((request, message)) = process.received.get(&arrival).cloned() else { return };
+        let Some(received) = process.received.get(&arrival).cloned() else { return };
+        let Received { request, application, message } = received;
         let Some(letter) = self.letter(request).cloned() else { return };
-        let Some(roster) = process.rosters.get(&letter.application) else { return };
+        let Some(roster) = process.rosters.get(&application) else { return };
         let policies = plan::policies();
         let facts = Facts {
             event_type: &letter.event_type,
@@ -205,8 +289,8 @@ impl World {
         };
         let deliveries = roster.fan_out(&facts, &policies);
         let accept = Accept {
-            application: letter.application,
-            named: None,
+            application,
+            named: letter.named.as_deref().map(Arc::from),
             revision: roster.revision,
             message,
             idempotency: letter.key,
@@ -222,13 +306,34 @@ impl World {
     }
 
     /// A process answers 202.
-    pub(crate) fn acknowledge(&mut self, request: RequestId, message: MessageId) {
-        let Some(letter) = self.letter(request).cloned() else { return };
-        self.watch.acknowledged(&letter, message, &self.state);
+    pub(crate) fn acknowledge(
+        &mut self,
+        request: RequestId,
+        application: ApplicationKey,
+        message: MessageId,
+    ) {
         let letter = usize::try_from(request.0).ok().and_then(|it| self.letters.get_mut(it));
-        if let Some(letter) = letter {
-            letter.acknowledged = Some(message);
+        let Some(letter) = letter else { return };
+        if letter.application != application {
+            // The name moved in between: what its former application has got is another message.
+            (letter.application, letter.acknowledged) = (application, None);
         }
+        let before = letter.clone();
+        letter.acknowledged = Some(message);
+        self.watch.acknowledged(&before, message, &self.state);
+    }
+
+    /// A message was for an application that is not there, or no longer bears the name: with a name, it
+    /// is looked up once more.
+    fn leads_nowhere(&mut self, me: NodeRef, arrival: ArrivalId) {
+        let received = self.process(me).and_then(|process| process.received.get(&arrival));
+        let Some(request) = received.map(|received| received.request) else { return };
+        let name = self.letter(request).and_then(|letter| letter.named.clone());
+        let Some(name) = name else { return self.give_back(me, arrival) };
+        if let Some(process) = self.process_mut(me) {
+            process.names.remove(&name);
+        }
+        self.call(me, Question::Name { name, arrival });
     }
 
     /// A batch with messages was committed.
@@ -243,17 +348,21 @@ impl World {
             let AcceptTicket { arrival, request, accept } = ticket;
             match answer {
                 Accepted::New { message, turns } => {
-                    self.acknowledge(request, accept.message.id);
+                    self.acknowledge(request, accept.application, accept.message.id);
                     fresh.extend(pending(&accept, message, &turns));
                 }
                 Accepted::Repeated(first) | Accepted::EventIdTaken(first) => {
-                    self.acknowledge(request, first);
+                    self.acknowledge(request, accept.application, first);
                 }
                 Accepted::Stale(_) => {
                     self.read_roster(me, accept.application, arrival);
                     continue;
                 }
-                Accepted::ApplicationMissing | Accepted::NameMoved | Accepted::Refused(_) => {}
+                Accepted::ApplicationMissing | Accepted::NameMoved => {
+                    self.leads_nowhere(me, arrival);
+                    continue;
+                }
+                Accepted::Refused(_) => {}
             }
             if let Some(process) = self.process_mut(me) {
                 process.received.remove(&arrival);
@@ -315,7 +424,7 @@ impl World {
                 continue;
             }
             let wait = self.chance.millis(1, 60);
-            self.reach_later(owner, wait, Input::Event(Box::new(Event::Woken(theirs))));
+            self.reach_later(owner, wait, Input::Event(Box::new(Event::Woken(Call::Work(theirs)))));
         }
     }
 
@@ -329,7 +438,7 @@ impl World {
                 continue;
             }
             let wait = self.chance.millis(1, 60);
-            self.reach_later(other, wait, Input::Event(Box::new(Event::Woken(Vec::new()))));
+            self.reach_later(other, wait, Input::Event(Box::new(Event::Woken(Call::Free))));
         }
     }
 }

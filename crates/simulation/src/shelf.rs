@@ -84,21 +84,23 @@ impl World {
         if self.bug == Some(Bug::ForgetIdempotencyKeys) {
             accept.idempotency = None;
         }
+        let said = accept.clone();
+        if self.bug == Some(Bug::AcceptAnyName) {
+            accept.named = None;
+        }
         let known = self.watch.knows(accept.message.id);
         let batch = Batch { accepts: vec![accept.clone()], ..Batch::default() };
         let answer = self.state.commit(batch).accepts.pop();
         let answer = answer.unwrap_or_else(|| Accepted::Refused("no answer".to_owned()));
         match &answer {
             Accepted::New { message, .. } if !known => {
-                self.watch.accepted(&accept, *message, self.now, &self.state);
+                self.watch.accepted(&said, *message, &self.state);
             }
             Accepted::New { .. } => self.counters.count(Path::AcceptFoundItself),
             Accepted::Repeated(_) => self.counters.count(Path::KeyRepeated),
             Accepted::Stale(_) => self.counters.count(Path::StaleFanOut),
-            Accepted::EventIdTaken(_)
-            | Accepted::ApplicationMissing
-            | Accepted::NameMoved
-            | Accepted::Refused(_) => {}
+            Accepted::EventIdTaken(_) | Accepted::ApplicationMissing | Accepted::Refused(_) => {}
+            Accepted::NameMoved => self.counters.count(Path::NameRefused),
         }
         answer
     }
@@ -185,6 +187,7 @@ impl World {
             self.state.change_endpoint((application, key), &change, self.rows_now())
         {
             self.watch.state_changed(key, changed.after.state, self.now);
+            self.catalog_changed(application);
         }
     }
 }

@@ -133,10 +133,10 @@ impl World {
 
     /// Creates applications and endpoints, and plans everybody's first act.
     pub(crate) fn set_up(&mut self) {
-        for _ in 0..self.plan.applications {
+        for number in 0..self.plan.applications {
             let new = NewApplication {
                 id: ApplicationId::new(BEGINNING, self.chance.id_bytes()),
-                uid: None,
+                uid: Some(format!("customer-{number}")),
                 settings: ApplicationSettings::default(),
                 at: BEGINNING,
             };
@@ -200,7 +200,7 @@ impl World {
     }
 
     fn has_ended(&self) -> bool {
-        let answered = self.letters.iter().all(|letter| letter.acknowledged.is_some());
+        let answered = self.letters.iter().all(Letter::is_answered);
         answered && self.watch.nothing_waits() && self.is_quiet() && !self.is_committing()
     }
 

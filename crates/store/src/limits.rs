@@ -14,7 +14,8 @@ pub const IDEMPOTENCY: Duration = Duration::from_secs(12 * 60 * 60);
 pub const REMEMBERED: Duration = Duration::from_secs(60 * 60);
 
 /// The longest that a change of the catalog may take from the moment that is noted with it to its
-/// commit: each of its statements has a few seconds, as have the pauses between them.
+/// commit: each of its statements has a few seconds, as have the pauses between them. The tombstone of
+/// an application stays as long, so that each node finds it among the changes.
 pub const CHANGING: Duration = Duration::from_secs(2 * 60);
 
 /// The most changed applications that are read at once.

@@ -3,6 +3,7 @@
 mod attempts;
 mod burying;
 mod chance;
+mod changes;
 mod crowds;
 mod leases;
 mod limits;

@@ -52,16 +52,71 @@ fn what_was_seen_unasked_answers_no_question() {
     rosters.want(APPLICATION);
     assert_eq!(asked(&mut rosters, 5 * SECOND), 1);
     // It was read before a take-over, say.
-    assert!(rosters.seen(APPLICATION, Ok(Some(roster(3)))));
+    assert!(rosters.seen(roster(3), SECOND, Some(4 * SECOND)));
     assert_eq!(rosters.using(APPLICATION, 6 * SECOND).asked_at, Some(Duration::ZERO));
     assert!(rosters.answered(APPLICATION, Ok(Some(roster(3))), 6 * SECOND));
     assert_eq!(rosters.using(APPLICATION, 6 * SECOND).asked_at, Some(5 * SECOND));
-    assert!(!rosters.seen(APPLICATION, Ok(Some(roster(3)))), "nothing new");
-    // An older one changes nothing, and one that could not be read is asked for.
-    rosters.seen(APPLICATION, Ok(Some(roster(2))));
+    assert!(!rosters.seen(roster(3), SECOND, None), "nothing new");
+    assert!(!rosters.seen(roster(2), SECOND, None), "an older one");
     assert_eq!(rosters.get(APPLICATION).unwrap().version, 3);
-    assert!(!rosters.seen(APPLICATION, Err(Unanswered)));
-    assert_eq!(asked(&mut rosters, 6 * SECOND), 1);
+}
+
+#[test]
+fn what_was_seen_of_an_unknown_application_is_no_older_than_what_was_heard() {
+    let mut rosters = Rosters::default();
+    assert!(!rosters.seen(roster(3), SECOND, Some(2 * SECOND)), "a change may be missing in it");
+    assert_eq!(asked(&mut rosters, 3 * SECOND), 1);
+    assert!(rosters.answered(APPLICATION, Ok(Some(roster(4))), 3 * SECOND));
+    let mut rosters = Rosters::default();
+    assert!(!rosters.seen(roster(3), SECOND, None), "nothing was heard yet");
+    let mut rosters = Rosters::default();
+    assert!(rosters.seen(roster(3), 2 * SECOND, Some(2 * SECOND)));
+}
+
+#[test]
+fn a_roster_is_outdated_from_the_change_on_until_it_is_read_again() {
+    let mut rosters = Rosters::default();
+    rosters.changed(APPLICATION, 9);
+    assert!(rosters.entries.is_empty(), "nothing is known that could be outdated");
+    rosters.answered(APPLICATION, Ok(Some(roster(1))), SECOND);
+    rosters.changed(APPLICATION, 1);
+    assert!(!rosters.using(APPLICATION, SECOND).is_outdated());
+    rosters.changed(APPLICATION, 2);
+    assert!(rosters.using(APPLICATION, SECOND).is_outdated());
+    assert_eq!(asked(&mut rosters, SECOND), 1);
+    assert!(rosters.answered(APPLICATION, Ok(Some(roster(2))), SECOND));
+    assert!(!rosters.using(APPLICATION, SECOND).is_outdated());
+    // An answer that was read before the change is none.
+    rosters.changed(APPLICATION, 3);
+    asked(&mut rosters, SECOND);
+    rosters.answered(APPLICATION, Ok(Some(roster(2))), SECOND);
+    assert!(rosters.using(APPLICATION, SECOND).is_outdated());
+    assert_eq!(asked(&mut rosters, SECOND), 1, "so it is asked for again");
+}
+
+#[test]
+fn what_changes_faster_than_it_is_read_has_a_current_roster_for_a_step_at_a_time() {
+    let mut rosters = Rosters::default();
+    rosters.answered(APPLICATION, Ok(Some(roster(1))), SECOND);
+    for version in 2..10 {
+        rosters.changed(APPLICATION, version);
+        assert!(rosters.using(APPLICATION, SECOND).is_outdated());
+        asked(&mut rosters, SECOND);
+        rosters.changed(APPLICATION, version + 1);
+        assert!(rosters.is_any_overtaken());
+        rosters.answered(APPLICATION, Ok(Some(roster(version))), SECOND);
+        assert!(!rosters.using(APPLICATION, SECOND).is_outdated(), "for this step");
+        assert_eq!(rosters.using(APPLICATION, SECOND).is_overtaken(), Some(SECOND));
+        rosters.catch_up();
+        assert!(rosters.using(APPLICATION, SECOND).is_outdated());
+        assert!(!rosters.is_any_overtaken());
+    }
+    // What was heard of meanwhile may be in the answer.
+    asked(&mut rosters, SECOND);
+    rosters.changed(APPLICATION, 11);
+    rosters.answered(APPLICATION, Ok(Some(roster(11))), SECOND);
+    rosters.catch_up();
+    assert!(!rosters.using(APPLICATION, SECOND).is_outdated());
 }
 
 #[test]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::condition::Tagged;
+use super::deleted::{Deleted, DeletionOut};
 use super::extract::{Application as NamedApplication, Asked, By, Given, In};
 use super::operation::{Operation, Routes};
 use super::values::{Answer, Moment, PageOut, PageQuery, made, present};
@@ -35,7 +35,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .add(get.answers::<ApplicationOut>(200).tagged(), one)
         .add(put.answers::<ApplicationOut>(200).answers::<ApplicationOut>(201), replace)
         .add(patch.body::<ApplicationPatch>().answers::<ApplicationOut>(200), change)
-        .add(delete.admin().conditional().empty(204), remove)
+        .add(delete.admin().conditional().empty(204).answers::<DeletionOut>(202), remove)
 }
 
 /// What an application's owner sets.
@@ -201,7 +201,6 @@ async fn change(
     Ok(shown(app.update_application(&scope, patch.into()).await?))
 }
 
-async fn remove(State(app): State<Arc<App>>, In(scope): In) -> Answer<StatusCode> {
-    app.delete_application(&scope).await?;
-    Ok(StatusCode::NO_CONTENT)
+async fn remove(State(app): State<Arc<App>>, In(scope): In) -> Answer<Deleted> {
+    Ok(Deleted(app.delete_application(&scope).await?))
 }

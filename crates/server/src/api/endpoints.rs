@@ -7,12 +7,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use domain::endpoint::State as Stands;
-use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::condition::Tagged;
+use super::deleted::{Deleted, DeletionOut};
 use super::extract::{Asked, Given, In, Named};
 use super::operation::{Operation, Routes};
 use super::pauses::PauseOut;
@@ -41,7 +41,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .add(get.answers::<EndpointOut>(200).tagged(), one)
         .add(put.conditional().tagged(), replace)
         .add(patch.conditional().tagged(), change)
-        .add(delete.conditional().empty(204), remove)
+        .add(delete.conditional().empty(204).answers::<DeletionOut>(202), remove)
 }
 
 /// What an endpoint's owner sets. A PUT keeps what it leaves out from `inFlight` on, as the published
@@ -364,7 +364,6 @@ async fn remove(
     State(app): State<Arc<App>>,
     In(scope): In,
     Named([endpoint]): Named<1>,
-) -> Answer<StatusCode> {
-    app.delete_endpoint(&scope, &endpoint).await?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Answer<Deleted> {
+    Ok(Deleted(app.delete_endpoint(&scope, &endpoint).await?))
 }

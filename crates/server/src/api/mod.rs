@@ -19,6 +19,7 @@ mod batch;
 mod bodies;
 mod condition;
 mod dead_letters;
+mod deleted;
 mod deliveries;
 mod edge;
 mod endpoint_care;

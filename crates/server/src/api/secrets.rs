@@ -13,9 +13,10 @@ use super::condition::Tagged;
 use super::extract::{Given, In, Named};
 use super::operation::{Operation, Routes};
 use super::values::Answer;
-use crate::app::App;
 use crate::app::condition::Tag;
 use crate::app::headers::{Edit, Shown};
+use crate::app::secrets::Rotated;
+use crate::app::{App, Rollout};
 
 const SECRET: &str = "/app/{app_id}/endpoint/{endpoint_id}/secret";
 const ROTATE: &str = "/app/{app_id}/endpoint/{endpoint_id}/secret/rotate";
@@ -40,6 +41,11 @@ pub(super) fn routes(routes: Routes) -> Routes {
 struct EndpointSecretOut {
     /// `whsec_…`, or `whpk_…` for a public key.
     key: String,
+    /// Whether some node may still sign with an old key that has no time of grace, for two seconds at
+    /// the most. Left out if none does.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pending: bool,
 }
 
 /// How a secret is to be replaced.
@@ -84,7 +90,8 @@ async fn secret(
     In(scope): In,
     Named([endpoint]): Named<1>,
 ) -> Answer<Json<EndpointSecretOut>> {
-    Ok(Json(EndpointSecretOut { key: app.secret(&scope, &endpoint).await? }))
+    let key = app.secret(&scope, &endpoint).await?;
+    Ok(Json(EndpointSecretOut { key, pending: false }))
 }
 
 async fn another(
@@ -94,7 +101,8 @@ async fn another(
     Given(given): Given<EndpointSecretRotateIn>,
 ) -> Answer<Json<EndpointSecretOut>> {
     let (key, grace) = (given.key.as_deref(), given.grace_period_seconds);
-    Ok(Json(EndpointSecretOut { key: app.rotate_secret(&scope, &endpoint, key, grace).await? }))
+    let Rotated { key, rollout } = app.rotate_secret(&scope, &endpoint, key, grace).await?;
+    Ok(Json(EndpointSecretOut { key, pending: rollout == Rollout::Pending }))
 }
 
 async fn shown(

@@ -2,7 +2,7 @@
 
 use engine::lanes::Crowded;
 use engine::roster::read_policy;
-use store::keys::{ApplicationKey, EndpointKey};
+use store::keys::ApplicationKey;
 use store::queue::{self, Accepted, Request};
 
 use super::messages::{Kind, NewMessage, Taken};
@@ -34,8 +34,12 @@ impl Accepting for Intake {
         })
     }
 
-    fn changed(&self, application: ApplicationKey, _endpoint: Option<EndpointKey>) {
-        self.changed(application);
+    fn changed(&self) {
+        self.changed();
+    }
+
+    fn is_in_force(&self) -> Answer<'_, bool> {
+        Box::pin(async move { Ok(self.is_in_force().await) })
     }
 
     fn ask(&self, ask: Ask) -> Answer<'_, ()> {
@@ -48,7 +52,6 @@ impl Accepting for Intake {
         match nudge {
             Nudge::Requests(partition) => self.asked(partition),
             Nudge::Task(_) => self.replay_started(),
-            Nudge::EventTypes => self.event_types_changed(),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::idempotency::Promise;
 use super::memory::Known;
 use super::pages::{Slice, Wanted};
 use super::tokens::Reach;
-use super::{App, Caller, Error, Scope};
+use super::{App, Caller, Error, Rollout, Scope};
 
 /// The most messages per second that an application can be limited to.
 const MOST_RATE: u32 = 65_535;
@@ -197,7 +197,7 @@ impl App {
         let changed = changed.await?;
         if !changed.is_nothing() {
             self.remembered.forget_application(key);
-            self.accepting.changed(key, None);
+            self.accepting.changed();
         }
         Ok(changed.after)
     }
@@ -206,13 +206,13 @@ impl App {
     ///
     /// # Errors
     /// If the store does not answer.
-    pub async fn delete_application(&self, scope: &Scope) -> Result<(), Error> {
+    pub async fn delete_application(&self, scope: &Scope) -> Result<Rollout, Error> {
         let (key, condition) = (scope.application().key, scope.caller().condition.clone());
         let check = move |row: &Application| Ok(condition.check(Tag::from(row))?);
         self.catalog.delete_application_if(key, Box::new(check), self.clock.now()).await?;
         self.remembered.forget_application(key);
-        self.accepting.changed(key, None);
-        Ok(())
+        self.accepting.changed();
+        self.rolled_out().await
     }
 
     /// Lists applications by id.

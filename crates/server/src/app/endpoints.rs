@@ -18,7 +18,7 @@ use super::applications::Made;
 use super::condition::Tag;
 use super::idempotency::Promise;
 use super::pages::{Slice, Wanted};
-use super::{App, Ask, Error, Scope, pauses, secrets};
+use super::{App, Ask, Error, Rollout, Scope, pauses, secrets};
 
 /// How often a name is looked up whose meaning changes under the request.
 const LOOKS: u32 = 4;
@@ -92,7 +92,7 @@ impl App {
             at,
         });
         let created = created.await?;
-        self.accepting.changed(created.application, Some(created.key));
+        self.accepting.changed();
         Ok(created)
     }
 
@@ -177,10 +177,11 @@ impl App {
     ///
     /// # Errors
     /// If there is no such endpoint.
-    pub async fn delete_endpoint(&self, scope: &Scope, named: &str) -> Result<(), Error> {
+    pub async fn delete_endpoint(&self, scope: &Scope, named: &str) -> Result<Rollout, Error> {
         let edit = |row: &Endpoint| Ok(Endpoint { state: row.state.delete(), ..row.clone() });
         let change = Change { edit: Arc::new(edit), secret: None, resumes: false };
-        self.edit_endpoint(scope, named, change).await.map(drop)
+        self.edit_endpoint(scope, named, change).await?;
+        self.rolled_out().await
     }
 
     /// Lists an application's endpoints, newest first.
@@ -244,12 +245,10 @@ impl App {
             }
         };
         if before != after {
-            self.accepting.changed(after.application, Some(after.key));
+            self.accepting.changed();
         }
         if resumes || pauses::ends_pause(&before, &after) {
             self.end_pause(&after).await?;
-        } else if before != after {
-            self.ask_owner(&after, RequestKind::Refresh).await?;
         }
         Ok(after)
     }

@@ -12,7 +12,7 @@ use super::condition::Tag;
 use super::fields::{Checks, LONGEST_DESCRIPTION, LONGEST_NAME, set};
 use super::idempotency::Promise;
 use super::pages::{Slice, Wanted};
-use super::{App, Caller, Error, Nudge, RefusalKind};
+use super::{App, Caller, Error, RefusalKind};
 
 /// The event type that an example can be sent of although nobody made it.
 const PING: &str = "svix.ping";
@@ -248,7 +248,7 @@ impl App {
             Err(store::Error::Taken { name, .. }) => Err(Error::EventTypeExists(name)),
             created => {
                 created?;
-                self.accepting.nudge(Nudge::EventTypes);
+                self.accepting.changed();
                 Ok(new)
             }
         }
@@ -280,7 +280,7 @@ impl App {
         let now = self.clock.now();
         let changed = self.catalog.change_event_type(name.to_owned(), Box::new(edit), now).await?;
         if !changed.is_nothing() {
-            self.accepting.nudge(Nudge::EventTypes);
+            self.accepting.changed();
         }
         Ok(changed.after)
     }

@@ -1,7 +1,7 @@
 //! What is remembered of the store so that accepting a message needs no read: tokens and
 //! applications.
 //!
-//! Tokens are believed for a few seconds, and forgotten at once when they are revoked here.
+//! Tokens are believed for two seconds at the most, and forgotten at once when they are revoked here.
 //! What an application is called by is only a guess: the accept's own transaction checks that the
 //! application is there and bears the uid, and an accept that is refused for it looks in the store.
 //! So it does no harm that another node renames an application, or that a name is read before a

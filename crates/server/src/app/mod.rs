@@ -77,8 +77,11 @@ pub trait Accepting: Send + Sync {
         revision: i64,
         kind: messages::Kind,
     ) -> Answer<'_, bool>;
-    /// Tells the node that an application, or one of its endpoints, was changed here.
-    fn changed(&self, application: ApplicationKey, endpoint: Option<EndpointKey>);
+    /// Tells the node that something was changed here that accepting or sending sees.
+    fn changed(&self);
+    /// Waits, for a while, until no node begins an attempt any more with what was replaced before;
+    /// tells whether that is so.
+    fn is_in_force(&self) -> Answer<'_, bool>;
     /// Leaves a request for whoever owns the endpoint's partition; answers when it is on disk.
     fn ask(&self, ask: Ask) -> Answer<'_, ()>;
     /// Tells the node that something waits for it that it would find later by itself.
@@ -107,8 +110,16 @@ pub enum Nudge {
     Requests(Partition),
     /// A replay task.
     Task(TaskId),
-    /// An event type's policy, which every application's deliveries may use.
-    EventTypes,
+}
+
+/// Whether a change is in force on every node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rollout {
+    /// No attempt begins any more with what was replaced.
+    Complete,
+    /// A node has not said so. It does not begin an attempt either, once it has not heard of changes for
+    /// two seconds.
+    Pending,
 }
 
 /// Everything that can be done.
@@ -204,6 +215,12 @@ impl App {
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Waits, for a while, until what was changed is in force on every node.
+    pub(crate) async fn rolled_out(&self) -> Result<Rollout, Error> {
+        let is_in_force = self.accepting.is_in_force().await?;
+        Ok(if is_in_force { Rollout::Complete } else { Rollout::Pending })
     }
 
     /// Makes an id.

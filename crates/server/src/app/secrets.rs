@@ -7,7 +7,7 @@ use signature::{SharedSecret, SigningSecret};
 use store::catalog::Secret;
 
 use super::idempotency::Promise;
-use super::{App, Error, RefusalKind, Scope};
+use super::{App, Error, RefusalKind, Rollout, Scope};
 use crate::dice;
 
 /// How long the old secret goes on signing if nobody says.
@@ -50,6 +50,15 @@ fn for_receiver(secret: &Secret) -> Result<String, Error> {
     Ok(read.for_receiver().reveal().to_string())
 }
 
+/// What became of a rotation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rotated {
+    /// What the receiver verifies with from now on.
+    pub key: String,
+    /// Whether every node has stopped to sign with what has no time of grace.
+    pub rollout: Rollout,
+}
+
 impl App {
     /// Returns what the receiver verifies with.
     ///
@@ -73,7 +82,7 @@ impl App {
         endpoint: &str,
         key: Option<&str>,
         grace_seconds: Option<u64>,
-    ) -> Result<String, Error> {
+    ) -> Result<Rotated, Error> {
         let grace = grace_seconds.unwrap_or(USUAL_GRACE);
         if grace > LONGEST_GRACE {
             let text = format!("must be at most {LONGEST_GRACE}");
@@ -87,7 +96,7 @@ impl App {
         if promise.is_some_and(Promise::again) {
             let live = self.catalog.secrets(endpoint.application, endpoint.key, now).await?;
             if live.iter().any(|known| known.text == secret.text) {
-                return Ok(shown);
+                return Ok(Rotated { key: shown, rollout: self.rolled_out_after(grace).await? });
             }
         }
         let ends = now.after(Duration::from_secs(grace));
@@ -101,7 +110,12 @@ impl App {
             | store::Error::CannotOpen(_)
             | store::Error::Damaged { .. } => Error::from(error),
         })?;
-        self.accepting.changed(endpoint.application, Some(endpoint.key));
-        Ok(shown)
+        self.accepting.changed();
+        Ok(Rotated { key: shown, rollout: self.rolled_out_after(grace).await? })
+    }
+
+    /// Waits until the secrets that sign no more are out of use, if they had no time of grace.
+    async fn rolled_out_after(&self, grace: u64) -> Result<Rollout, Error> {
+        if grace == 0 { self.rolled_out().await } else { Ok(Rollout::Complete) }
     }
 }

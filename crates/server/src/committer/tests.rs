@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 use engine::lanes::Weight;
 use store::Answer;
 use store::keys::{Lease, MessageKey, Node};
-use store::queue::{Batch, Committed, Load, Loaded, NewMessage, Renewal, Request};
+use store::queue::{Batch, Call, Committed, Confirmed, Load, Loaded, NewMessage, Renewal, Request};
 
 use super::*;
 
@@ -88,7 +88,16 @@ impl Queue for Slow {
     fn release(&self, _: Node, _: Vec<Lease>) -> Answer<'_, ()> {
         unimplemented_here()
     }
-    fn woken(&self) -> Answer<'_, Vec<Partition>> {
+    fn woken(&self) -> Answer<'_, Call> {
+        unimplemented_here()
+    }
+    fn call(&self) -> Answer<'_, Timestamp> {
+        unimplemented_here()
+    }
+    fn confirm(&self, _: Node, _: Timestamp) -> Answer<'_, ()> {
+        unimplemented_here()
+    }
+    fn confirmed(&self) -> Answer<'_, Confirmed> {
         unimplemented_here()
     }
 }

@@ -414,7 +414,7 @@ fn limits(gathered: &Gathered) -> Result<Limits, Problem> {
         payload_memory: gathered.size("limits.payload_memory")?,
         cached_tokens: count("limits.cached_tokens")?,
         cached_applications: count("limits.cached_applications")?,
-        token_age: gathered.span("limits.token_age")?.min(Duration::from_secs(5)),
+        token_age: gathered.span("limits.token_age")?.min(Duration::from_secs(2)),
         configuration_rate: gathered.number("limits.configuration_rate")?,
         roster_memory: gathered.size("limits.roster_memory")?,
         notice: gathered.span("limits.notice")?,

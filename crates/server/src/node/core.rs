@@ -258,6 +258,8 @@ impl Core {
                 | Effect::ReadRequests(_)
                 | Effect::Load { .. }
                 | Effect::ReadRoster(_)
+                | Effect::ReadChanges { .. }
+                | Effect::Confirm { .. }
                 | Effect::Settle { .. }
                 | Effect::Upkeep { .. }
                 | Effect::Disable { .. }
@@ -304,6 +306,7 @@ impl Core {
             | Event::Loaded { answer: Err(_), .. }
             | Event::Roster { .. }
             | Event::RosterSeen { .. }
+            | Event::Changes(_)
             | Event::Upkept { .. }
             | Event::Disabled { .. }
             | Event::Requests(_)

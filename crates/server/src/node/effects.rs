@@ -13,7 +13,7 @@ use store::catalog::{Endpoint, EndpointEdit};
 use store::keys::{ApplicationKey, EndpointKey, Node as Name};
 use store::queue::{Settle, Upkeep};
 
-use super::World;
+use super::{World, changes};
 
 /// The wait before something that must be done is tried again.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
@@ -86,6 +86,18 @@ pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written
                 event(roster(&world, application).await)
             });
         }
+        Effect::ReadChanges { since } => {
+            ask(world, Event::Changes(Err(Unanswered)), async move |world| {
+                Event::Changes(answered("changes", changes::read(&world, since).await))
+            });
+        }
+        Effect::Confirm { heard } => {
+            let (world, node) = (Arc::clone(world), node.clone());
+            tokio::spawn(async move {
+                // A caller who waits for it is told that the change is pending.
+                let _confirmed = answered("confirm", world.queue.confirm(node, heard).await);
+            });
+        }
         Effect::Disable { application, endpoint, reason } => {
             ask(world, Event::Disabled { endpoint }, async move |world| {
                 disable(&world, application, endpoint, reason).await
@@ -128,7 +140,7 @@ async fn disable(
         }
     }
     // The answer is for the core that asked. One that began meanwhile may have read the roster before.
-    world.inbox.post(Event::RosterSeen { application, answer: Err(Unanswered) });
+    changes::call(world);
     Event::Disabled { endpoint }
 }
 

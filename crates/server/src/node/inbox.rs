@@ -11,7 +11,7 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 use engine::{Event, Number};
 use store::keys::DeliveryKey;
-use store::queue::{Accept, Accepted, Done, FirstState, PendingDelivery, Settled};
+use store::queue::{Accept, Accepted, Call, Done, FirstState, PendingDelivery, Settled};
 use tokio::sync::Notify;
 
 use super::timeline::Timeline;
@@ -115,7 +115,7 @@ impl Inbox {
         let missed = std::mem::take(&mut waiting.missed);
         drop(waiting);
         if missed != 0 {
-            into.push(Event::Woken(listed(missed)));
+            into.push(Event::Woken(Call::Work(listed(missed))));
         }
     }
 

@@ -1,7 +1,6 @@
 //! Taking messages in: fan out, commit, answer when durable.
 
 use std::collections::BTreeSet;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,18 +8,19 @@ use domain::names::{Channel, EventTypeName};
 use domain::partition::Partition;
 use domain::policy::Policy;
 use domain::time::Timestamp;
+use engine::Event;
 use engine::roster::{Facts, Roster};
-use engine::{Event, Unanswered};
-use futures_util::FutureExt as _;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{Accept, Accepted, NewMessage, Once, Request, Upkeep};
 
-use super::{Intake, World, effects};
+use super::{Intake, World, changes};
 use crate::committer::Rejected;
 use crate::dice;
 
-/// The pause between two reads of what keeps changing.
-const BETWEEN_READS: Duration = Duration::from_millis(20);
+/// How long a caller waits until a change is in force everywhere, before it is told that it is not yet.
+const IN_FORCE_WITHIN: Duration = Duration::from_secs(2);
+/// The pause between two looks whether it is.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// A message to be taken in.
 #[derive(Debug, Clone)]
@@ -130,12 +130,27 @@ impl Intake {
         }
     }
 
-    /// Hears that an application's endpoints changed here.
-    pub fn changed(&self, application: ApplicationKey) {
-        self.world.rosters.forget(application);
-        if self.world.rosters.changes.begins(application) {
-            tokio::spawn(read_changes(Arc::clone(&self.world), application));
-        }
+    /// Hears that something in the catalog was changed here.
+    pub fn changed(&self) {
+        changes::call(&self.world);
+    }
+
+    /// Waits until no node begins an attempt any more with what was replaced before this was asked;
+    /// false if that is not known after [`IN_FORCE_WITHIN`].
+    pub async fn is_in_force(&self) -> bool {
+        let confirmed = async {
+            let called_at = loop {
+                match self.world.queue.call().await {
+                    Ok(called_at) => break called_at,
+                    Err(_) => tokio::time::sleep(BETWEEN_LOOKS).await,
+                }
+            };
+            changes::call(&self.world);
+            while !is_confirmed(&self.world, called_at).await {
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+            }
+        };
+        tokio::time::timeout(IN_FORCE_WITHIN, confirmed).await.is_ok()
     }
 
     /// Leaves a request for whoever owns an endpoint's partition.
@@ -157,11 +172,6 @@ impl Intake {
         }
     }
 
-    /// Hears that policies of event types changed here.
-    pub fn event_types_changed(&self) {
-        self.world.event_types.notify_one();
-    }
-
     /// Hears that a replay task was started here.
     pub fn replay_started(&self) {
         self.world.replays.notify_one();
@@ -174,17 +184,10 @@ impl Intake {
     }
 }
 
-/// Reads an application's endpoints for the engine until nothing has changed since.
-async fn read_changes(world: Arc<World>, application: ApplicationKey) {
-    loop {
-        let read = AssertUnwindSafe(effects::roster(&world, application)).catch_unwind().await;
-        let answer = read.unwrap_or(Err(Unanswered));
-        world.inbox.post(Event::RosterSeen { application, answer });
-        if !world.rosters.changes.is_again(application) {
-            return;
-        }
-        tokio::time::sleep(BETWEEN_READS).await;
-    }
+/// Tells whether every node sends by what was committed before a moment. A store that does not answer has
+/// confirmed nothing.
+async fn is_confirmed(world: &World, moment: Timestamp) -> bool {
+    world.queue.confirmed().await.is_ok_and(|confirmed| confirmed.covers(moment))
 }
 
 fn missing(error: store::Error) -> NotTaken {

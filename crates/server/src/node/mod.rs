@@ -7,7 +7,8 @@
 //! # Layout
 //! - `core`: the task that owns the engine; `inbox`: what waits for it
 //! - `effects`: carrying out what it says; `attempts`: what is in flight
-//! - `intake`: taking messages in; `rosters`, `changes`, `turns`: the endpoints they fan out to
+//! - `intake`: taking messages in; `rosters`, `turns`: the endpoints they fan out to; `changes`: what was
+//!   changed in the catalog
 //! - `replays`, `missing`, `housekeeping`: replay tasks, pruning
 //! - `sums`, `recount`: per-minute sums, and what a crash took of them
 //! - `supervision`: what happens if one of these panics; `suspects`: what made the engine panic
@@ -137,8 +138,7 @@ pub(crate) struct World {
     pub(crate) leases: watch::Sender<BTreeMap<Partition, Epoch>>,
     /// Called when a replay task was started here.
     pub(crate) replays: Notify,
-    /// Called when policies of event types changed here.
-    pub(crate) event_types: Notify,
+    pub(crate) heard: changes::Heard,
     pub(crate) announcements: broadcast::Sender<Announcement>,
 }
 
@@ -152,7 +152,7 @@ impl Node {
     pub async fn start(parts: Parts, settings: Settings) -> Result<Self, store::Error> {
         let timeline = Arc::new(Timeline::start(Arc::clone(&parts.clock)));
         timeline.hear(&*parts.queue).await?;
-        let event_types = housekeeping::event_types(&*parts.catalog).await?.policies;
+        let event_types = changes::event_types(&*parts.catalog).await?.policies;
         let policies = Policies { server: settings.policy.clone(), event_types };
         Ok(Self::begin(parts, settings, timeline, policies))
     }
@@ -195,14 +195,11 @@ impl Node {
             disabling: Semaphore::new(DISABLING),
             leases: watch::Sender::new(BTreeMap::new()),
             replays: Notify::new(),
-            event_types: Notify::new(),
+            heard: changes::Heard::default(),
             announcements: broadcast::Sender::new(ANNOUNCEMENTS),
         });
         let trouble = Trouble::default();
-        let mut tasks = vec![
-            repeated("reading policies", &world, housekeeping::policies),
-            repeated("naming damaged rows", &world, housekeeping::complain),
-        ];
+        let mut tasks = vec![repeated("naming damaged rows", &world, housekeeping::complain)];
         let core = sends.then(|| {
             tasks.push(repeated("hearing other nodes", &world, housekeeping::wakes));
             tasks.push(repeated("pruning", &world, housekeeping::prune));
@@ -213,6 +210,7 @@ impl Node {
         });
         if core.is_none() {
             tasks.push(repeated("reading the time", &world, housekeeping::time));
+            tasks.push(repeated("reading changes", &world, changes::follow));
         }
         let committer = trouble.watch("the committer", committing);
         Self { world, committer, tasks, core, trouble, grace }

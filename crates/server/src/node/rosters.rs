@@ -12,7 +12,6 @@ use store::Catalog;
 use store::catalog::FanOut;
 use store::keys::ApplicationKey;
 
-use super::changes::Changes;
 use super::inbox::Inbox;
 use super::timeline::Timeline;
 use super::turns::Turns;
@@ -29,8 +28,6 @@ pub(crate) struct Rosters {
     inbox: Arc<Inbox>,
     policies: RwLock<Arc<Policies>>,
     cached: RwLock<Cached>,
-    /// What changed here and is being read.
-    pub(super) changes: Changes,
     /// Who reads a roster has its application's turn, so that many who find it stale read it once,
     /// and one application keeps only one reader of the store busy.
     turns: Turns,
@@ -69,7 +66,6 @@ impl Rosters {
             inbox,
             policies: RwLock::new(Arc::new(policies)),
             cached: RwLock::new(Cached::new(most)),
-            changes: Changes::default(),
             turns: Turns::default(),
             reads: AtomicU64::new(0),
         }
@@ -133,11 +129,11 @@ impl Rosters {
         {
             return Ok(roster);
         }
+        let began = self.timeline.moment().elapsed;
         let roster = self.read_in_turn(application).await?;
         // Before the message that asked for it is handed over: what was changed before a message
         // was sent to us counts for that message.
-        let answer = Ok(Some(Arc::clone(&roster)));
-        self.inbox.post(Event::RosterSeen { application, answer });
+        self.inbox.post(Event::RosterSeen { roster: Arc::clone(&roster), began });
         Ok(roster)
     }
 

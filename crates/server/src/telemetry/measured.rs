@@ -10,8 +10,8 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 use store::keys::{Lease, Node};
 use store::queue::{
-    Accepted, Batch, Committed, Done, Ending, Load, Loaded, NextState, Renewal, Request, Settle,
-    Settled, Upkeep, Waiting,
+    Accepted, Batch, Call, Committed, Confirmed, Done, Ending, Load, Loaded, NextState, Renewal,
+    Request, Settle, Settled, Upkeep, Waiting,
 };
 use store::{Answer, Queue};
 
@@ -89,8 +89,20 @@ impl Queue for Measured {
         self.queue.release(node, leases)
     }
 
-    fn woken(&self) -> Answer<'_, Vec<Partition>> {
+    fn woken(&self) -> Answer<'_, Call> {
         self.queue.woken()
+    }
+
+    fn call(&self) -> Answer<'_, Timestamp> {
+        self.queue.call()
+    }
+
+    fn confirm(&self, node: Node, heard: Timestamp) -> Answer<'_, ()> {
+        self.queue.confirm(node, heard)
+    }
+
+    fn confirmed(&self) -> Answer<'_, Confirmed> {
+        self.queue.confirmed()
     }
 }
 

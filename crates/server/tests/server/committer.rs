@@ -16,7 +16,9 @@ use redial::committer::{Committer, Nobody, Settings, Transactions};
 use store::Answer;
 use store::conformance::{Handle, Harness, NOW, Pass, Scene};
 use store::keys::{Lease, Node};
-use store::queue::{Accepted, Batch, Committed, Load, Loaded, Queue, Renewal, Request, Waiting};
+use store::queue::{
+    Accepted, Batch, Call, Committed, Confirmed, Load, Loaded, Queue, Renewal, Request, Waiting,
+};
 use store::sqlite::{self, Sqlite};
 
 /// What a sync takes, and how many of them there are in a second.
@@ -61,8 +63,17 @@ impl Queue for SlowDisk {
     fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()> {
         self.store.release(node, leases)
     }
-    fn woken(&self) -> Answer<'_, Vec<Partition>> {
+    fn woken(&self) -> Answer<'_, Call> {
         self.store.woken()
+    }
+    fn call(&self) -> Answer<'_, Timestamp> {
+        self.store.call()
+    }
+    fn confirm(&self, node: Node, heard: Timestamp) -> Answer<'_, ()> {
+        self.store.confirm(node, heard)
+    }
+    fn confirmed(&self) -> Answer<'_, Confirmed> {
+        self.store.confirmed()
     }
 }
 

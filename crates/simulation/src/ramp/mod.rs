@@ -128,6 +128,8 @@ fn hand_over_all(world: &mut World) {
             deliver_at: None,
             policy: None,
             acknowledged: None,
+            named: None,
+            returned: false,
             again: at,
         });
         world.agenda.plan(at, Happening::SenderRepeats(RequestId(number.into())));

@@ -1,7 +1,6 @@
 //! Invariants 1 and 12: what a 202 means, and who gets a message.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use domain::delivery::Delivery;
 use domain::endpoint::State as EndpointState;
@@ -21,7 +20,8 @@ impl Watch {
     }
 
     /// A message became durable.
-    pub(crate) fn accepted(&mut self, accept: &Accept, key: MessageKey, _: Duration, _: &State) {
+    pub(crate) fn accepted(&mut self, accept: &Accept, key: MessageKey, state: &State) {
+        self.check_name(accept, state);
         self.check_fan_out(accept);
         let application = accept.application;
         self.ids.insert(accept.message.id, key);
@@ -98,6 +98,9 @@ impl Watch {
 
     /// A sender got its 202.
     pub(crate) fn acknowledged(&mut self, letter: &Letter, id: MessageId, state: &State) {
+        if self.is_gone(letter.application) {
+            return;
+        }
         if let Some(first) = letter.acknowledged.filter(|first| *first != id) {
             // Without a key, a sender that asks twice has made two messages.
             if letter.key.is_some() {

@@ -31,13 +31,16 @@ impl Watch {
             );
             return self.complain(2, text);
         }
-        if let Some(unanswered) = letters.iter().find(|it| it.acknowledged.is_none()) {
+        if let Some(unanswered) = letters.iter().find(|it| !it.is_answered()) {
             let text = format!("a sender was never answered: {unanswered:?}");
             return self.complain(2, text);
         }
         self.compare(state);
         for letter in letters {
             let Some(id) = letter.acknowledged else { continue };
+            if self.is_gone(letter.application) {
+                continue;
+            }
             if state.message(letter.application, Name::Id(id)).is_err() {
                 self.complain(1, format!("{id} was acknowledged and is lost"));
             }
@@ -51,7 +54,8 @@ impl Watch {
 
     fn compare(&mut self, state: &State) {
         let mut problems = Vec::new();
-        let mut keys: Vec<_> = self.deliveries.keys().collect();
+        let kept = |key: &&DeliveryKey| !self.is_gone(key.application);
+        let mut keys: Vec<_> = self.deliveries.keys().filter(kept).collect();
         keys.sort_by_key(|key| (key.message, key.endpoint));
         let mut known = Vec::new();
         let mut of = None;

@@ -16,6 +16,7 @@ use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey};
 use store::memory::State;
 use store::queue::Running;
 
+use super::catalog::Version;
 use super::{Owner, Place, Violation, Watch};
 use crate::agenda::WireId;
 use crate::node::{BEGINNING, NodeRef};
@@ -33,6 +34,7 @@ impl Watch {
             application: endpoint.application,
             partition: endpoint.partition,
             member: Arc::clone(member),
+            versions: vec![Version { since: now, member: Some(Arc::clone(member)) }],
             state: endpoint.state,
             changed: now,
             disabled: None,
@@ -46,13 +48,6 @@ impl Watch {
             held: None,
         };
         self.endpoints.entry(endpoint.key).or_insert(place);
-    }
-
-    /// An endpoint's settings changed.
-    pub(crate) fn changed(&mut self, member: &Arc<Member>, _: Duration) {
-        if let Some(place) = self.endpoints.get_mut(&member.key()) {
-            place.member = Arc::clone(member);
-        }
     }
 
     /// An endpoint's state changed.
@@ -138,12 +133,12 @@ impl Watch {
         if let Event::Requests(Ok(requests)) = event {
             self.reads(requests);
         }
-        if let Event::Roster { application, answer: Ok(Some(roster)) }
-        | Event::RosterSeen { application, answer: Ok(Some(roster)) } = event
+        if let Event::Roster { answer: Ok(Some(roster)), .. } | Event::RosterSeen { roster, .. } =
+            event
         {
-            let known = self.rosters.get(&(me, *application));
-            if known.is_none_or(|known| known.revision <= roster.revision) {
-                self.rosters.insert((me, *application), Arc::clone(roster));
+            let known = self.rosters.get(&(me, roster.application));
+            if known.is_none_or(|known| known.version <= roster.version) {
+                self.rosters.insert((me, roster.application), Arc::clone(roster));
             }
         }
     }

@@ -10,11 +10,13 @@
 //! - `breakers`: 4, what may pass a breaker or a pause, and what is written of both
 //! - `numbering`: 7, when a scheduled delivery takes its place in a sequence
 //! - `settling`: 3, 4, what becomes of a delivery and why
+//! - `catalog`: 13, 14, names that move, and what a change replaces
 //! - `endpoints`: what is known about endpoints and owners
 //! - `ending`: 2, and whether the books agree with the store at the end
 
 mod accepting;
 mod breakers;
+mod catalog;
 mod ending;
 mod endpoints;
 mod numbering;
@@ -77,6 +79,10 @@ pub(crate) struct Watch {
     flights: BTreeMap<WireId, Flight>,
     expected: BTreeMap<AttemptId, Expected>,
     recorded: BTreeSet<AttemptId>,
+    /// Applications that were deleted.
+    gone: BTreeSet<ApplicationKey>,
+    /// Up to which moment each process has confirmed changes of the catalog.
+    confirmed: BTreeMap<NodeRef, Timestamp>,
     /// Requests to cancel, by number, as far as a process has read them.
     cancels: BTreeMap<i64, DeliveryKey>,
     /// Requests to end a pause, by number, with its end when they were read.
@@ -137,6 +143,8 @@ struct Place {
     application: ApplicationKey,
     partition: Partition,
     member: Arc<Member>,
+    /// What it was, oldest first.
+    versions: Vec<catalog::Version>,
     state: domain::endpoint::State,
     /// When its state last changed.
     changed: Duration,
@@ -211,6 +219,8 @@ impl Watch {
             flights: BTreeMap::new(),
             expected: BTreeMap::new(),
             recorded: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            confirmed: BTreeMap::new(),
             cancels: BTreeMap::new(),
             ending: BTreeMap::new(),
         }
@@ -245,7 +255,9 @@ impl Watch {
         let Some(entry) = self.deliveries.get_mut(&key) else { return };
         entry.state = state;
         match state {
-            Delivery::Pending(_) => self.pending.insert(key),
+            Delivery::Pending(_) => {
+                !self.gone.contains(&key.application) && self.pending.insert(key)
+            }
             Delivery::Delivered | Delivery::Dead(_) | Delivery::Cancelled => {
                 self.pending.remove(&key)
             }

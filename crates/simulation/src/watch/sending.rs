@@ -34,6 +34,7 @@ impl Watch {
         let key = sending.delivery.key;
         self.check_owner(me, sending);
         self.check_bytes(sending);
+        self.check_version(me, sending);
         self.check_delivery(me, sending);
         self.check_due(sending, rows);
         self.check_order(sending, state);
@@ -163,17 +164,6 @@ impl Watch {
         if sending.member.view.endpoint.state != EndpointState::Active {
             let state = sending.member.view.endpoint.state;
             self.complain(4, format!("{:?} is sent to an endpoint {state:?}", delivery.key));
-        }
-        self.check_settled_state(delivery.key);
-    }
-
-    /// In a calm world, what a person did to an endpoint is known to its owner within seconds.
-    fn check_settled_state(&mut self, key: DeliveryKey) {
-        let Some(place) = self.endpoints.get(&key.endpoint).filter(|_| self.calm) else { return };
-        let since = self.now.saturating_sub(place.changed);
-        if place.state != EndpointState::Active && since > Duration::from_secs(3) {
-            let text = format!("{key:?} is sent {since:?} after {:?}", place.state);
-            self.complain(4, text);
         }
     }
 

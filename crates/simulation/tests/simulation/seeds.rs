@@ -115,3 +115,9 @@ fn what_is_still_being_settled_is_not_given_back_because_it_was_forgotten() {
 fn an_endpoint_that_was_forgotten_begins_anew_also_after_its_cap_was_raised() {
     content([500_505]);
 }
+
+/// Of two wishes to end the same pause, the second was consumed before the first was written.
+#[test]
+fn a_wish_to_end_a_pause_is_kept_until_the_end_is_written() {
+    content([2_204]);
+}

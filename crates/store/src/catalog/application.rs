@@ -82,8 +82,10 @@ impl Touches {
 /// What was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes {
-    /// What the store's clock said when this was read.
+    /// What the store's clock said before this was read. All that was committed before is in it.
     pub now: Timestamp,
+    /// How often event types were changed. What they set applies to every application.
+    pub event_types: i64,
     /// The applications that were changed, the longest unchanged first.
     pub applications: Vec<Change>,
 }

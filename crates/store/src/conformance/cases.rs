@@ -69,6 +69,9 @@ macro_rules! conformance {
                 every_change_that_sending_sees_raises_the_version
                 a_new_secret_is_no_change_for_a_fan_out
                 what_was_changed_is_listed_deleted_or_not
+                a_deleted_application_is_listed_until_every_node_has_seen_it
+                changes_of_event_types_are_counted
+                a_change_is_confirmed_when_every_node_that_lives_has_said_so
                 changes_are_listed_page_by_page
             ;
             counting:

@@ -1,13 +1,15 @@
 //! What was changed, for the nodes that have it in memory.
 
+use std::time::Duration;
+
 use domain::endpoint::{Reason, State};
 use domain::time::Timestamp;
 
-use super::{Harness, Scene, later};
-use crate::catalog::{ApplicationSettings, Change, Endpoint, Secret};
-use crate::keys::ApplicationKey;
+use super::{Harness, NOW, Scene, later};
+use crate::catalog::{ApplicationSettings, Change, Endpoint, EventType, EventTypeSettings, Secret};
+use crate::keys::{ApplicationKey, Node};
 use crate::limits;
-use crate::queue::{Accepted, Order};
+use crate::queue::{Accepted, Order, Upkeep};
 
 pub async fn every_change_that_sending_sees_raises_the_version(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -60,8 +62,73 @@ pub async fn what_was_changed_is_listed_deleted_or_not(harness: Harness) {
     assert_eq!(all, by_moment);
     // What was changed before that moment is left out; the store's own clock tells it.
     let later = all.iter().map(|change| change.at).max().unwrap().max(began);
-    let later = later.after(std::time::Duration::from_micros(1));
+    let later = later.after(Duration::from_micros(1));
     assert_eq!(changes(&scene, Some(later), None).await, []);
+}
+
+pub async fn a_deleted_application_is_listed_until_every_node_has_seen_it(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let key = scene.application.key;
+    scene.store().catalog.delete_application(key, NOW).await.unwrap();
+    let prune = async |now| scene.keep_up(Upkeep::Prune { now, most: 200 }).await;
+    prune(later(1)).await;
+    assert!(of(&scene, key).await.is_some(), "a node may not have asked since");
+    prune(NOW.after(limits::CHANGING)).await;
+    assert_eq!(of(&scene, key).await, None);
+}
+
+pub async fn changes_of_event_types_are_counted(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let catalog = &scene.store().catalog;
+    let count = async || catalog.changes(None, None).await.unwrap().event_types;
+    let mut last = count().await;
+    let mut raised = async |what| {
+        let now = count().await;
+        assert!(now > last, "{what}");
+        last = now;
+    };
+    let settings = EventTypeSettings { description: "one".to_owned(), ..Default::default() };
+    let name = "user.created".to_owned();
+    let new = EventType { name: name.clone(), settings, created_at: NOW, updated_at: NOW };
+    catalog.create_event_type(new.clone()).await.unwrap();
+    raised("created").await;
+    catalog.create_event_type(new).await.unwrap_err();
+    let nothing = |row: &EventType| Ok(row.clone());
+    catalog.change_event_type(name.clone(), Box::new(nothing), later(1)).await.unwrap();
+    assert_eq!(count().await, 1, "nothing was changed");
+    let change = |row: &EventType| {
+        let settings = EventTypeSettings { description: "two".to_owned(), ..Default::default() };
+        Ok(EventType { settings, ..row.clone() })
+    };
+    catalog.change_event_type(name.clone(), Box::new(change), later(1)).await.unwrap();
+    raised("changed").await;
+    catalog.remove_event_type(name, Box::new(|_| Ok(()))).await.unwrap();
+    raised("removed").await;
+}
+
+pub async fn a_change_is_confirmed_when_every_node_that_lives_has_said_so(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let queue = &scene.store().queue;
+    let (one, two) = (Node("one-more".to_owned()), Node("and-another".to_owned()));
+    let moment = queue.call().await.unwrap();
+    assert!(moment <= queue.now().await.unwrap());
+    let confirmed = async || queue.confirmed().await.unwrap().covers(moment);
+    // The scene's own node has partitions, and has confirmed nothing.
+    assert!(!confirmed().await);
+    queue.confirm(Node("first".to_owned()), moment).await.unwrap();
+    assert!(confirmed().await);
+    queue.renew(one.clone()).await.unwrap();
+    queue.renew(two.clone()).await.unwrap();
+    assert!(!confirmed().await, "both live and have not confirmed");
+    queue.confirm(one.clone(), moment).await.unwrap();
+    assert!(!confirmed().await);
+    queue.confirm(two.clone(), moment.before(Duration::from_micros(1))).await.unwrap();
+    assert!(!confirmed().await, "what was committed later is not known there");
+    queue.confirm(two.clone(), moment).await.unwrap();
+    queue.confirm(two.clone(), moment.before(Duration::from_secs(9))).await.unwrap();
+    assert!(confirmed().await, "it never takes back what it has said");
+    queue.renew(two).await.unwrap();
+    assert!(confirmed().await, "a renewal changes nothing about it");
 }
 
 pub async fn changes_are_listed_page_by_page(harness: Harness) {

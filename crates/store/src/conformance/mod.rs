@@ -50,7 +50,7 @@ pub mod tokens;
 pub mod upkeep;
 
 pub use harness::{Handle, Harness, Pass};
-pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, success};
+pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, long_ago, success};
 
 #[cfg(test)]
 const THEMES: [(&str, &str); 23] = [

@@ -7,7 +7,7 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 
 use super::replays::{chunk, start};
-use super::{Harness, MINUTE, NOW, Scene, later};
+use super::{Harness, MINUTE, NOW, Scene, later, long_ago};
 use crate::Error;
 use crate::catalog::{Endpoint, Name, Secret};
 use crate::keys::{DeliveryKey, MessageKey};
@@ -295,7 +295,7 @@ pub async fn the_sums_of_a_deleted_endpoint_go_when_its_deliveries_are_gone(harn
     assert_eq!(sums().await, [9, 9]);
     prune_by(&scene, NOW.after(MINUTE * 61), 2).await;
     assert_eq!(sums().await, [0, 9]);
-    scene.store().catalog.delete_application(key.application, NOW).await.unwrap();
+    scene.store().catalog.delete_application(key.application, long_ago()).await.unwrap();
     prune_by(&scene, NOW.after(MINUTE * 61), 2).await;
     assert_eq!(sums().await, [0, 0]);
 }
@@ -340,7 +340,7 @@ pub async fn all_that_a_deleted_application_had_goes_in_steps(harness: Harness) 
     let theirs = Accept { revision: other.revision, ..theirs };
     scene.accept_new(theirs.clone()).await;
 
-    scene.store().catalog.delete_application(application, NOW).await.unwrap();
+    scene.store().catalog.delete_application(application, long_ago()).await.unwrap();
     prune_by(&scene, later(1), 2).await;
     assert_eq!(messages(&scene).await, []);
     assert_gone(&scene, dead).await;

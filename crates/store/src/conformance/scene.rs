@@ -25,12 +25,18 @@ use crate::queue::{
     NewDelivery, NewMessage, NextState, Once, Order, Phases, Request, Rollup, Settle, Settled,
     Trigger, Upkeep,
 };
-use crate::{Error, Headers};
+use crate::{Error, Headers, limits};
 
 /// The moment at which every case begins.
 pub const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
 /// A minute.
 pub const MINUTE: Duration = Duration::from_secs(60);
+
+/// Returns a moment so long before [`NOW`] that what was deleted then may be removed now.
+#[must_use]
+pub fn long_ago() -> Timestamp {
+    NOW.before(limits::CHANGING)
+}
 
 /// Returns a moment some seconds after [`NOW`].
 #[must_use]

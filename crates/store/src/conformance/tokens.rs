@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Harness, NOW, Scene, later};
+use super::{Harness, NOW, Scene, later, long_ago};
 use crate::catalog::{Scope, Token};
 use crate::limits;
 use crate::page::{From, Page};
@@ -39,7 +39,7 @@ pub async fn the_tokens_of_a_deleted_application_go_with_it(harness: Harness) {
     for token in &others {
         catalog.create_token(token.clone()).await.unwrap();
     }
-    catalog.delete_application(own.key, NOW).await.unwrap();
+    catalog.delete_application(own.key, long_ago()).await.unwrap();
     for _ in 0..10 {
         scene.keep_up(Upkeep::Prune { now: later(1), most: 2 }).await;
     }

@@ -6,7 +6,7 @@ use domain::health::{Health, Level};
 use domain::partition::Partition;
 
 use super::replays::{chunk, start};
-use super::{Harness, MINUTE, NOW, Scene, fresh, later};
+use super::{Harness, MINUTE, NOW, Scene, fresh, later, long_ago};
 use crate::catalog::Endpoint;
 use crate::keys::MessageKey;
 use crate::limits::REQUESTS;
@@ -299,7 +299,7 @@ pub async fn sums_of_those_who_are_gone_are_left_out_and_count_for_the_whole(har
     prune(&scene).await;
     add(now).await;
     assert_eq!(counted().await, [0, 1, 1, 1]);
-    catalog.delete_application(application, NOW).await.unwrap();
+    catalog.delete_application(application, long_ago()).await.unwrap();
     add(now + 1).await;
     assert_eq!(counted().await, [0, 1, 1, 2]);
     prune(&scene).await;

@@ -167,7 +167,7 @@ impl State {
             self.applications.iter().map(change).filter(behind).collect();
         applications.sort_unstable_by_key(|change| (change.at, change.application));
         applications.truncate(limits::CHANGES);
-        Changes { now, applications }
+        Changes { now, event_types: self.event_type_changes, applications }
     }
 
     /// Notes that an application, or anything that is its, is changed.

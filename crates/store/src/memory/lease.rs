@@ -5,7 +5,7 @@ use domain::time::Timestamp;
 use super::State;
 use crate::keys::{Epoch, Lease, Node};
 use crate::limits;
-use crate::queue::Renewal;
+use crate::queue::{Confirmed, Renewal};
 
 impl State {
     /// Registers a node, or renews its lease on everything it owns.
@@ -54,6 +54,19 @@ impl State {
         if !self.partitions.values().any(|row| row.owner.as_ref() == Some(node)) {
             self.nodes.remove(node);
         }
+    }
+
+    /// Notes up to which moment a node has confirmed changes of the catalog.
+    pub fn confirm(&mut self, node: Node, heard: Timestamp) {
+        let known = self.heard.entry(node).or_insert(heard);
+        *known = heard.max(*known);
+    }
+
+    /// Returns up to which moment every living node has confirmed changes of the catalog.
+    #[must_use]
+    pub fn confirmed(&self, now: Timestamp) -> Confirmed {
+        let alive = self.nodes.keys().filter(|node| self.is_alive(node, now));
+        Confirmed::of(alive.map(|node| self.heard.get(node).copied()))
     }
 
     fn is_free(&self, owner: Option<&Node>, now: Timestamp) -> bool {

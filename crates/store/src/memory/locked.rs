@@ -19,7 +19,8 @@ use crate::ledger::{
 };
 use crate::page::{Listed, Page};
 use crate::queue::{
-    Batch, Committed, Load, Loaded, Minute, Renewal, Request, Rollup, Running, Subject, Waiting,
+    Batch, Call, Committed, Confirmed, Load, Loaded, Minute, Renewal, Request, Rollup, Running,
+    Subject, Waiting,
 };
 use crate::{Answer, Catalog, Error, Ledger, Queue};
 
@@ -95,9 +96,24 @@ impl Queue for Memory {
         })
     }
 
-    /// Nobody else has this store, so nobody says anything.
-    fn woken(&self) -> Answer<'_, Vec<Partition>> {
+    /// There is no other node, so none calls.
+    fn woken(&self) -> Answer<'_, Call> {
         Box::pin(std::future::pending())
+    }
+
+    fn call(&self) -> Answer<'_, Timestamp> {
+        self.now()
+    }
+
+    fn confirm(&self, node: Node, heard: Timestamp) -> Answer<'_, ()> {
+        self.answer(move |state| {
+            state.confirm(node, heard);
+            Ok(())
+        })
+    }
+
+    fn confirmed(&self) -> Answer<'_, Confirmed> {
+        self.answer(|state| Ok(state.confirmed((self.clock)())))
     }
 }
 

@@ -20,6 +20,7 @@ impl State {
             return Err(Error::Taken { what: "event type", name: event_type.name });
         }
         self.event_types.insert(event_type.name.clone(), event_type);
+        self.event_type_changes += 1;
         Ok(())
     }
 
@@ -39,6 +40,7 @@ impl State {
             return Ok(Changed::nothing(before));
         };
         row.clone_from(&after);
+        self.event_type_changes += 1;
         Ok(Changed { before, after })
     }
 
@@ -58,6 +60,7 @@ impl State {
         let row = self.event_types.get(name).ok_or(Error::Missing("event type"))?;
         check(row).map_err(Error::Declined)?;
         self.event_types.remove(name);
+        self.event_type_changes += 1;
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use domain::endpoint::State as EndpointState;
 use domain::time::Timestamp;
 
 use super::State;
+use super::rows::ApplicationRow;
 use crate::catalog::Scope;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::TaskState;
@@ -40,7 +41,7 @@ impl State {
     pub(super) fn prune(&mut self, now: Timestamp, most: u32) -> u32 {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut allowance = Allowance { most, used: 0 };
-        self.prune_applications(&mut allowance);
+        self.prune_applications(now, &mut allowance);
         self.bury_for_deleted_endpoints(now, &mut allowance);
         self.prune_secrets(now, &mut allowance);
         self.prune_dead_letters(now, &mut allowance);
@@ -83,8 +84,11 @@ impl State {
     }
 
     /// Removes what belongs to deleted applications, their own rows last.
-    fn prune_applications(&mut self, allowance: &mut Allowance) {
-        let deleted = self.applications.iter().filter(|(_, row)| row.deleted);
+    fn prune_applications(&mut self, now: Timestamp, allowance: &mut Allowance) {
+        // Until then each node finds the deletion among the changes.
+        let before = now.before(limits::CHANGING);
+        let is_over = |row: &&ApplicationRow| row.deleted && row.application.updated_at <= before;
+        let deleted = self.applications.iter().filter(|(_, row)| is_over(row));
         let deleted: Vec<_> = deleted.map(|(key, _)| *key).collect();
         for application in deleted {
             let theirs = self.messages.iter().filter(|(_, row)| row.application == application);

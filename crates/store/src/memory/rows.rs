@@ -44,6 +44,10 @@ pub struct State {
     pub(super) done_once: BTreeSet<Once>,
     pub(super) answers: BTreeMap<[u8; 32], (StoredAnswer, Timestamp)>,
     pub(super) nodes: BTreeMap<Node, Timestamp>,
+    /// Up to which moment each node has confirmed changes of the catalog.
+    pub(super) heard: BTreeMap<Node, Timestamp>,
+    /// How often event types were changed.
+    pub(super) event_type_changes: i64,
     pub(super) partitions: BTreeMap<Partition, PartitionRow>,
     /// Where the walk of pruning goes on.
     pub(super) pruned_up_to: MessageKey,
@@ -154,6 +158,8 @@ impl Default for State {
             done_once: BTreeSet::new(),
             answers: BTreeMap::new(),
             nodes: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            event_type_changes: 0,
             partitions: Partition::all().map(|number| (number, partition.clone())).collect(),
             pruned_up_to: MessageKey(0),
         }

@@ -18,11 +18,11 @@ use super::failure::Failure;
 use super::link::{Access, Pool, Transaction};
 use super::queue::number;
 use super::row::{field, partition};
-use super::wake::FREE;
+use super::wake::{FREE, call};
 use crate::Error;
 use crate::keys::{Epoch, Lease, Node};
 use crate::limits;
-use crate::queue::Renewal;
+use crate::queue::{Confirmed, Renewal};
 
 /// Tells the database's time. No row is read.
 pub(super) async fn now(pool: &Pool) -> Result<Timestamp, Failure> {
@@ -193,14 +193,36 @@ async fn release_in(
     ];
     transaction.execute(statement, &parameters).await?;
     retire(transaction, node).await?;
-    call(transaction).await
+    call(transaction, FREE).await
 }
 
-/// Has everybody hear, once this is committed, that something is free. The channel is that of `wake`.
-async fn call(transaction: &mut Transaction<'_>) -> Result<(), Failure> {
-    let statement = "select pg_notify(left('redial_' || current_schema(), 60), $1)::text";
-    transaction.query(statement, &[(&FREE, Type::TEXT)]).await?;
-    Ok(())
+/// Notes up to which moment a node has confirmed changes of the catalog. Index: the primary key of
+/// confirmations.
+pub(super) async fn confirm(pool: &Pool, node: &Node, heard: Timestamp) -> Result<(), Failure> {
+    let statement = "\
+        insert into confirmations (node, heard_at) values ($1, $2) \
+        on conflict (node) do update \
+        set heard_at = greatest(confirmations.heard_at, excluded.heard_at)";
+    let heard = heard.as_micros();
+    let mut transaction = pool.begin(Access::Write).await?;
+    let parameters = [(&node.0 as _, Type::TEXT), (&heard as _, Type::INT8)];
+    let result = transaction.execute(statement, &parameters).await;
+    transaction.end(result).await.map(drop)
+}
+
+/// Returns up to which moment every node with a current lease has confirmed changes of the catalog.
+/// Nodes are so few that they are read from end to end.
+pub(super) async fn confirmed(pool: &Pool) -> Result<Confirmed, Failure> {
+    let statement = "\
+        select c.heard_at from nodes n left join confirmations c on c.node = n.name \
+        where n.renewed_at > (extract(epoch from clock_timestamp()) * 1000000)::bigint - $1";
+    let lease = codes::micros(limits::LEASE);
+    let mut transaction = pool.begin(Access::Read).await?;
+    let result = transaction.query(statement, &[(&lease, Type::INT8)]).await;
+    let rows = transaction.end(result).await?;
+    let heard = rows.iter().map(|row| Ok(field::<Option<i64>>(row, "heard_at")?));
+    let heard: Vec<_> = heard.collect::<Result<_, Failure>>()?;
+    Ok(Confirmed::of(heard.into_iter().map(|heard| heard.map(Timestamp::from_micros))))
 }
 
 /// Ends the lease of a node that owns nothing, so that others do not leave it a share. Its row

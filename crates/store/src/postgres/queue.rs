@@ -9,10 +9,12 @@ use domain::time::Timestamp;
 
 use super::failure::Failure;
 use super::link::{Access, Pool, Transaction};
-use super::{Postgres, accept, lease, load, settle, upkeep};
+use super::{Postgres, accept, lease, load, settle, upkeep, wake};
 use crate::Answer;
 use crate::keys::{Lease, Node};
-use crate::queue::{Batch, Committed, Load, Loaded, Queue, Renewal, Request, Waiting};
+use crate::queue::{
+    Batch, Call, Committed, Confirmed, Load, Loaded, Queue, Renewal, Request, Waiting,
+};
 
 impl Queue for Postgres {
     fn commit(&self, batch: Arc<Batch>) -> Answer<'_, Committed> {
@@ -72,8 +74,20 @@ impl Queue for Postgres {
         })
     }
 
-    fn woken(&self) -> Answer<'_, Vec<Partition>> {
+    fn woken(&self) -> Answer<'_, Call> {
         Box::pin(async { Ok(self.wake.heard().await) })
+    }
+
+    fn call(&self) -> Answer<'_, Timestamp> {
+        self.answer(wake::call_now(&self.pool))
+    }
+
+    fn confirm(&self, node: Node, heard: Timestamp) -> Answer<'_, ()> {
+        self.answer(async move { lease::confirm(&self.changes, &node, heard).await })
+    }
+
+    fn confirmed(&self) -> Answer<'_, Confirmed> {
+        self.answer(lease::confirmed(&self.pool))
     }
 }
 

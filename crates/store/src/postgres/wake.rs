@@ -3,7 +3,7 @@
 //! NOTIFY takes a lock that all commits with one share, so it never rides on a batch: a task of its
 //! own sends what has gathered, every 5 ms at the most, in a statement of its own, and only for
 //! partitions that others own. Either side may lose some; whoever relies on it also looks for itself.
-//! A release is rare, and says with its own commit that something is [`FREE`].
+//! A release and a change of the catalog are rare, and call with their own commit: [`FREE`], [`CHANGED`].
 //!
 //! Whoever listens calls itself first. As long as it does not hear that, as behind a pooler that gives
 //! out connections for one transaction, or cannot listen at all, everything counts as called once a
@@ -14,17 +14,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::partition::Partition;
+use domain::time::Timestamp;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::AsyncMessage;
 use tokio_postgres::types::Type;
 
+use super::codes;
 use super::failure::Failure;
-use super::link::{Access, Pool};
+use super::link::{Access, Pool, Transaction};
 use super::queue::{Partitions, number};
 use super::row::field;
 use super::tls::Connector;
 use crate::keys::{Lease, Node};
+use crate::queue::Call;
 
 /// The shortest time between two notifications.
 const NOTIFY_EVERY: Duration = Duration::from_millis(5);
@@ -37,6 +40,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a notification says if partitions were given back.
 pub(super) const FREE: &str = "free";
+/// What a notification says if something in the catalog was changed.
+pub(super) const CHANGED: &str = "changed";
 
 /// What is called out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,11 +50,13 @@ struct Called {
     partitions: Partitions,
     /// Some were given back.
     free: bool,
+    /// Something in the catalog was changed.
+    changed: bool,
 }
 
 impl FromIterator<Partition> for Called {
     fn from_iter<I: IntoIterator<Item = Partition>>(partitions: I) -> Self {
-        Self { partitions: partitions.into_iter().collect(), free: false }
+        Self { partitions: partitions.into_iter().collect(), ..Self::default() }
     }
 }
 
@@ -58,7 +65,9 @@ impl FromIterator<Partition> for Called {
 struct Gathered {
     partitions: AtomicU64,
     free: AtomicBool,
-    changed: Notify,
+    changed: AtomicBool,
+    /// Told whenever something is added.
+    more: Notify,
 }
 
 impl Gathered {
@@ -66,21 +75,22 @@ impl Gathered {
         if called != Called::default() {
             self.partitions.fetch_or(called.partitions.0, Ordering::AcqRel);
             self.free.fetch_or(called.free, Ordering::AcqRel);
-            self.changed.notify_one();
+            self.changed.fetch_or(called.changed, Ordering::AcqRel);
+            self.more.notify_one();
         }
     }
 
-    async fn next(&self) -> Called {
+    async fn next(&self) -> Call {
         loop {
-            // What is free first: it has no partitions of its own to tell.
+            if self.changed.swap(false, Ordering::AcqRel) {
+                return Call::Changed;
+            }
             if self.free.swap(false, Ordering::AcqRel) {
-                return Called { free: true, ..Called::default() };
+                return Call::Free;
             }
             match self.partitions.swap(0, Ordering::AcqRel) {
-                0 => self.changed.notified().await,
-                partitions => {
-                    return Called { partitions: Partitions(partitions), free: false };
-                }
+                0 => self.more.notified().await,
+                partitions => return Call::Work(Partitions(partitions).list().collect()),
             }
         }
     }
@@ -123,13 +133,12 @@ impl Wake {
     /// Tells other nodes, soon, that there is work in these partitions.
     pub(super) fn others(&self, partitions: Partitions) {
         let partitions = Partitions(partitions.0 & !self.owned.load(Ordering::Acquire));
-        self.outgoing.add(Called { partitions, free: false });
+        self.outgoing.add(Called { partitions, ..Called::default() });
     }
 
-    /// Waits for what other nodes tell: of work in partitions, or, if it names none, of some that are
-    /// free.
-    pub(super) async fn heard(&self) -> Vec<Partition> {
-        self.incoming.next().await.partitions.list().collect()
+    /// Waits for a call of another node.
+    pub(super) async fn heard(&self) -> Call {
+        self.incoming.next().await
     }
 
     /// Remembers whose store this is, and that it owns these and no others.
@@ -177,9 +186,11 @@ struct Sender {
 impl Sender {
     async fn run(self) {
         loop {
-            let partitions = self.outgoing.next().await.partitions;
-            // A notification that cannot be sent is lost, as it may be.
-            drop(self.send(partitions).await);
+            // Of the others each is a part of the commit that it tells of.
+            if let Call::Work(partitions) = self.outgoing.next().await {
+                // A notification that cannot be sent is lost, as it may be.
+                drop(self.send(partitions.into_iter().collect()).await);
+            }
             tokio::time::sleep(NOTIFY_EVERY).await;
         }
     }
@@ -277,7 +288,26 @@ impl Listener {
 fn parse(payload: &str) -> Called {
     let numbers = payload.split(',').filter_map(|number| number.parse().ok());
     let partitions = numbers.filter_map(Partition::from_number).collect();
-    Called { partitions, free: payload == FREE }
+    Called { partitions, free: payload == FREE, changed: payload == CHANGED }
+}
+
+/// Calls all who listen, this node among them, once the transaction has committed.
+pub(super) async fn call(transaction: &mut Transaction<'_>, what: &str) -> Result<(), Failure> {
+    let statement = "select pg_notify(left('redial_' || current_schema(), 60), $1)::text";
+    transaction.query(statement, &[(&what, Type::TEXT)]).await?;
+    Ok(())
+}
+
+/// Calls all who listen because something was changed, and returns a moment before the call.
+pub(super) async fn call_now(pool: &Pool) -> Result<Timestamp, Failure> {
+    let statement = "\
+        select (extract(epoch from statement_timestamp()) * 1000000)::bigint as now, \
+            pg_notify(left('redial_' || current_schema(), 60), $1)::text";
+    let mut transaction = pool.begin(Access::Write).await?;
+    let result = transaction.one(statement, &[(&CHANGED, Type::TEXT)]).await;
+    let row = transaction.end(result).await?;
+    let row = row.ok_or_else(|| codes::unknown("the time", "none"))?;
+    Ok(Timestamp::from_micros(field(&row, "now")?))
 }
 
 #[cfg(test)]
@@ -293,14 +323,18 @@ mod tests {
         assert_eq!(numbers(""), Vec::<u8>::new());
         assert_eq!((numbers(FREE), parse(FREE).free), (Vec::new(), true));
         assert!(!parse("3").free && !parse("").free);
+        assert!(parse(CHANGED).changed && !parse(FREE).changed);
     }
 
     #[tokio::test]
-    async fn what_is_free_is_told_beside_what_there_is_to_do() {
+    async fn each_kind_of_call_is_told_beside_the_others() {
         let gathered = Gathered::default();
         gathered.add(parse("3"));
         gathered.add(parse(FREE));
-        assert_eq!(gathered.next().await, parse(FREE));
-        assert_eq!(gathered.next().await, parse("3"));
+        gathered.add(parse(CHANGED));
+        assert_eq!(gathered.next().await, Call::Changed);
+        assert_eq!(gathered.next().await, Call::Free);
+        let three = Partition::from_number(3).unwrap();
+        assert_eq!(gathered.next().await, Call::Work(vec![three]));
     }
 }

@@ -79,10 +79,59 @@ pub trait Queue: Send + Sync {
     /// node that has none left does not count any more, until it renews or takes again.
     fn release(&self, node: Node, leases: Vec<Lease>) -> Answer<'_, ()>;
 
-    /// Waits until another node says that it committed work for some partitions, or that it gave some
-    /// back: then the list is empty. It may be missed; whoever relies on it also looks for itself from
-    /// time to time.
-    fn woken(&self) -> Answer<'_, Vec<Partition>>;
+    /// Waits until another node calls. A call may be missed, so a node that relies on it also looks for
+    /// itself from time to time.
+    fn woken(&self) -> Answer<'_, Call>;
+
+    /// Calls every node because something in the catalog was changed. Returns a moment of the store's
+    /// clock before the call: a node that has heard it and asks for changes hears of all before that.
+    fn call(&self) -> Answer<'_, Timestamp>;
+
+    /// Notes that a node sends by all changes of the catalog that were committed before a moment of the
+    /// store's clock.
+    fn confirm(&self, node: Node, heard: Timestamp) -> Answer<'_, ()>;
+
+    /// Returns the moment of the store's clock up to which every node whose lease is current has
+    /// confirmed the changes of the catalog. Nothing if no lease is current: then nothing is sent, and
+    /// the next owner reads everything anew.
+    fn confirmed(&self) -> Answer<'_, Confirmed>;
+}
+
+/// What a node tells the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// It committed work for these partitions.
+    Work(Vec<Partition>),
+    /// It gave partitions back.
+    Free,
+    /// It changed something in the catalog.
+    Changed,
+}
+
+/// How far the nodes that send have confirmed changes of the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confirmed {
+    /// No node has a current lease.
+    NobodySends,
+    /// Each has confirmed what was committed before this moment of the store's clock.
+    Until(Timestamp),
+}
+
+impl Confirmed {
+    /// Returns what follows from how far each node with a current lease has confirmed.
+    pub(crate) fn of(nodes: impl Iterator<Item = Option<Timestamp>>) -> Self {
+        let heard = nodes.map(|heard| heard.unwrap_or(Timestamp::EPOCH)).min();
+        heard.map_or(Self::NobodySends, Self::Until)
+    }
+
+    /// Tells whether a change that was committed before a moment is known wherever anything is sent.
+    #[must_use]
+    pub fn covers(self, moment: Timestamp) -> bool {
+        match self {
+            Self::NobodySends => true,
+            Self::Until(heard) => heard >= moment,
+        }
+    }
 }
 
 /// What is committed together.

@@ -130,8 +130,10 @@ impl Catalog for Sqlite {
     fn changes(&self, since: Option<Timestamp>, after: Option<Change>) -> Answer<'_, Changes> {
         let now = self.writer.now();
         self.urgent.ask(move |reading| {
-            let applications = applications::changes(reading.connection, (now, since), after)?;
-            Ok(Changes { now, applications })
+            let connection = reading.connection;
+            let event_types = event_types::changes(connection)?;
+            let applications = applications::changes(connection, (now, since), after)?;
+            Ok(Changes { now, event_types, applications })
         })
     }
 

@@ -18,7 +18,7 @@ pub(super) fn create(connection: &Connection, event_type: &EventType) -> Result<
         VALUES (?1, ?2, ?3, ?4) ON CONFLICT (name) DO NOTHING";
     match write(connection, sql, event_type)? {
         0 => Err(Error::Taken { what: "event type", name: event_type.name.clone() }),
-        _ => Ok(()),
+        _ => changed(connection),
     }
 }
 
@@ -36,7 +36,21 @@ pub(super) fn change(
     let sql = "UPDATE event_types SET settings = ?2, created_at = ?3, updated_at = ?4
         WHERE name = ?1";
     write(connection, sql, &after)?;
+    changed(connection)?;
     Ok(Changed { before, after })
+}
+
+/// Counts a change, so that the nodes read event types again. Needs the primary key of `counters`.
+fn changed(connection: &Connection) -> Result<(), Error> {
+    let sql = "UPDATE counters SET value = value + 1 WHERE name = 'event_types'";
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}
+
+/// Returns how often event types were changed. Needs the primary key of `counters`.
+pub(super) fn changes(connection: &Connection) -> Result<i64, Error> {
+    let sql = "SELECT value FROM counters WHERE name = 'event_types'";
+    Ok(connection.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
 /// Returns how many rows it wrote.
@@ -64,7 +78,7 @@ pub(super) fn remove(
 ) -> Result<(), Error> {
     check(&find(connection, name)?).map_err(Error::Declined)?;
     connection.prepare_cached("DELETE FROM event_types WHERE name = ?1")?.execute([name])?;
-    Ok(())
+    changed(connection)
 }
 
 /// Needs the primary key of `event_types`.

@@ -14,7 +14,7 @@ use rusqlite::{Connection, params};
 use super::Clock;
 use super::writer::Writing;
 use crate::keys::{Epoch, Lease, Node};
-use crate::queue::Renewal;
+use crate::queue::{Confirmed, Renewal};
 use crate::{Error, limits};
 
 /// The nodes and what they own.
@@ -29,6 +29,8 @@ struct Book {
     before: Partitions,
     /// When each node last renewed its lease, if ever. A partition's owner is a place in this list.
     nodes: Vec<(Node, Option<Timestamp>)>,
+    /// Up to which moment each node has confirmed changes of the catalog.
+    heard: Vec<(Node, Timestamp)>,
 }
 
 /// Who owns what, and the epochs.
@@ -52,7 +54,8 @@ impl Owners {
     pub(super) fn read(connection: &Connection) -> Result<Self, Error> {
         let owners = [None; PARTITIONS as usize];
         let partitions = Partitions { owners, epochs: epochs(connection)? };
-        let book = Book { partitions, before: partitions, nodes: Vec::new() };
+        let (nodes, heard) = (Vec::new(), Vec::new());
+        let book = Book { partitions, before: partitions, nodes, heard };
         Ok(Self(Mutex::new(book)))
     }
 
@@ -113,6 +116,23 @@ impl Owners {
         if let Some(place) = place.filter(|place| !book.partitions.owners.contains(&Some(*place))) {
             book.nodes[place].1 = None;
         }
+    }
+
+    /// Notes up to which moment a node has confirmed changes of the catalog.
+    pub(super) fn confirm(&self, node: &Node, heard: Timestamp) {
+        let mut book = self.book();
+        match book.heard.iter_mut().find(|(known, _)| known == node) {
+            Some((_, known)) => *known = heard.max(*known),
+            None => book.heard.push((node.clone(), heard)),
+        }
+    }
+
+    /// Returns up to which moment every living node has confirmed changes of the catalog.
+    pub(super) fn confirmed(&self, now: Timestamp) -> Confirmed {
+        let book = self.book();
+        let alive = book.nodes.iter().filter(|(_, renewed)| is_alive(*renewed, now));
+        let heard = |node: &Node| book.heard.iter().find(|(known, _)| known == node);
+        Confirmed::of(alive.map(|(node, _)| heard(node).map(|(_, heard)| *heard)))
     }
 
     fn take(&self, node: &Node, most: u8, now: Timestamp) -> Vec<Lease> {

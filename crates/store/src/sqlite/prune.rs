@@ -81,7 +81,7 @@ impl Allowance {
 pub(super) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Result<usize, Error> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut allowance = Allowance::of(most, writing.clock);
-    purge::applications(writing, &mut allowance)?;
+    purge::applications(writing, now, &mut allowance)?;
     purge::endpoints(writing, now, &mut allowance)?;
     let secrets = remove_secrets(writing.connection, now, allowance.left())?;
     allowance.used(secrets);

@@ -7,9 +7,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::prune::{self, Allowance};
 use super::writer::Writing;
 use super::{codec, rollups, tokens};
-use crate::Error;
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::queue::Subject;
+use crate::{Error, limits};
 
 /// How many messages a statement fetches at a time.
 const AT_A_TIME: i64 = 64;
@@ -18,11 +18,12 @@ const AT_A_TIME: i64 = 64;
 /// keys, so nothing damaged holds it up.
 pub(super) fn applications(
     writing: &mut Writing<'_>,
+    now: Timestamp,
     allowance: &mut Allowance,
 ) -> Result<(), Error> {
     let connection = writing.connection;
     while !allowance.is_used_up() {
-        let Some(application) = deleted_application(connection)? else {
+        let Some(application) = deleted_application(connection, now)? else {
             return Ok(());
         };
         while let Some(endpoint) = endpoint_of(connection, application)? {
@@ -116,11 +117,16 @@ fn messages(
     }
 }
 
-/// Needs the index `applications_deleted`.
-fn deleted_application(connection: &Connection) -> Result<Option<ApplicationKey>, Error> {
+/// Returns an application whose deletion every node has found among the changes. Needs the index
+/// `applications_deleted`.
+fn deleted_application(
+    connection: &Connection,
+    now: Timestamp,
+) -> Result<Option<ApplicationKey>, Error> {
     let sql = "SELECT key FROM applications INDEXED BY applications_deleted
-        WHERE deleted_at IS NOT NULL ORDER BY key LIMIT 1";
-    let key = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
+        WHERE deleted_at IS NOT NULL AND deleted_at <= ?1 ORDER BY key LIMIT 1";
+    let before = now.before(limits::CHANGING).as_micros();
+    let key = connection.prepare_cached(sql)?.query_row([before], |row| row.get(0)).optional()?;
     Ok(key.map(ApplicationKey))
 }
 

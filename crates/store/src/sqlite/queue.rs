@@ -7,7 +7,9 @@ use domain::time::Timestamp;
 
 use super::{Sqlite, batch, lease, load, upkeep};
 use crate::keys::{Lease, Node};
-use crate::queue::{Batch, Committed, Load, Loaded, Queue, Renewal, Request, Waiting};
+use crate::queue::{
+    Batch, Call, Committed, Confirmed, Load, Loaded, Queue, Renewal, Request, Waiting,
+};
 use crate::{Answer, Error};
 
 impl Queue for Sqlite {
@@ -52,8 +54,23 @@ impl Queue for Sqlite {
         self.writer.recall(move |memo| memo.owners.release(&node, &leases))
     }
 
-    fn woken(&self) -> Answer<'_, Vec<Partition>> {
+    fn woken(&self) -> Answer<'_, Call> {
         // There is no other node.
         Box::pin(std::future::pending::<Result<_, Error>>())
+    }
+
+    fn call(&self) -> Answer<'_, Timestamp> {
+        self.now()
+    }
+
+    fn confirm(&self, node: Node, heard: Timestamp) -> Answer<'_, ()> {
+        Box::pin(async move {
+            self.writer.owners().confirm(&node, heard);
+            Ok(())
+        })
+    }
+
+    fn confirmed(&self) -> Answer<'_, Confirmed> {
+        Box::pin(async move { Ok(self.writer.owners().confirmed(self.writer.now())) })
     }
 }

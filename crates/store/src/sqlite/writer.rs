@@ -124,6 +124,11 @@ impl WriterThread {
         self.owners.renew(node, &self.clock)
     }
 
+    /// Returns who owns what, which is read without waiting for the thread.
+    pub(super) fn owners(&self) -> &Owners {
+        &self.owners
+    }
+
     fn send<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Desk) -> Result<T, Error> + Send + 'static,

@@ -126,7 +126,7 @@ impl Play {
                 self.wake = Some(moment);
                 self.plan(moment, Item::Wakes);
             }
-            Effect::Announce(_) | Effect::Stopped => {}
+            Effect::Announce(_) | Effect::Confirm { .. } | Effect::Stopped => {}
             Effect::Settle { .. } | Effect::Upkeep { .. } => {
                 // One committer writes them in their order.
                 let at = self.after(20).max(self.last_commit);
@@ -140,6 +140,7 @@ impl Play {
             | Effect::ReadRequests(_)
             | Effect::Load { .. }
             | Effect::ReadRoster(_)
+            | Effect::ReadChanges { .. }
             | Effect::Disable { .. } => {
                 let at = self.after(50);
                 self.plan(at, Item::TakesEffect(effect));
@@ -311,6 +312,7 @@ fn unanswered(effect: &Effect, asked_at: Duration) -> Event {
         Effect::Release(_) => Event::Released(Err(Unanswered)),
         Effect::Walk(_) => Event::Walked(Err(Unanswered)),
         Effect::ReadRequests(_) => Event::Requests(Err(Unanswered)),
+        Effect::ReadChanges { .. } => Event::Changes(Err(Unanswered)),
         Effect::Load { load, .. } => Event::Loaded { load: *load, answer: Err(Unanswered) },
         Effect::ReadRoster(application) => {
             Event::Roster { application: *application, answer: Err(Unanswered) }
@@ -321,6 +323,7 @@ fn unanswered(effect: &Effect, asked_at: Duration) -> Event {
         | Effect::Upkeep { .. }
         | Effect::Disable { .. }
         | Effect::Announce(_)
+        | Effect::Confirm { .. }
         | Effect::WakeAt(_)
         | Effect::Stopped => Event::TimePassed,
     }

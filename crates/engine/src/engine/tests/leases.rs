@@ -6,7 +6,7 @@ use domain::dice::Dice;
 use domain::outcome::Outcome;
 use domain::partition::PARTITIONS;
 use store::keys::Node;
-use store::queue::{AttemptRecord, Phases, Renewal};
+use store::queue::{AttemptRecord, Call, Phases, Renewal};
 
 use super::scene::{Kind, SECOND, Scene, node};
 use crate::event::Unanswered;
@@ -298,7 +298,7 @@ fn what_another_node_gives_back_is_taken_at_once() {
     let endpoint = scene.endpoint();
     assert!(scene.lease(&endpoint).is_none());
     scene.store.release(&other, &leases);
-    scene.tell(Event::Woken(Vec::new()));
+    scene.tell(Event::Woken(Call::Free));
     assert!(scene.lease(&endpoint).is_some());
 }
 
@@ -312,7 +312,7 @@ fn another_hangs(scene: &mut Scene) -> Node {
     // One by one, and each time it calls.
     for lease in &leases[1..] {
         scene.store.release(&other, &[*lease]);
-        scene.tell(Event::Woken(Vec::new()));
+        scene.tell(Event::Woken(Call::Free));
     }
     other
 }

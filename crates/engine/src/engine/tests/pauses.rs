@@ -8,6 +8,7 @@ use store::keys::{MessageKey, Node};
 use store::queue::{RequestKind, Running, Upkeep};
 
 use super::scene::{Kind, SECOND, Scene};
+use crate::Effect;
 
 const LONG: Outcome =
     Outcome::Answered { status: 429, retry_after: Some(RetryAfter::Seconds(40_000)) };
@@ -45,6 +46,23 @@ fn the_attempt_says_what_it_was_kept_to() {
     assert_eq!(settle.attempt.retry_after_kept, Some(86_400 * SECOND));
     let running = settle.running.unwrap();
     assert_eq!(running.paused_until, Some(scene.now.rows.after(86_400 * SECOND)));
+}
+
+#[test]
+fn of_two_wishes_to_end_a_pause_none_is_consumed_before_its_end_is_written() {
+    let (mut scene, endpoint, _) = paused();
+    scene.ask(&endpoint, RequestKind::ResetBreaker);
+    scene.ask(&endpoint, RequestKind::EndPause);
+    scene.keep = vec![Kind::Upkeep];
+    scene.pass(2 * SECOND);
+    let consumes =
+        |effect: &Effect| matches!(effect, Effect::Upkeep { upkeep: Upkeep::Consume { .. }, .. });
+    assert!(!scene.kept.iter().any(consumes), "its next owner would not know of it");
+    scene.keep.clear();
+    scene.answer_kept();
+    scene.pass(2 * SECOND);
+    assert_eq!(stored(&scene, &endpoint).paused_until, None);
+    assert_eq!(scene.store.requests(&[endpoint.partition]), []);
 }
 
 #[test]

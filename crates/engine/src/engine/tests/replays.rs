@@ -8,7 +8,7 @@ use serde_json::Value;
 use store::catalog::Endpoint;
 use store::keys::{DeliveryKey, MessageKey};
 use store::ledger::{NewTask, TaskKind};
-use store::queue::{Batch, Chosen, Done, Order, Replay, Upkeep};
+use store::queue::{Batch, Call, Chosen, Done, Order, Replay, Upkeep};
 
 use super::scene::{Kind, SECOND, Scene, policies};
 use crate::Event;
@@ -47,7 +47,7 @@ pub(super) fn replay(scene: &mut Scene, endpoint: &Endpoint, message: MessageKey
     };
     let batch = Batch { upkeep: vec![Upkeep::Replay(chunk)], ..Batch::default() };
     assert_eq!(scene.store.commit(batch).upkeep, [Done::Changed(1)]);
-    scene.tell(Event::Woken(vec![partition]));
+    scene.tell(Event::Woken(Call::Work(vec![partition])));
 }
 
 fn replayed_before_the_settle_is_answered(order: Order) {
@@ -145,7 +145,7 @@ fn what_another_node_wrote_behind_one_in_flight_is_sent_when_there_is_room() {
     scene.pass(SECOND / 100);
     // A new endpoint has one attempt at a time, so there is nothing to look for yet.
     let message = scene.accept(&endpoint).key.message;
-    scene.tell(Event::Woken(vec![endpoint.partition]));
+    scene.tell(Event::Woken(Call::Work(vec![endpoint.partition])));
     assert_eq!((scene.flying.len(), scene.count("loads")), (1, 0));
     scene.end(OK);
     assert_eq!(scene.flying.first().map(|it| it.delivery.key.message), Some(message));

@@ -38,6 +38,7 @@ pub(crate) enum Kind {
     Walk,
     Load,
     Roster,
+    Changes,
     Settle,
     Upkeep,
     Requests,
@@ -56,6 +57,8 @@ pub(crate) struct Scene {
     pub(crate) settles: Vec<Settle>,
     pub(crate) upkeep: Vec<Upkeep>,
     pub(crate) counts: BTreeMap<&'static str, usize>,
+    /// What was confirmed, in this order.
+    pub(crate) confirmed: Vec<Timestamp>,
     pub(crate) stopped: bool,
     /// What messages say.
     pub(crate) payload: Bytes,
@@ -116,6 +119,7 @@ impl Scene {
             settles: vec![],
             upkeep: vec![],
             counts: BTreeMap::new(),
+            confirmed: vec![],
             stopped: false,
             payload: Bytes::from_static(b"{}"),
             most_held: 0,
@@ -186,7 +190,7 @@ impl Scene {
         self.change(endpoint, move |row| row.state = state);
     }
 
-    fn change(
+    pub(crate) fn change(
         &mut self,
         endpoint: &Endpoint,
         edit: impl Fn(&mut Endpoint) + Send + Sync + 'static,
@@ -366,6 +370,8 @@ impl Scene {
             Effect::ReadRequests(_) => Kind::Requests,
             Effect::Load { .. } => Kind::Load,
             Effect::ReadRoster(_) => Kind::Roster,
+            Effect::ReadChanges { .. } => Kind::Changes,
+            Effect::Confirm { heard } => return self.confirmed.push(*heard),
             Effect::Settle { .. } => Kind::Settle,
             Effect::Upkeep { .. } => Kind::Upkeep,
             Effect::Disable { .. } => Kind::Disable,
@@ -423,6 +429,10 @@ impl Scene {
                 let read = |fan_out| Arc::new(Roster::read(application, fan_out, &policies()));
                 Event::Roster { application, answer: Ok(fan_out.map(read)) }
             }
+            Effect::ReadChanges { since } => {
+                *self.counts.entry("changes").or_default() += 1;
+                Event::Changes(Ok(self.store.changes(rows, since, None)))
+            }
             Effect::Settle { attempt, settle } => {
                 self.settles.push(Settle::clone(&settle));
                 let batch = Batch { settles: vec![*settle], ..Batch::default() };
@@ -443,6 +453,7 @@ impl Scene {
             Effect::Send(_)
             | Effect::Abort(_)
             | Effect::Announce(_)
+            | Effect::Confirm { .. }
             | Effect::WakeAt(_)
             | Effect::Stopped => panic!("{effect:?} has no answer"),
         }

@@ -8,7 +8,7 @@ use domain::endpoint::{Reason, State as EndpointState};
 use domain::outcome::Outcome;
 use store::catalog::Endpoint;
 use store::keys::{DeliveryKey, MessageKey};
-use store::queue::{Done, RequestKind, Upkeep};
+use store::queue::{Call, Done, RequestKind, Upkeep};
 
 use super::scene::{Kind, SECOND, Scene};
 use crate::{Effect, Event};
@@ -103,7 +103,7 @@ fn another_node_that_wrote_one_wakes_its_owner() {
     let mut scene = Scene::new();
     let endpoint = scene.fifo();
     let scheduled = accept_in(&mut scene, &endpoint, 2);
-    scene.tell(Event::Woken(vec![endpoint.partition]));
+    scene.tell(Event::Woken(Call::Work(vec![endpoint.partition])));
     scene.pass(2 * SECOND);
     assert_eq!(arrive(&mut scene), [scheduled]);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::endpoint::{Reason, State};
 use domain::outcome::Outcome;
 use store::catalog::EndpointSettings;
-use store::queue::{Loaded, Order};
+use store::queue::{Call, Loaded, Order};
 
 use super::scene::{Kind, SECOND, Scene};
 use crate::horizon::Horizon;
@@ -115,7 +115,7 @@ fn a_woken_partition_is_walked_at_once() {
     let mut scene = Scene::new();
     let endpoint = scene.endpoint();
     scene.accept(&endpoint);
-    scene.tell(Event::Woken(vec![endpoint.partition]));
+    scene.tell(Event::Woken(Call::Work(vec![endpoint.partition])));
     assert_eq!(scene.flying.len(), 1);
 }
 
@@ -133,7 +133,7 @@ fn what_is_due_is_sent_at_its_time_however_much_waits_for_later() {
             let waits = scene.accept_due(&endpoint, later);
             scene.hand_over(waits);
         }
-        let (now, others) = (scene.now.rows, Event::Woken(vec![endpoint.partition]));
+        let (now, others) = (scene.now.rows, Event::Woken(Call::Work(vec![endpoint.partition])));
         let due = scene.accept_due(&endpoint, now);
         scene.tell(others);
         scene.pass(SECOND / 10);
@@ -167,7 +167,7 @@ fn what_others_accept_behind_a_later_delivery_is_sent_at_its_time() {
         let answer = scene.kept.pop_front().map(|load| scene.answer(load));
         assert_eq!(answer.is_some(), loading);
         scene.accept_due(&endpoint, begin.after(9 * SECOND + SECOND / 2));
-        scene.tell(Event::Woken(vec![endpoint.partition]));
+        scene.tell(Event::Woken(Call::Work(vec![endpoint.partition])));
         scene.keep.clear();
         answer.into_iter().for_each(|answer| scene.tell(answer));
         let loads = scene.count("loads");

@@ -8,7 +8,7 @@ use domain::partition::Partition;
 use engine::Event;
 use store::keys::{Cursor, DeliveryKey, Lease};
 use store::ledger::Task;
-use store::queue::{Chosen, Done, Missing, Replay, Upkeep};
+use store::queue::{Call, Chosen, Done, Missing, Replay, Upkeep};
 
 use super::super::World;
 use super::walk::{Walked, pass_over};
@@ -40,7 +40,7 @@ pub(super) async fn write(
     // What is pending again is found by looking; the sooner the better. A chunk that seems to have
     // failed, or to be fenced, may have been done before its answer got lost.
     if !partitions.is_empty() {
-        world.inbox.post(Event::Woken(partitions));
+        world.inbox.post(Event::Woken(Call::Work(partitions)));
     }
     done
 }

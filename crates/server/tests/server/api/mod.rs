@@ -15,6 +15,7 @@ mod errors;
 mod event_types;
 mod fleet;
 mod flipping;
+mod in_force;
 mod limits;
 mod listeners;
 mod messages;

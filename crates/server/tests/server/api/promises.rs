@@ -16,7 +16,7 @@ use redial::app::{Accepting, Answer, App, Ask, Caller, Error, Nudge, Parts, Sett
 use redial::clock::{Clock, SystemClock};
 use redial::config::{Configuration, Sources};
 use sha2::{Digest as _, Sha256};
-use store::keys::{ApplicationKey, EndpointKey};
+use store::keys::ApplicationKey;
 use store::memory::{Memory, State};
 use store::sqlite::{self, Sqlite};
 use tempfile::TempDir;
@@ -37,7 +37,11 @@ impl Accepting for Idle {
         Box::pin(async { Ok(false) })
     }
 
-    fn changed(&self, _: ApplicationKey, _: Option<EndpointKey>) {}
+    fn changed(&self) {}
+
+    fn is_in_force(&self) -> Answer<'_, bool> {
+        Box::pin(async { Ok(true) })
+    }
 
     fn ask(&self, _: Ask) -> Answer<'_, ()> {
         Box::pin(async { Ok(()) })
@@ -107,7 +111,7 @@ async fn what_was_made_before_a_crash_is_found_by_the_request_that_is_repeated()
         let draft = redial::app::event_types::Draft::default();
         let event_type = app.create_event_type(&caller, "a.b".to_owned(), draft).await.unwrap();
         let name = endpoint.id.to_string();
-        let secret = app.rotate_secret(&scope, &name, None, None).await.unwrap();
+        let secret = app.rotate_secret(&scope, &name, None, None).await.unwrap().key;
         assert_eq!(app.secret(&scope, &name).await.unwrap(), secret);
         let (reach, lasts) = (Reach::Everything, None);
         let wish = Wish { name: "robot".to_owned(), reach, read_only: false, lasts };

@@ -14,7 +14,8 @@ use store::Answer;
 use store::keys::{Lease, MessageKey, Node};
 use store::memory::Memory;
 use store::queue::{
-    Batch, Committed, Done, Load, Loaded, PendingDelivery, Queue, Renewal, Request, Upkeep, Waiting,
+    Batch, Call, Committed, Confirmed, Done, Load, Loaded, PendingDelivery, Queue, Renewal,
+    Request, Upkeep, Waiting,
 };
 use tokio::sync::Notify;
 
@@ -156,11 +157,23 @@ impl Queue for Panics {
         self.memory().release(node, leases)
     }
 
-    fn woken(&self) -> Answer<'_, Vec<Partition>> {
+    fn woken(&self) -> Answer<'_, Call> {
         Box::pin(async {
             self.wake.notified().await;
-            Ok(Partition::all().collect())
+            Ok(Call::Work(Partition::all().collect()))
         })
+    }
+
+    fn call(&self) -> Answer<'_, Timestamp> {
+        self.memory().call()
+    }
+
+    fn confirm(&self, node: Node, heard: Timestamp) -> Answer<'_, ()> {
+        self.memory().confirm(node, heard)
+    }
+
+    fn confirmed(&self) -> Answer<'_, Confirmed> {
+        self.memory().confirmed()
     }
 }
 

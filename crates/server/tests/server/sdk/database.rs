@@ -2,7 +2,9 @@
 
 use tokio_postgres::NoTls;
 
-const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+/// What seals secrets in it.
+pub(crate) const KEY: [u8; 32] = *b"0123456789abcdef0123456789abcdef";
+const KEY_TEXT: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 /// A database that is there for one test. The server goes away with all of them.
 pub(crate) struct Database {
@@ -23,8 +25,13 @@ impl Database {
         driven.await.unwrap().unwrap();
         let mut own: url::Url = url.parse().unwrap();
         own.set_path(&name);
-        let options = [format!("--database={own}"), format!("--set=encryption_key={KEY}")];
+        let options = [format!("--database={own}"), format!("--set=encryption_key={KEY_TEXT}")];
         Self { url: own.into(), options }
+    }
+
+    /// Returns where it is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     /// Returns what `redial serve` is told.
@@ -34,6 +41,6 @@ impl Database {
 
     /// Returns the same as settings.
     pub(crate) fn settings(&self) -> [(&str, &str); 2] {
-        [("database", self.url.as_str()), ("encryption_key", KEY)]
+        [("database", self.url.as_str()), ("encryption_key", KEY_TEXT)]
     }
 }

@@ -6,12 +6,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::super::Postgres;
-use super::super::codes::micros;
+use super::super::codes::{self, micros};
 use super::super::columns::{parameters, single};
 use super::super::failure::Failure;
 use super::super::link::{Access, Transaction};
 use super::super::page::{Order, Walk};
 use super::super::row::{document, field, id, moment, write};
+use super::super::wake::{CHANGED, call};
 use crate::catalog::edit;
 use crate::catalog::{
     Application, Change, Changed, Changes, Check, Edit, Name, NewApplication, Touches,
@@ -156,7 +157,8 @@ async fn delete_in(
         select 1 from gone";
     let columns = [single(key.0, Type::INT8), single(at.as_micros(), Type::INT8)];
     let gone = transaction.one(statement, &parameters(&columns)).await?;
-    gone.map(drop).ok_or_else(|| MISSING.into())
+    gone.ok_or(MISSING)?;
+    call(transaction, CHANGED).await
 }
 
 /// Reads an application's row and holds it until the transaction ends, as each change of the catalog
@@ -202,7 +204,8 @@ pub(super) async fn list(
 
 /// Notes that an application that is not deleted, or anything that is its, is changed by this
 /// transaction, and holds its row until the transaction ends. The moment is the server's: the clocks
-/// of nodes differ. Returns the application's revision and version.
+/// of nodes differ. With its commit the other nodes are called. Returns the application's revision and
+/// version.
 ///
 /// Index: the primary key of applications.
 pub(super) async fn changed(
@@ -220,20 +223,23 @@ pub(super) async fn changed(
     let columns =
         [single(key.0, Type::INT8), single(revision, Type::INT8), single(others, Type::INT8)];
     let row = transaction.one(statement, &parameters(&columns)).await?.ok_or(MISSING)?;
+    call(transaction, CHANGED).await?;
     Ok((field(&row, "revision")?, field(&row, "version")?))
 }
 
-/// Returns what has changed since a moment.
+/// Returns what has changed since a moment. The time is that of the statement's arrival, before anything
+/// is read: all that was committed before it is seen.
 ///
-/// Index: applications_changed.
+/// Indexes: applications_changed, the primary key of counters.
 pub(super) async fn changes(
     store: &Postgres,
     since: Option<Timestamp>,
     after: Option<Change>,
 ) -> Result<Changes, Failure> {
     let statement = "\
-        select c.key, c.version, c.changed_at, n.now \
-        from (select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now) n \
+        select c.key, c.version, c.changed_at, n.now, n.event_types \
+        from (select (extract(epoch from statement_timestamp()) * 1000000)::bigint as now, \
+                value as event_types from counters where name = 'event_types') n \
         left join lateral ( \
             select key, version, changed_at from applications \
             where changed_at >= coalesce($1, n.now - $5) and (changed_at, key) > ($2, $3) \
@@ -251,11 +257,12 @@ pub(super) async fn changes(
     let mut transaction = store.changes.begin(Access::Read).await?;
     let result = transaction.query(statement, &parameters(&columns)).await;
     let rows = transaction.end(result).await?;
-    let now = moment(rows.first().ok_or(MISSING)?, "now")?;
+    let first = rows.first().ok_or_else(|| codes::unknown("the count of changes", "none"))?;
+    let (now, event_types) = (moment(first, "now")?, field(first, "event_types")?);
     // Without any change there is one row, of the time alone.
     let changed = rows.iter().filter(|row| !matches!(field::<Option<i64>>(row, "key"), Ok(None)));
     let applications = changed.map(change_of).collect::<Result<_, _>>()?;
-    Ok(Changes { now, applications })
+    Ok(Changes { now, event_types, applications })
 }
 
 fn change_of(row: &Row) -> Result<Change, Error> {

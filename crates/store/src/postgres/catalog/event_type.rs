@@ -10,6 +10,7 @@ use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
 use super::super::row::{document, field, moment, write};
+use super::super::wake::{CHANGED, call};
 use crate::Error;
 use crate::catalog::edit;
 use crate::catalog::{Changed, Check, Edit, EventType};
@@ -25,10 +26,21 @@ pub(super) async fn create(store: &Postgres, event_type: EventType) -> Result<()
         insert into event_types (name, settings, created_at, updated_at) values ($1, $2, $3, $4) \
         on conflict (name) do nothing";
     let name = event_type.name.clone();
-    match write_with(store, statement, event_type).await? {
-        0 => Err(Error::Taken { what: "event type", name }.into()),
-        _ => Ok(()),
+    let columns = [
+        single(event_type.name, Type::TEXT),
+        single(write("settings", &event_type.settings)?, Type::TEXT),
+        single(event_type.created_at.as_micros(), Type::INT8),
+        single(event_type.updated_at.as_micros(), Type::INT8),
+    ];
+    let mut transaction = store.write().await?;
+    let result = async {
+        match transaction.execute(statement, &parameters(&columns)).await? {
+            0 => Err(Error::Taken { what: "event type", name }.into()),
+            _ => changed(&mut transaction).await,
+        }
     }
+    .await;
+    transaction.end(result).await
 }
 
 /// Changes an event type by a function of its row as it is.
@@ -54,6 +66,7 @@ async fn change_in(
         return Ok(Changed::nothing(before));
     };
     rewrite(transaction, &after).await?;
+    changed(transaction).await?;
     Ok(Changed { before, after })
 }
 
@@ -78,21 +91,13 @@ async fn rewrite(transaction: &mut Transaction<'_>, event_type: &EventType) -> R
     Ok(())
 }
 
-/// Returns how many rows it wrote.
-async fn write_with(
-    store: &Postgres,
-    statement: &str,
-    event_type: EventType,
-) -> Result<u64, Failure> {
-    let columns = [
-        single(event_type.name, Type::TEXT),
-        single(write("settings", &event_type.settings)?, Type::TEXT),
-        single(event_type.created_at.as_micros(), Type::INT8),
-        single(event_type.updated_at.as_micros(), Type::INT8),
-    ];
-    let mut transaction = store.write().await?;
-    let result = transaction.execute(statement, &parameters(&columns)).await;
-    transaction.end(result).await
+/// Counts a change and calls the other nodes, so that they read event types again.
+///
+/// Index: the primary key of counters.
+async fn changed(transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    let statement = "update counters set value = value + 1 where name = 'event_types'";
+    transaction.execute(statement, &[]).await?;
+    call(transaction, CHANGED).await
 }
 
 /// Index: the primary key of event_types.
@@ -124,7 +129,7 @@ async fn remove_in(
     check(&hold(transaction, name).await?).map_err(Error::Declined)?;
     let statement = "delete from event_types where name = $1";
     transaction.execute(statement, &[(&name, Type::TEXT)]).await?;
-    Ok(())
+    changed(transaction).await
 }
 
 /// Index: the primary key of event_types.

@@ -170,16 +170,20 @@ async fn tasks(
     transaction.execute(statement, &parameters(&columns)).await.map(rows)
 }
 
-/// Forgets nodes that are gone and own nothing: whoever takes what one of them owned has to hold its
-/// row. Their time is the database's, like that of their leases. Nodes and partitions are so few that
-/// they are read from end to end.
+/// Forgets nodes that are gone and own nothing, and what they have confirmed. A take of what one of them
+/// owned holds its row. Their time is the database's, like that of their leases. Nodes and partitions are
+/// so few that they are read from end to end.
 async fn nodes(transaction: &mut Transaction<'_>, most: u32) -> Result<u32, Failure> {
     let statement = "\
-        delete from nodes where ctid = any(array( \
-            select ctid from nodes \
-            where renewed_at < (extract(epoch from clock_timestamp()) * 1000000)::bigint - $1 \
-              and not exists (select 1 from partitions where owner = nodes.name) \
-            limit $2 for update skip locked))";
+        with gone as ( \
+            delete from nodes where ctid = any(array( \
+                select ctid from nodes \
+                where renewed_at < (extract(epoch from clock_timestamp()) * 1000000)::bigint - $1 \
+                  and not exists (select 1 from partitions where owner = nodes.name) \
+                limit $2 for update skip locked)) \
+            returning name), \
+        unsaid as (delete from confirmations using gone where node = gone.name) \
+        select 1 from gone";
     let columns = [
         single(codes::micros(limits::LEASE + limits::NODES), Type::INT8),
         single(i64::from(most), Type::INT8),

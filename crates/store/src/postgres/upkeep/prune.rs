@@ -34,7 +34,7 @@ pub(super) async fn prune(
     left -= removal::secrets(transaction, limits.now, left).await?.min(left);
     let tombstones = tombstones::Walk::on(transaction, limits.now, left).await?;
     left -= tombstones.changed.min(left);
-    left -= removal::applications(transaction, left).await?.min(left);
+    left -= removal::applications(transaction, limits.now, left).await?.min(left);
     let mut walks_on = false;
     if !tombstones.is_alone {
         (left, walks_on) = walk_on(transaction, limits, left).await?;

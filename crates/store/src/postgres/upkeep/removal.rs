@@ -8,6 +8,7 @@ use super::super::failure::Failure;
 use super::super::link::Transaction;
 use super::super::row::field;
 use super::rows;
+use crate::limits;
 
 /// What belongs to an application, in the order in which it goes. Indexes: the primary keys, which
 /// begin with the application, replay_tasks_application and tokens_application; requests are few. Sums
@@ -80,11 +81,15 @@ pub(super) async fn secrets(
 /// Index: applications_deleted.
 pub(super) async fn applications(
     transaction: &mut Transaction<'_>,
+    now: Timestamp,
     most: u32,
 ) -> Result<u32, Failure> {
     let statement = "\
-        select key from applications where deleted_at is not null order by key limit 1 for update";
-    let Some(row) = transaction.one(statement, &[]).await? else {
+        select key from applications where deleted_at is not null and deleted_at <= $1 \
+        order by key limit 1 for update";
+    // Until then each node finds its deletion among the changes.
+    let before = now.before(limits::CHANGING).as_micros();
+    let Some(row) = transaction.one(statement, &[(&before, Type::INT8)]).await? else {
         return Ok(0);
     };
     let application: i64 = field(&row, "key")?;

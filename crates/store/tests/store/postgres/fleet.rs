@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use domain::delivery::Cause;
 use domain::endpoint::State;
+use domain::partition::Partition;
 use store::catalog::{Endpoint, EndpointEdit};
-use store::conformance::{Handle, NOW, Scene, fresh};
+use store::conformance::{Handle, NOW, Scene, fresh, long_ago};
 use store::keys::{DeliveryKey, Lease, Node};
 use store::ledger::{NewTask, TaskKind};
 use store::limits;
 use store::page::{From, Page};
 use store::postgres::{Postgres, Settings};
 use store::queue::{
-    Accept, Accepted, Batch, Chosen, Done, NextState, Order, Replay, Settle, Settled, Upkeep,
+    Accept, Accepted, Batch, Call, Chosen, Done, NextState, Order, Replay, Settle, Settled, Upkeep,
 };
-use store::{Error, Queue as _};
+use store::{Error, Queue};
 
 use super::proxy::{Fault, Proxy};
 use super::server::{Schema, url};
@@ -147,7 +148,7 @@ async fn what_is_given_back_is_heard_of() {
     let (store, second) = (schema.open().await, schema.open().await);
     let harness = harness(schema, store, second);
     let (one, two) = (&harness.store.queue, &harness.other.queue);
-    let heard = async { while !two.woken().await.unwrap().is_empty() {} };
+    let heard = async { while two.woken().await.unwrap() != Call::Free {} };
     // The other may not be listening yet, so it is told again and again.
     let given = async {
         loop {
@@ -343,7 +344,7 @@ async fn nothing_outlives_its_application_because_it_was_changed_meanwhile() {
                       (application, endpoint, breaker, failures, permanent_streak) \
                       select application, key, 0, 0, 0 from endpoints";
         schema.run(states).await;
-        scene.store().catalog.delete_application(endpoint.application, NOW).await.unwrap();
+        scene.store().catalog.delete_application(endpoint.application, long_ago()).await.unwrap();
         beside.run(&format!("begin; update {table} set {change}")).await;
         let pruning = async {
             while scene.keep_up(Upkeep::Prune { now: NOW, most: 200 }).await != Done::Changed(0) {}
@@ -438,13 +439,42 @@ async fn an_owner_hears_of_what_others_accept_and_not_of_its_own() {
         scene.accept(vec![first]).await;
         let batch = Batch { accepts: vec![second], ..Batch::default() };
         scene.harness.other.queue.commit(batch.into()).await.unwrap();
-        let heard = tokio::time::timeout(Duration::from_secs(5), scene.store().queue.woken());
-        let heard = heard.await.unwrap().unwrap();
+        let heard = tokio::time::timeout(Duration::from_secs(5), next_work(&scene)).await.unwrap();
         if heard.len() < 64 {
             return assert_eq!(heard, [theirs.partition]);
         }
     }
     panic!("nothing was heard");
+}
+
+/// Waits for the partitions of the next call to work.
+async fn next_work(scene: &Scene) -> Vec<Partition> {
+    loop {
+        if let Call::Work(partitions) = scene.store().queue.woken().await.unwrap() {
+            return partitions;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_the_catalog_is_heard_of_by_every_node() {
+    let scene = Scene::new(open().await).await;
+    let heard = async |queue: &dyn Queue| while queue.woken().await.unwrap() != Call::Changed {};
+    // A node that has not begun to listen hears nothing, so there is one change after the other.
+    let changes = async {
+        loop {
+            scene.endpoint().await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let both = async {
+        heard(&*scene.store().queue).await;
+        heard(&*scene.harness.other.queue).await;
+    };
+    tokio::select! {
+        () = changes => {}
+        both = tokio::time::timeout(Duration::from_secs(30), both) => both.unwrap(),
+    }
 }
 
 #[tokio::test]
@@ -454,11 +484,11 @@ async fn fleets_in_different_schemas_do_not_hear_each_other() {
     let accept = there.message(&[&endpoint]).await;
     let batch = Batch { accepts: vec![accept], ..Batch::default() };
     there.harness.other.queue.commit(batch.into()).await.unwrap();
-    there.store().queue.woken().await.unwrap();
+    next_work(&there).await;
     tokio::select! {
         biased;
         // Whoever has not begun to listen after a second looks everywhere.
-        heard = here.store().queue.woken() => assert_eq!(heard.unwrap().len(), 64),
+        heard = next_work(&here) => assert_eq!(heard.len(), 64),
         () = tokio::task::yield_now() => {}
     }
 }

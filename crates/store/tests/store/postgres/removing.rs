@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::conformance::{NOW, Scene};
+use store::conformance::{NOW, Scene, long_ago};
 use store::postgres::Postgres;
 use store::queue::{
     Batch, Done, Minute, NextState, Rollup, Running, Settle, Settled, Subject, Upkeep,
@@ -29,7 +29,7 @@ async fn nothing_outlives_its_application_because_it_came_while_that_was_removed
     let subjects = [Subject::Endpoint(endpoint.key), Subject::Application(application)];
     let rollups = subjects.map(|subject| Rollup::empty(subject, Minute::of(NOW))).to_vec();
     let roll_up = Upkeep::RollUp { lease, once: scene.once(), rollups };
-    scene.store().catalog.delete_application(application, NOW).await.unwrap();
+    scene.store().catalog.delete_application(application, long_ago()).await.unwrap();
 
     let thaw = Arc::default();
     proxy.strike(Fault::Freeze(Arc::clone(&thaw)));

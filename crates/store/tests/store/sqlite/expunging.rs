@@ -8,7 +8,7 @@ use bytes::Bytes;
 use domain::ids::MessageId;
 use domain::time::Timestamp;
 use store::catalog::Application;
-use store::conformance::{Handle, Harness, NOW, Scene};
+use store::conformance::{Handle, Harness, NOW, Scene, long_ago};
 use store::queue::{Accept, Accepted, Done, NextState, Upkeep};
 use store::sqlite::{Settings, Sqlite};
 
@@ -114,7 +114,7 @@ async fn what_was_expunged_is_not_in_pages_that_became_free_before() {
         let Accepted::New { message, .. } = answers[3] else { panic!("{answers:?}") };
         expunged.push(message);
     }
-    scene.store().catalog.delete_application(other.key, NOW).await.unwrap();
+    scene.store().catalog.delete_application(other.key, long_ago()).await.unwrap();
     go_on(&scene, &now).await;
     for message in expunged {
         scene.store().ledger.expunge(own.key, message, NOW).await.unwrap();
