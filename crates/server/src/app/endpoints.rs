@@ -96,8 +96,8 @@ impl App {
         Ok(created)
     }
 
-    /// Changes what a draft names of an endpoint, or creates it under that name. Of many at the same
-    /// moment one creates it.
+    /// Changes what a draft names of an endpoint, or creates it under that uid. Of many at the same
+    /// moment one creates it. By its id it is changed only: what was deleted does not come back.
     ///
     /// # Errors
     /// As [`App::create_endpoint`].
@@ -109,13 +109,17 @@ impl App {
     ) -> Result<(Endpoint, Made), Error> {
         // A caller who names it by its uid means to keep that: the same request twice must not take
         // it off.
-        if let Ok(Name::Uid(uid)) = name(named) {
-            draft.uid = Some(draft.uid.flatten().or(Some(uid)));
-        }
+        let may_create = match name(named)? {
+            Name::Uid(uid) => {
+                draft.uid = Some(draft.uid.flatten().or(Some(uid)));
+                true
+            }
+            Name::Id(_) => false,
+        };
         let mut look = 1;
         loop {
             match self.update_endpoint(scope, named, draft.clone()).await {
-                Err(Error::Missing(_)) => {}
+                Err(Error::Missing(_)) if may_create => {}
                 updated => return Ok((updated?, Made::Found)),
             }
             scope.caller().condition.check_missing()?;
