@@ -24,7 +24,7 @@ use super::{App, Ask, Error, Scope, pauses, secrets};
 const LOOKS: u32 = 4;
 
 /// What becomes of an endpoint's row.
-type Edit = Arc<dyn Fn(&Endpoint) -> Result<Endpoint, Error> + Send + Sync>;
+pub(super) type Edit = Arc<dyn Fn(&Endpoint) -> Result<Endpoint, Error> + Send + Sync>;
 
 /// A change of an endpoint.
 struct Change {
@@ -78,20 +78,13 @@ impl App {
         {
             return Ok(made);
         }
-        let Endpoint { uid, state, order, settings, confidential, .. } =
-            vetted.apply(&draft::blank(application, id, at))?;
-        let created = self.catalog.create_endpoint(NewEndpoint {
-            application,
-            id,
-            uid,
-            state,
-            order,
-            settings,
-            confidential,
-            secret,
-            at,
-        });
-        let created = created.await?;
+        let row = vetted.apply(&draft::blank(application, id, at))?;
+        self.settings.caps.check(None, &row)?;
+        let Endpoint { uid, state, order, settings, confidential, .. } = row;
+        let new =
+            NewEndpoint { application, id, uid, state, order, settings, confidential, secret, at };
+        let admission = self.settings.caps.admission();
+        let created = self.catalog.create_endpoint_if(new, admission).await?;
         self.accepting.changed(created.application, Some(created.key));
         Ok(created)
     }
@@ -226,7 +219,7 @@ impl App {
         named: &str,
         Change { edit, secret, resumes }: Change,
     ) -> Result<Endpoint, Error> {
-        let mut look = 1;
+        let (edit, mut look) = (self.capped(edit), 1);
         let Changed { before, after } = loop {
             let endpoint = self.endpoint(scope, named).await?;
             let (named, condition) = (name(named)?, scope.caller().condition.clone());
@@ -238,7 +231,8 @@ impl App {
                 condition.check(Tag::from(row))?;
                 Ok(edit(row)?)
             };
-            let change = EndpointEdit { row: Box::new(row), secret: secret.clone() };
+            let admission = self.settings.caps.admission();
+            let change = EndpointEdit { row: Box::new(row), secret: secret.clone(), admission };
             let (application, key) = (endpoint.application, endpoint.key);
             let changed = self.catalog.change_endpoint(application, key, change, self.clock.now());
             match changed.await.map_err(Error::from) {

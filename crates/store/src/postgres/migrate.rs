@@ -32,7 +32,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 8] = [
+const MIGRATIONS: [Migration; 9] = [
     Migration {
         version: 1,
         name: "first",
@@ -72,6 +72,11 @@ const MIGRATIONS: [Migration; 8] = [
         version: 8,
         name: "kept",
         statements: include_str!("../../migrations/postgres/0008_kept.sql"),
+    },
+    Migration {
+        version: 9,
+        name: "sizes",
+        statements: include_str!("../../migrations/postgres/0009_sizes.sql"),
     },
 ];
 
@@ -317,9 +322,9 @@ mod tests {
     #[test]
     fn the_next_schema_version_is_accepted_and_the_one_after_refused_by_name() {
         assert!(refuse_strangers(&[]).is_ok());
-        assert!(refuse_strangers(&applied(9)).is_ok());
-        let refusal = refuse_strangers(&applied(10)).unwrap_err().to_string();
-        assert!(refusal.contains("schema version 10 (`later`)"), "{refusal}");
+        assert!(refuse_strangers(&applied(10)).is_ok());
+        let refusal = refuse_strangers(&applied(11)).unwrap_err().to_string();
+        assert!(refusal.contains("schema version 11 (`later`)"), "{refusal}");
     }
 
     #[test]

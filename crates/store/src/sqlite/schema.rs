@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step { version: 1, name: "first", sql: include_str!("../../migrations/sqlite/0001_first.sql") },
     Step {
         version: 2,
@@ -34,6 +34,7 @@ const STEPS: [Step; 8] = [
         sql: include_str!("../../migrations/sqlite/0007_renamed.sql"),
     },
     Step { version: 8, name: "kept", sql: include_str!("../../migrations/sqlite/0008_kept.sql") },
+    Step { version: 9, name: "sizes", sql: include_str!("../../migrations/sqlite/0009_sizes.sql") },
 ];
 
 /// Names all steps, for who compares them with another backend's.
@@ -114,7 +115,7 @@ mod tests {
         migrate(&mut connection).unwrap();
         connection.execute("INSERT INTO meta VALUES ('canary', x'01')", []).unwrap();
         migrate(&mut connection).unwrap();
-        assert_eq!(versions(&connection), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(versions(&connection), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let canary: Vec<u8> =
             connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
         assert_eq!(canary, [1]);
@@ -159,9 +160,9 @@ mod tests {
     fn a_store_two_versions_ahead_is_refused_by_name() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();
-        let later = "INSERT INTO schema_versions VALUES (9, 'ninth', x''), (10, 'tenth', x'')";
+        let later = "INSERT INTO schema_versions VALUES (10, 'tenth', x''), (11, 'eleventh', x'')";
         connection.execute(later, []).unwrap();
         let text = migrate(&mut connection).unwrap_err().to_string();
-        assert!(text.contains("version 10 (`tenth`)"), "{text}");
+        assert!(text.contains("version 11 (`eleventh`)"), "{text}");
     }
 }
