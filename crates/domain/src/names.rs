@@ -83,11 +83,17 @@ fn is_invisible(c: char) -> bool {
         || matches!(
             c,
             '\u{ad}'
+                | '\u{34f}'
                 | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
                 | '\u{180e}'
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
+                | '\u{3164}'
+                | '\u{ffa0}'
                 | '\u{feff}'
                 | '\u{fff9}'..='\u{fffb}'
                 | '\u{e0000}'..='\u{e007f}'
@@ -273,6 +279,8 @@ mod tests {
             ("\u{2066}a", BadName::Invisible('\u{2066}')),
             ("\u{200b}", BadName::Invisible('\u{200b}')),
             ("a\u{2028}b", BadName::Invisible('\u{2028}')),
+            ("\u{3164}", BadName::Invisible('\u{3164}')),
+            ("\u{2800}", BadName::Invisible('\u{2800}')),
             ("..", BadName::DotSegment),
         ];
         for (text, expected) in table {

@@ -29,7 +29,7 @@ pub enum Error {
     /// The state of things does not allow it; the text says why and what to do.
     #[error("{0}")]
     Refused(String),
-    /// The function that a change was given declines to make it; this is what it said.
+    /// The function that a change was given, or its admission, declines; this is what it said.
     #[error("{0}")]
     Declined(#[source] Refusal),
     /// The store cannot be opened: wrong key, wrong schema, owned by another process, unsafe

@@ -44,8 +44,8 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .add(delete.conditional().empty(204).answers::<DeletionOut>(202), remove)
 }
 
-/// What an endpoint's owner sets. A PUT keeps what it leaves out from `inFlight` on, as the published
-/// SDKs do not know these fields; what it leaves out before them is cleared.
+/// What an endpoint's owner sets. A PUT keeps `disabled` if it leaves it out, and what it leaves out from
+/// `inFlight` on, as the published SDKs do not know these fields; what else it leaves out is cleared.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct EndpointIn {
@@ -56,7 +56,7 @@ struct EndpointIn {
     /// The owner's own id for it.
     #[schema(min_length = 1, max_length = 256, pattern = "^[a-zA-Z0-9_.-]+$")]
     uid: Option<String>,
-    /// Whether it gets nothing.
+    /// Whether it gets nothing. A PUT that leaves it out leaves that as it is.
     disabled: Option<bool>,
     /// The event types it gets; all if it is missing. `invoice.*` means all below `invoice`.
     #[serde(alias = "filterTypes")]
@@ -221,7 +221,7 @@ impl From<EndpointIn> for Draft {
             url: Some(given.url),
             description: Some(given.description.unwrap_or_default()),
             uid: Some(given.uid),
-            disabled: Some(given.disabled.unwrap_or(false)),
+            disabled: given.disabled,
             event_types: Some(given.event_types.map(listed)),
             channels: Some(given.channels.map(listed)),
             rate: Some(given.throttle_rate),

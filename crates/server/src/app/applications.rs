@@ -141,8 +141,8 @@ impl App {
         }
     }
 
-    /// Changes what a draft names of an application, or creates it under that name. Of many at the
-    /// same moment one creates it.
+    /// Changes what a draft names of an application, or creates it under that uid. Of many at the
+    /// same moment one creates it. By its id it is changed only: what was deleted does not come back.
     ///
     /// # Errors
     /// If the draft makes no sense, its uid is taken, or the application is somebody else's.
@@ -154,9 +154,13 @@ impl App {
     ) -> Result<(Application, Made), Error> {
         // A caller who names it by its uid means to keep that: the same request twice must not take
         // it off.
-        if let Ok(Name::Uid(uid)) = name(named) {
-            draft.uid = Some(draft.uid.flatten().or(Some(uid)));
-        }
+        let may_create = match name(named)? {
+            Name::Uid(uid) => {
+                draft.uid = Some(draft.uid.flatten().or(Some(uid)));
+                caller.reach == Reach::Everything
+            }
+            Name::Id(_) => false,
+        };
         let mut look = 1;
         loop {
             let changed = match self.enter(caller, named).await {
@@ -164,7 +168,7 @@ impl App {
                 Err(missing) => Err(missing),
             };
             match changed {
-                Err(Error::Missing(_)) if caller.reach == Reach::Everything => {}
+                Err(Error::Missing(_)) if may_create => {}
                 changed => return Ok((changed?, Made::Found)),
             }
             caller.condition.check_missing()?;

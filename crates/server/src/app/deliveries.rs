@@ -133,7 +133,13 @@ impl App {
     ) -> Result<DeliveryEntry, Error> {
         let now = self.clock.now();
         entry.state.retry_now(now).map_err(|refusal| Error::Conflict(refusal.to_string()))?;
+        let place = (entry.key.application, entry.key.endpoint);
+        let paused = self.pause_of(place).await?.is_some();
         let hurried = self.ledger.retry_now(entry.key, now).await?;
+        if paused {
+            // It ends the endpoint's pause, so those that wait because of that wait no longer either.
+            self.hurry_paused(place).await?;
+        }
         self.nudge_owner(scope, entry).await?;
         Ok(hurried)
     }

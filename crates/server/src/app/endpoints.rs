@@ -24,7 +24,7 @@ use super::{App, Ask, Error, Rollout, Scope, pauses, secrets};
 const LOOKS: u32 = 4;
 
 /// What becomes of an endpoint's row.
-type Edit = Arc<dyn Fn(&Endpoint) -> Result<Endpoint, Error> + Send + Sync>;
+pub(super) type Edit = Arc<dyn Fn(&Endpoint) -> Result<Endpoint, Error> + Send + Sync>;
 
 /// A change of an endpoint.
 struct Change {
@@ -78,26 +78,19 @@ impl App {
         {
             return Ok(made);
         }
-        let Endpoint { uid, state, order, settings, confidential, .. } =
-            vetted.apply(&draft::blank(application, id, at))?;
-        let created = self.catalog.create_endpoint(NewEndpoint {
-            application,
-            id,
-            uid,
-            state,
-            order,
-            settings,
-            confidential,
-            secret,
-            at,
-        });
-        let created = created.await?;
+        let row = vetted.apply(&draft::blank(application, id, at))?;
+        self.settings.caps.check(None, &row)?;
+        let Endpoint { uid, state, order, settings, confidential, .. } = row;
+        let new =
+            NewEndpoint { application, id, uid, state, order, settings, confidential, secret, at };
+        let admission = self.settings.caps.admission();
+        let created = self.catalog.create_endpoint_if(new, admission).await?;
         self.accepting.changed();
         Ok(created)
     }
 
-    /// Changes what a draft names of an endpoint, or creates it under that name. Of many at the same
-    /// moment one creates it.
+    /// Changes what a draft names of an endpoint, or creates it under that uid. Of many at the same
+    /// moment one creates it. By its id it is changed only: what was deleted does not come back.
     ///
     /// # Errors
     /// As [`App::create_endpoint`].
@@ -109,13 +102,17 @@ impl App {
     ) -> Result<(Endpoint, Made), Error> {
         // A caller who names it by its uid means to keep that: the same request twice must not take
         // it off.
-        if let Ok(Name::Uid(uid)) = name(named) {
-            draft.uid = Some(draft.uid.flatten().or(Some(uid)));
-        }
+        let may_create = match name(named)? {
+            Name::Uid(uid) => {
+                draft.uid = Some(draft.uid.flatten().or(Some(uid)));
+                true
+            }
+            Name::Id(_) => false,
+        };
         let mut look = 1;
         loop {
             match self.update_endpoint(scope, named, draft.clone()).await {
-                Err(Error::Missing(_)) => {}
+                Err(Error::Missing(_)) if may_create => {}
                 updated => return Ok((updated?, Made::Found)),
             }
             scope.caller().condition.check_missing()?;
@@ -223,7 +220,7 @@ impl App {
         named: &str,
         Change { edit, secret, resumes }: Change,
     ) -> Result<Endpoint, Error> {
-        let mut look = 1;
+        let (edit, mut look) = (self.capped(edit), 1);
         let Changed { before, after } = loop {
             let endpoint = self.endpoint(scope, named).await?;
             let (named, condition) = (name(named)?, scope.caller().condition.clone());
@@ -235,7 +232,8 @@ impl App {
                 condition.check(Tag::from(row))?;
                 Ok(edit(row)?)
             };
-            let change = EndpointEdit { row: Box::new(row), secret: secret.clone() };
+            let admission = self.settings.caps.admission();
+            let change = EndpointEdit { row: Box::new(row), secret: secret.clone(), admission };
             let (application, key) = (endpoint.application, endpoint.key);
             let changed = self.catalog.change_endpoint(application, key, change, self.clock.now());
             match changed.await.map_err(Error::from) {

@@ -32,7 +32,7 @@ pub enum Edit {
     /// They are replaced by these.
     All(BTreeMap<String, String>),
     /// Single ones are set or, without a value, removed. Names count whatever their case,
-    /// and `_` as `-`.
+    /// and all but letters and digits as `-`.
     Some(BTreeMap<String, Option<String>>),
 }
 
@@ -76,7 +76,7 @@ pub(super) fn check_together(
 ) {
     let mut names = BTreeSet::new();
     let twice = headers.keys().find(|name| !names.insert(comparable(name)));
-    let text = "has a name twice; upper and lower case count as one, and so do `_` and `-`";
+    let text = "has a name twice; upper and lower case count as one, and so do `-` and all but letters and digits";
     checks.holds("headers", twice.is_none(), text);
     // One that is kept from before a rule became stricter is not sent, and does not count.
     let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));

@@ -21,6 +21,7 @@ mod accepting;
 pub mod access;
 pub mod applications;
 pub mod attempts;
+mod caps;
 pub mod condition;
 pub mod dead_letters;
 pub mod deliveries;
@@ -60,6 +61,7 @@ use store::queue::RequestKind;
 use store::{Catalog, Ledger};
 
 use crate::clock::Clock;
+use crate::config::Caps;
 use crate::dice;
 
 /// The answer of something that takes its time.
@@ -163,6 +165,8 @@ pub struct Settings {
     pub token_age: Duration,
     /// How often in a second the tokens of one application may change its configuration.
     pub configuration_rate: u32,
+    /// How much the owner of an application may set up.
+    pub caps: Caps,
     /// The most tokens remembered.
     pub cached_tokens: usize,
     /// The most applications remembered.

@@ -18,9 +18,15 @@ use store::queue::{AttemptRecord, RequestKind};
 
 use super::{App, Error};
 
-/// How many of an endpoint's newest attempts are looked at. Nothing is sent while it pauses, so the attempt
-/// that brought the pause is among those that were in flight then.
+/// How many of an endpoint's newest attempts are looked at for the one that brought a pause. Nothing is sent
+/// while it lasts, so that one is among those that were in flight then.
 const NEWEST: u32 = 100;
+
+/// How many attempts are read at a time, newest first, to find those whose deliveries wait because of a
+/// pause, and how often at the most. An endpoint can have 1,000 attempts in flight; each page on which one
+/// of them waits is followed by the next one.
+const PAGE: u32 = 250;
+const MOST_PAGES: u32 = 20;
 
 /// How far the end of a pause may be from the end of the wait that its answer asked for.
 const NEARLY: Duration = Duration::from_secs(60);
@@ -123,20 +129,40 @@ impl App {
     ) -> Result<(), Error> {
         let place = (endpoint.application, endpoint.key);
         if self.pause_of(place).await?.is_some() {
-            let now = self.clock.now();
-            for attempt in self.newest_attempts(place).await? {
+            self.hurry_paused(place).await?;
+        }
+        self.ask_owner(endpoint, kind).await
+    }
+
+    /// Ends the wait of the deliveries whose own attempts were answered with Retry-After.
+    pub(super) async fn hurry_paused(
+        &self,
+        (application, endpoint): (ApplicationKey, EndpointKey),
+    ) -> Result<(), Error> {
+        let (now, mut from) = (self.clock.now(), From::Start);
+        for _ in 0..MOST_PAGES {
+            let page = Page { from, limit: PAGE };
+            let listed = self.ledger.attempts(application, endpoint, Default::default(), page);
+            let listed = listed.await?;
+            let mut found = false;
+            for attempt in listed.entries {
                 let waits = attempt.next_due.is_some_and(|due| due > now);
                 if !waits || Cause::of(&attempt).is_none() {
                     continue;
                 }
+                found = true;
                 match self.ledger.retry_now(attempt.key, now).await {
                     // It was settled or replayed, or is gone: then it does not wait.
                     Ok(_) | Err(store::Error::Refused(_) | store::Error::Missing(_)) => {}
                     Err(error) => return Err(error.into()),
                 }
             }
+            match listed.reached {
+                Some(reached) if found && !listed.done => from = From::After(reached),
+                Some(_) | None => break,
+            }
         }
-        self.ask_owner(endpoint, kind).await
+        Ok(())
     }
 
     async fn newest_attempts(

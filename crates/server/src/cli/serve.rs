@@ -520,6 +520,7 @@ fn settings(configuration: &Configuration, address: SocketAddr) -> Settings {
         shared: configuration.database.is_some(),
         token_age: limits.token_age,
         configuration_rate: limits.configuration_rate,
+        caps: limits.caps,
         cached_tokens: limits.cached_tokens,
         cached_applications: limits.cached_applications,
     }

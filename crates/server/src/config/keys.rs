@@ -29,7 +29,7 @@ const fn key(
 }
 
 /// All settings, in the order in which they are listed to people.
-pub(super) const KEYS: [Key; 47] = [
+pub(super) const KEYS: [Key; 52] = [
     key("listen", "address", "127.0.0.1:8071", "Where the API and the dashboard listen."),
     key("tls.listen", "address", "", "Where the API listens for HTTPS, besides `listen`."),
     key("tls.certificate", "path", "", "The certificate and those that vouch for it, as PEM."),
@@ -104,6 +104,36 @@ pub(super) const KEYS: [Key; 47] = [
         "number",
         "10",
         "Changes per second that tokens of one application may make to it; ten times that at once.",
+    ),
+    key(
+        "limits.endpoints_per_application",
+        "number",
+        "5000",
+        "The most endpoints of one application.",
+    ),
+    key(
+        "limits.patterns_per_endpoint",
+        "number",
+        "500",
+        "The most event types and channels in one endpoint's filters.",
+    ),
+    key(
+        "limits.patterns_per_application",
+        "number",
+        "50000",
+        "The most event types and channels in the filters of all endpoints of one application.",
+    ),
+    key(
+        "limits.bytes_per_endpoint",
+        "size",
+        "128KiB",
+        "The most bytes of one endpoint's settings: filters, headers, metadata and the rest, as JSON.",
+    ),
+    key(
+        "limits.bytes_per_application",
+        "size",
+        "16MiB",
+        "The most bytes of the settings of all endpoints of one application.",
     ),
     key(
         "limits.roster_memory",

@@ -22,6 +22,7 @@ use domain::address::{Host, PlainHttp, Proxy, Proxying, Settings as Egress, Usab
 use domain::policy::{self, Preset};
 use gather::Gathered;
 pub use keys::table;
+use store::catalog::Size;
 
 /// All that an operator can set.
 #[derive(Debug, Clone)]
@@ -130,12 +131,23 @@ pub struct Limits {
     pub token_age: Duration,
     /// How often in a second the tokens of one application may change its configuration.
     pub configuration_rate: u32,
+    /// How much the owner of an application may set up.
+    pub caps: Caps,
     /// The most bytes of rosters in memory.
     pub roster_memory: u64,
     /// How long a stopping server says that it is not ready before it stops taking requests.
     pub notice: Duration,
     /// How long stopping may take, all in all.
     pub shutdown: Duration,
+}
+
+/// How much the owner of an application may set up.
+#[derive(Debug, Clone, Copy)]
+pub struct Caps {
+    /// Of all endpoints of one application.
+    pub application: Size,
+    /// Of one endpoint.
+    pub endpoint: Size,
 }
 
 impl Limits {
@@ -416,8 +428,24 @@ fn limits(gathered: &Gathered) -> Result<Limits, Problem> {
         cached_applications: count("limits.cached_applications")?,
         token_age: gathered.span("limits.token_age")?.min(Duration::from_secs(2)),
         configuration_rate: gathered.number("limits.configuration_rate")?,
+        caps: caps(gathered)?,
         roster_memory: gathered.size("limits.roster_memory")?,
         notice: gathered.span("limits.notice")?,
         shutdown: gathered.span("limits.shutdown")?,
+    })
+}
+
+fn caps(gathered: &Gathered) -> Result<Caps, Problem> {
+    Ok(Caps {
+        application: Size {
+            endpoints: gathered.number("limits.endpoints_per_application")?.into(),
+            patterns: gathered.number("limits.patterns_per_application")?.into(),
+            bytes: gathered.size("limits.bytes_per_application")?,
+        },
+        endpoint: Size {
+            endpoints: 1,
+            patterns: gathered.number("limits.patterns_per_endpoint")?.into(),
+            bytes: gathered.size("limits.bytes_per_endpoint")?,
+        },
     })
 }

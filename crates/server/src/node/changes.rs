@@ -23,6 +23,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// How old what event types set may become, whatever is counted: a node of an earlier version counts
 /// nothing.
 const OLDEST: Duration = Duration::from_secs(30);
+/// How long a change has upkeep look for what it has left to do. It is heard of each second.
+const YOUNG: Duration = Duration::from_secs(3);
 /// The most event types on a page.
 const PAGE: u32 = 250;
 
@@ -49,6 +51,10 @@ pub(super) async fn read(world: &World, since: Option<Timestamp>) -> Result<Chan
         let more = world.catalog.changes(since, after).await?.applications;
         read = more.len();
         changes.applications.extend(more);
+    }
+    let young = changes.now.before(YOUNG);
+    if changes.applications.iter().any(|change| change.at >= young) {
+        world.pruning.notify_one();
     }
     let now = world.timeline.moment().elapsed;
     if world.heard.is_old(changes.event_types, now) {

@@ -25,7 +25,8 @@ const COMPLAIN_EVERY: Duration = Duration::from_secs(30);
 /// How often the store is asked for its time, where no renewal tells it: as often as one would.
 const TIME_EVERY: Duration = Duration::from_secs(2);
 
-/// Removes what has outlived its time, in small steps. The owner of the first partition does it,
+/// Removes what has outlived its time, in small steps, and buries what is pending for deleted endpoints:
+/// so it is called after changes of the catalog. The owner of the first partition does it,
 /// so that a fleet does not prune the same rows together.
 pub(super) async fn prune(world: Arc<World>) {
     loop {
@@ -37,7 +38,10 @@ pub(super) async fn prune(world: Arc<World>) {
             }
             Some(Done::Changed(_) | Done::Numbered { .. } | Done::Fenced) | None => BETWEEN_PRUNING,
         };
-        tokio::time::sleep(wait).await;
+        let called = tokio::time::timeout(wait, world.pruning.notified()).await;
+        if called.is_ok() {
+            tokio::time::sleep(WHILE_PRUNING).await;
+        }
     }
 }
 

@@ -139,6 +139,8 @@ pub(crate) struct World {
     /// Called when a replay task was started here.
     pub(crate) replays: Notify,
     pub(crate) heard: changes::Heard,
+    /// Called when changes of the catalog were heard of: something may be deleted.
+    pub(crate) pruning: Notify,
     pub(crate) announcements: broadcast::Sender<Announcement>,
 }
 
@@ -196,6 +198,7 @@ impl Node {
             leases: watch::Sender::new(BTreeMap::new()),
             replays: Notify::new(),
             heard: changes::Heard::default(),
+            pruning: Notify::new(),
             announcements: broadcast::Sender::new(ANNOUNCEMENTS),
         });
         let trouble = Trouble::default();

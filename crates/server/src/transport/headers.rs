@@ -5,8 +5,9 @@
 //! saved, by this same rule, and left out when they are sent, should they have got into the store
 //! some other way.
 //!
-//! WSGI and CGI hand a receiver's program `Svix-Id` and `svix_id` under one name. So `_` counts as
-//! `-` wherever two names are compared.
+//! WSGI and CGI hand a receiver's program `Svix-Id` and `svix_id` under one name, and some of them
+//! `svix.id`, too. So whatever is neither a letter nor a digit counts as `-` wherever two names are
+//! compared. What they call `HTTP_PROXY` is taken for the program's own proxy by many programs.
 
 use domain::names::is_dot_segment;
 use http::{HeaderName, HeaderValue};
@@ -22,7 +23,7 @@ pub const ALL_HEADERS_BYTES: usize = 16 * 1024;
 pub const MASK: &str = "***";
 
 /// Names that nobody may set.
-const DENIED: [&str; 20] = [
+const DENIED: [&str; 21] = [
     "host",
     "user-agent",
     "x-event-id",
@@ -42,6 +43,7 @@ const DENIED: [&str; 20] = [
     "accept-encoding",
     "content-encoding",
     "cookie",
+    "proxy",
     "http2-settings",
 ];
 
@@ -126,10 +128,11 @@ pub fn safe_headers<'a>(
     headers.into_iter().map(read).collect()
 }
 
-/// Returns a name as it is compared with others: in lower case, with hyphens only.
+/// Returns a name as it is compared with others: in lower case, with hyphens for all but letters and
+/// digits.
 #[must_use]
 pub fn comparable(name: &str) -> String {
-    name.to_ascii_lowercase().replace('_', "-")
+    name.to_ascii_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "-")
 }
 
 /// Tells whether the value of a header is a secret by its name.
@@ -191,9 +194,10 @@ mod tests {
             "User-Agent",
             "X-Event-Id",
             "X-Redial-Signature",
+            "Proxy",
         ];
         for name in denied {
-            for name in [name.to_owned(), name.replace('-', "_")] {
+            for name in [name.to_owned(), name.replace('-', "_"), name.replace('-', ".")] {
                 let refusal = safe_header(&name, "1").unwrap_err();
                 assert_eq!(refusal, Refusal::Reserved(name));
             }

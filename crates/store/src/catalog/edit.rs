@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 
-use super::{Application, Endpoint, EventType, Secret, Touches};
+use super::{Admission, Application, Endpoint, EventType, Secret, Touches, admit_all};
 use crate::Error;
 
 /// Why a change declines to be made. The caller gets it back as [`Error::Declined`].
@@ -29,6 +29,9 @@ pub struct EndpointEdit {
     pub row: Edit<Endpoint>,
     /// A secret that becomes the current one, unless it is that already.
     pub secret: Option<NewSecret>,
+    /// Whether its application may become as large as this makes it. It is not asked when the size
+    /// stays the same.
+    pub admission: Admission,
 }
 
 /// A secret that replaces the current one.
@@ -54,7 +57,7 @@ impl EndpointEdit {
     pub fn of(
         row: impl Fn(&Endpoint) -> Result<Endpoint, Refusal> + Send + Sync + 'static,
     ) -> Self {
-        Self { row: Box::new(row), secret: None }
+        Self { row: Box::new(row), secret: None, admission: admit_all() }
     }
 
     /// Deletes an endpoint.

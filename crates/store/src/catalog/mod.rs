@@ -16,6 +16,7 @@ pub(crate) mod edit;
 mod endpoint;
 mod event_type;
 mod renamed;
+mod size;
 mod token;
 
 use domain::ids::{ApplicationId, EndpointId};
@@ -29,6 +30,7 @@ pub use endpoint::{
 };
 pub use event_type::{EventType, EventTypeSettings};
 pub use renamed::{Renamed, Whose};
+pub use size::{Admission, Growth, Size, admit_all};
 pub use token::{Scope, Token};
 
 use crate::Answer;
@@ -78,7 +80,11 @@ pub trait Catalog: Send + Sync {
     ) -> Answer<'_, Listed<Application, ApplicationId>>;
 
     /// Creates an endpoint with its first secret.
-    fn create_endpoint(&self, new: NewEndpoint) -> Answer<'_, Endpoint>;
+    fn create_endpoint(&self, new: NewEndpoint) -> Answer<'_, Endpoint> {
+        self.create_endpoint_if(new, admit_all())
+    }
+    /// Creates an endpoint with its first secret, if its application may become as large.
+    fn create_endpoint_if(&self, new: NewEndpoint, admission: Admission) -> Answer<'_, Endpoint>;
     /// Finds an endpoint of an application that is not deleted.
     fn endpoint(&self, application: ApplicationKey, name: Name<EndpointId>)
     -> Answer<'_, Endpoint>;

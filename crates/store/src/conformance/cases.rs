@@ -295,6 +295,13 @@ macro_rules! conformance {
                 a_settle_that_comes_again_brings_no_old_running_state_back
                 a_message_to_two_endpoints_is_settled_for_each
             ;
+            sizes:
+                an_admission_is_told_what_an_application_has_and_would_have
+                what_is_not_admitted_is_not_written
+                what_leaves_the_size_as_it_is_needs_no_admission
+                of_two_that_meet_at_a_cap_one_is_admitted
+                of_two_changes_that_meet_at_a_cap_one_is_admitted
+            ;
             tokens:
                 the_tokens_of_a_deleted_application_are_revoked_with_it
                 the_tokens_of_a_deleted_application_go_with_it

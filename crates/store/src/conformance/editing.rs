@@ -6,7 +6,7 @@ use super::{Handle, Harness, NOW, Scene, later};
 use crate::Error;
 use crate::catalog::{
     Application, Changed, Edit, Endpoint, EndpointEdit, EventType, EventTypeSettings, Name,
-    NewSecret, Refusal, Secret,
+    NewSecret, Refusal, Secret, admit_all,
 };
 use crate::queue::Order;
 
@@ -281,7 +281,11 @@ pub async fn a_secret_comes_with_a_change_or_not_at_all(harness: Harness) {
         let row: Edit<Endpoint> =
             Box::new(move |row| Ok(Endpoint { uid: uid.clone(), ..row.clone() }));
         let secret = Secret { text: text.to_owned(), created_at: later(5), expires_at: None };
-        EndpointEdit { row, secret: Some(NewSecret { secret, grace_ends: later(60) }) }
+        EndpointEdit {
+            row,
+            secret: Some(NewSecret { secret, grace_ends: later(60) }),
+            admission: admit_all(),
+        }
     };
     let texts = async || {
         let secrets = catalog.secrets(application, key, later(9)).await.unwrap();

@@ -46,6 +46,7 @@ pub mod retention;
 pub mod scheduled;
 pub mod secrets;
 pub mod settling;
+pub mod sizes;
 pub mod tokens;
 pub mod upkeep;
 
@@ -53,7 +54,7 @@ pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, long_ago, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 23] = [
+const THEMES: [(&str, &str); 24] = [
     ("accepting", include_str!("accepting.rs")),
     ("answers", include_str!("answers.rs")),
     ("catalog", include_str!("catalog.rs")),
@@ -75,6 +76,7 @@ const THEMES: [(&str, &str); 23] = [
     ("scheduled", include_str!("scheduled.rs")),
     ("secrets", include_str!("secrets.rs")),
     ("settling", include_str!("settling.rs")),
+    ("sizes", include_str!("sizes.rs")),
     ("tokens", include_str!("tokens.rs")),
     ("upkeep", include_str!("upkeep.rs")),
 ];

@@ -13,7 +13,8 @@ use super::walk::{self, Direction};
 use crate::Error;
 use crate::catalog::edit;
 use crate::catalog::{
-    Changed, Endpoint, EndpointEdit, Name, NewEndpoint, NewSecret, Secret, Touches,
+    Admission, Changed, Endpoint, EndpointEdit, Name, NewEndpoint, NewSecret, Secret, Size,
+    Touches, admit_all,
 };
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::limits;
@@ -53,6 +54,18 @@ impl State {
     /// # Errors
     /// If its application is not there, or its uid is taken.
     pub fn create_endpoint(&mut self, new: NewEndpoint) -> Result<Endpoint, Error> {
+        self.create_endpoint_if(new, &admit_all())
+    }
+
+    /// Creates an endpoint with its first secret, if its application may become as large.
+    ///
+    /// # Errors
+    /// As [`State::create_endpoint`], and if it may not.
+    pub fn create_endpoint_if(
+        &mut self,
+        new: NewEndpoint,
+        admission: &Admission,
+    ) -> Result<Endpoint, Error> {
         if self.living(new.application).is_none() {
             return Err(Error::Missing("application"));
         }
@@ -60,6 +73,7 @@ impl State {
             return Ok(known);
         }
         self.free_endpoint_uid(new.application, None, new.uid.as_deref())?;
+        self.size(new.application).replace((Size::default(), Size::of_new(&new)), admission)?;
         let key = EndpointKey(self.next_row());
         let endpoint = Endpoint {
             key,
@@ -123,6 +137,10 @@ impl State {
         self.free_endpoint_uid(application, Some(key), after.uid.as_deref())?;
         if before.order != after.order && self.has_pending(key) {
             return Err(limits::reordered());
+        }
+        let sizes = (Size::of(&before), Size::of(&after));
+        if sizes.0 != sizes.1 {
+            self.size(application).replace(sizes, &change.admission)?;
         }
         let row = self.living_endpoint_mut(application, key)?;
         row.endpoint = after.clone();
@@ -238,6 +256,11 @@ impl State {
                 && endpoint.application == application
                 && endpoint.state != EndpointState::Deleted
         })
+    }
+
+    /// Returns how much an application's endpoints are.
+    fn size(&self, application: ApplicationKey) -> Size {
+        self.endpoints_of(application).map(Size::of).fold(Size::default(), Size::and)
     }
 
     fn living_endpoint(

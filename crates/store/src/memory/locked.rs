@@ -8,8 +8,8 @@ use domain::time::Timestamp;
 
 use super::State;
 use crate::catalog::{
-    Application, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit, EventType, FanOut,
-    Name, NewApplication, NewEndpoint, Secret, Token,
+    Admission, Application, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
+    EventType, FanOut, Name, NewApplication, NewEndpoint, Secret, Token,
 };
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey, Node};
@@ -151,8 +151,8 @@ impl Catalog for Memory {
         self.answer(move |state| Ok(state.applications(&page)))
     }
 
-    fn create_endpoint(&self, new: NewEndpoint) -> Answer<'_, Endpoint> {
-        self.answer(move |state| state.create_endpoint(new))
+    fn create_endpoint_if(&self, new: NewEndpoint, admission: Admission) -> Answer<'_, Endpoint> {
+        self.answer(move |state| state.create_endpoint_if(new, &admission))
     }
 
     fn endpoint(

@@ -32,7 +32,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 9] = [
+const MIGRATIONS: [Migration; 10] = [
     Migration {
         version: 1,
         name: "first",
@@ -77,6 +77,11 @@ const MIGRATIONS: [Migration; 9] = [
         version: 9,
         name: "counters",
         statements: include_str!("../../migrations/postgres/0009_counters.sql"),
+    },
+    Migration {
+        version: 10,
+        name: "sizes",
+        statements: include_str!("../../migrations/postgres/0010_sizes.sql"),
     },
 ];
 
@@ -322,9 +327,9 @@ mod tests {
     #[test]
     fn the_next_schema_version_is_accepted_and_the_one_after_refused_by_name() {
         assert!(refuse_strangers(&[]).is_ok());
-        assert!(refuse_strangers(&applied(10)).is_ok());
-        let refusal = refuse_strangers(&applied(11)).unwrap_err().to_string();
-        assert!(refusal.contains("schema version 11 (`later`)"), "{refusal}");
+        assert!(refuse_strangers(&applied(11)).is_ok());
+        let refusal = refuse_strangers(&applied(12)).unwrap_err().to_string();
+        assert!(refusal.contains("schema version 12 (`later`)"), "{refusal}");
     }
 
     #[test]

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::Answer;
 use crate::catalog::{
-    Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit, EventType,
-    FanOut, Name, NewApplication, NewEndpoint, NewSecret, Renamed, Secret, Token,
+    Admission, Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
+    EventType, FanOut, Name, NewApplication, NewEndpoint, NewSecret, Renamed, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -49,8 +49,8 @@ impl Catalog for Sqlite {
         self.read(move |reading| applications::list(reading, &page))
     }
 
-    fn create_endpoint(&self, new: NewEndpoint) -> Answer<'_, Endpoint> {
-        self.write(move |writing| endpoints::create(writing, &new))
+    fn create_endpoint_if(&self, new: NewEndpoint, admission: Admission) -> Answer<'_, Endpoint> {
+        self.write(move |writing| endpoints::create(writing, &new, &admission))
     }
 
     fn endpoint(

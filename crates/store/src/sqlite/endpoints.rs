@@ -13,14 +13,20 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::reader::Reading;
 use super::walk::{self, List};
 use super::writer::Writing;
-use super::{applications, codec, secrets};
+use super::{applications, codec, secrets, sizes};
 use crate::catalog::edit;
-use crate::catalog::{Changed, Confidential, Endpoint, EndpointEdit, Name, NewEndpoint, Touches};
+use crate::catalog::{
+    Admission, Changed, Confidential, Endpoint, EndpointEdit, Name, NewEndpoint, Size, Touches,
+};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
 use crate::{Error, Vault, limits};
 
-pub(super) fn create(writing: &mut Writing<'_>, new: &NewEndpoint) -> Result<Endpoint, Error> {
+pub(super) fn create(
+    writing: &mut Writing<'_>,
+    new: &NewEndpoint,
+    admission: &Admission,
+) -> Result<Endpoint, Error> {
     let (connection, vault) = (writing.connection, writing.vault);
     if applications::by_key(connection, new.application)?.is_none() {
         return Err(Error::Missing("application"));
@@ -31,6 +37,7 @@ pub(super) fn create(writing: &mut Writing<'_>, new: &NewEndpoint) -> Result<End
     if let Some(uid) = &new.uid {
         free_uid(connection, new.application, uid, None)?;
     }
+    sizes::replace(writing, new.application, (Size::default(), Size::of_new(new)), admission)?;
     let key = insert(connection, new)?;
     // The row's number is part of what it is sealed for, so it comes second.
     seal(writing, new.application, key, &new.confidential)?;
@@ -81,6 +88,8 @@ pub(super) fn change(
     if before.order != after.order && has_pending(connection, key)? {
         return Err(limits::reordered());
     }
+    let sizes = (Size::of(&before), Size::of(&after));
+    sizes::replace(writing, application, sizes, &change.admission)?;
     rewrite(connection, &after)?;
     if before.confidential != after.confidential {
         seal(writing, application, key, &after.confidential)?;
@@ -132,6 +141,21 @@ pub(super) fn all(
     let mut statement = reading.connection.prepare_cached(sql)?;
     let rows = statement.query_and_then([application.0], |row| of(row, reading.vault))?;
     rows.collect()
+}
+
+/// Returns how much an application's endpoints are, but those that cannot be read. Needs the index
+/// `endpoints_id`.
+pub(super) fn size(writing: &Writing<'_>, application: ApplicationKey) -> Result<Size, Error> {
+    let sql = "SELECT key, application, id, uid, partition, state, reason, turn_order, settings,
+            confidential, created_at, updated_at
+        FROM endpoints WHERE application = ?1 AND state <> 3";
+    let mut statement = writing.connection.prepare_cached(sql)?;
+    let mut rows = statement.query([application.0])?;
+    let mut size = Size::default();
+    while let Some(row) = rows.next()? {
+        size = size.and(of(row, writing.vault).map_or(Size::default(), |row| Size::of(&row)));
+    }
+    Ok(size)
 }
 
 /// Returns endpoints by row, tombstones included, as long as their application is there.

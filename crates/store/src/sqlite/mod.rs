@@ -61,6 +61,7 @@ mod schema;
 mod seats;
 mod secrets;
 mod settle;
+mod sizes;
 mod tasks;
 mod tokens;
 mod upkeep;

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { version: 1, name: "first", sql: include_str!("../../migrations/sqlite/0001_first.sql") },
     Step {
         version: 2,
@@ -38,6 +38,11 @@ const STEPS: [Step; 9] = [
         version: 9,
         name: "counters",
         sql: include_str!("../../migrations/sqlite/0009_counters.sql"),
+    },
+    Step {
+        version: 10,
+        name: "sizes",
+        sql: include_str!("../../migrations/sqlite/0010_sizes.sql"),
     },
 ];
 
@@ -119,7 +124,7 @@ mod tests {
         migrate(&mut connection).unwrap();
         connection.execute("INSERT INTO meta VALUES ('canary', x'01')", []).unwrap();
         migrate(&mut connection).unwrap();
-        assert_eq!(versions(&connection), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(versions(&connection), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         let canary: Vec<u8> =
             connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
         assert_eq!(canary, [1]);
@@ -164,9 +169,10 @@ mod tests {
     fn a_store_two_versions_ahead_is_refused_by_name() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();
-        let later = "INSERT INTO schema_versions VALUES (10, 'tenth', x''), (11, 'eleventh', x'')";
+        let later =
+            "INSERT INTO schema_versions VALUES (11, 'eleventh', x''), (12, 'twelfth', x'')";
         connection.execute(later, []).unwrap();
         let text = migrate(&mut connection).unwrap_err().to_string();
-        assert!(text.contains("version 11 (`eleventh`)"), "{text}");
+        assert!(text.contains("version 12 (`twelfth`)"), "{text}");
     }
 }

@@ -358,6 +358,54 @@ async fn a_put_of_an_application_or_event_type_keeps_its_policy() {
 }
 
 #[tokio::test]
+async fn a_put_that_does_not_say_so_enables_nothing() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let path = format!("/app/{app}/endpoint/mine");
+    let body = json!({ "url": "https://receiver.example/" });
+    server.put(&path, body.clone()).await.expect(201);
+    server.patch(&path, json!({ "disabled": true })).await.expect(200);
+    assert_eq!(server.put(&path, body.clone()).await.expect(200)["state"], "disabled");
+    let enabled = json!({ "url": "https://receiver.example/", "disabled": false });
+    assert_eq!(server.put(&path, enabled).await.expect(200)["state"], "active");
+    server.post(&format!("{path}/pause"), Value::Null).await.expect(200);
+    assert_eq!(server.put(&path, body).await.expect(200)["state"], "paused");
+}
+
+#[tokio::test]
+async fn a_disabling_beside_a_put_is_not_lost() {
+    for ways in sites("puts").await {
+        let app = ways[0].application().await;
+        let path = format!("/app/{app}/endpoint/{}", ways[0].endpoint(&app).await);
+        for round in 0..ROUNDS {
+            ways[0].patch(&path, json!({ "disabled": false })).await.expect(200);
+            let disable = (Method::PATCH, &*path, json!({ "disabled": true }));
+            let put = json!({ "url": format!("https://receiver.example/{round}") });
+            let (disabled, changed) = at_once(&ways, disable, (Method::PUT, &path, put)).await;
+            disabled.expect(200);
+            changed.expect(200);
+            assert_eq!(ways[0].get(&path).await.expect(200)["state"], "disabled");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_put_by_id_does_not_bring_back_what_was_deleted() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let list = format!("/app/{app}/endpoint");
+    let path = format!("{list}/{}", server.endpoint(&app).await);
+    let body = json!({ "url": "https://receiver.example/" });
+    server.put(&path, body.clone()).await.expect(200);
+    server.delete(&path).await.expect(204);
+    server.put(&path, body).await.refused(404, "not_found");
+    assert_eq!(server.get(&list).await.expect(200)["data"], json!([]));
+    let path = format!("/app/{app}");
+    server.delete(&path).await.expect(204);
+    server.put(&path, json!({ "name": "x" })).await.refused(404, "not_found");
+}
+
+#[tokio::test]
 async fn a_put_sets_the_secret_that_it_names() {
     let server = Running::start().await;
     let app = server.application().await;

@@ -115,6 +115,33 @@ async fn nothing_is_sent_for_what_was_deleted_before_the_answer() {
 }
 
 #[tokio::test]
+async fn what_is_pending_for_deleted_endpoints_is_dead_soon() {
+    for [here, there] in sites("burials").await {
+        // One after the other: waiting for the usual step of upkeep each time would take too long.
+        let dead = async {
+            for _ in 0..3 {
+                let app = here.application().await;
+                let path = format!("/app/{app}/endpoint/{}", here.endpoint(&app).await);
+                here.post(&format!("{path}/pause"), json!({})).await.expect(200);
+                let message = there.message(&app).await;
+                here.delete(&path).await.expect(204);
+                let shown = async || {
+                    let letters = there.get(&format!("/app/{app}/dead-letter")).await.expect(200);
+                    let letter = letters["data"].get(0)?;
+                    assert_eq!(
+                        (&letter["msgId"], &letter["cause"]),
+                        (&json!(message), &json!("endpoint_deleted"))
+                    );
+                    Some(())
+                };
+                eventually("it is dead", shown).await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(25), dead).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn another_url_counts_on_every_node() {
     for [here, there] in sites("urls").await {
         let receiver = Receiver::start().await;

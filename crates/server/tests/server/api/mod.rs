@@ -6,6 +6,7 @@
 mod access;
 mod applications;
 mod batch;
+mod caps;
 mod changes;
 mod commands;
 mod doctor;

@@ -112,6 +112,53 @@ async fn a_pause_ends_in_each_way_that_answers_success() {
 }
 
 #[tokio::test]
+async fn a_retry_of_one_delivery_also_sends_those_that_brought_the_pause() {
+    let (receiver, server) = (Receiver::start().await, Running::sending(&OPEN).await);
+    let paused = Paused::start(&server, &receiver, "other", "99999999").await;
+    let second = paused.delivery(&server, &paused.second).await;
+    let path = format!("/app/{}/delivery/{}/retry", paused.app, second["id"].as_str().unwrap());
+    server.post(&path, json!({})).await.expect(200);
+    paused.arrives(&receiver, "other").await;
+}
+
+#[tokio::test]
+async fn a_reset_sends_all_that_wait_however_many_were_in_flight() {
+    const MANY: usize = 120;
+    let (receiver, server) = (Receiver::start().await, Running::sending(&OPEN).await);
+    let app = server.application().await;
+    let body = json!({ "url": receiver.url("many"), "inFlight": 200 });
+    let made = server.post(&format!("/app/{app}/endpoint"), body).await.expect(201);
+    let path = format!("/app/{app}/endpoint/{}", made["id"].as_str().unwrap());
+    let send = async |count: usize| {
+        let messages = vec![json!({ "eventType": "a.b", "payload": {} }); count];
+        server.post(&format!("/app/{app}/msg/batch"), json!(messages)).await.expect(202);
+    };
+    let arrived = async |count: usize| {
+        eventually("they have arrived", async || {
+            (receiver.at("many").len() >= count).then_some(())
+        })
+        .await;
+    };
+    // So many that it may have that many in flight.
+    send(1_000).await;
+    arrived(1_000).await;
+    receiver.together("many", MANY);
+    receiver.answer("many", &[429; MANY]);
+    receiver.retry_after("many", "99999999");
+    send(MANY).await;
+    arrived(1_000 + MANY).await;
+    let waits = async || {
+        let list = format!("{path}/delivery?state=pending&limit=250");
+        let page = server.get(&list).await.expect(200);
+        let waiting = page["data"].as_array().unwrap().iter();
+        waiting.filter(|it| it["attempts"] == 1 && it.get("pause").is_some()).count()
+    };
+    eventually("all of them wait", async || (waits().await == MANY).then_some(())).await;
+    server.post(&format!("{path}/breaker/reset"), json!({})).await.expect(204);
+    arrived(1_000 + 2 * MANY).await;
+}
+
+#[tokio::test]
 async fn an_endpoint_that_is_enabled_again_starts_without_a_pause() {
     let (receiver, server) = (Receiver::start().await, Running::sending(&OPEN).await);
     let paused = Paused::start(&server, &receiver, "gone", "99999999").await;

@@ -82,6 +82,7 @@ where
             shared,
             token_age: Duration::from_secs(1),
             configuration_rate: 10,
+            caps: Configuration::read(Sources::default()).unwrap().limits.caps,
             cached_tokens: 1,
             cached_applications: 1,
         },

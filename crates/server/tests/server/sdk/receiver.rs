@@ -56,6 +56,8 @@ struct Path {
     answers: VecDeque<u16>,
     /// What failing answers say in Retry-After.
     retry_after: Option<String>,
+    /// How many failing answers wait for each other.
+    together: usize,
 }
 
 impl Receiver {
@@ -86,16 +88,32 @@ impl Receiver {
     ) -> Result<Response<Empty<Bytes>>, Infallible> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
+        let name = parts.uri.path().trim_start_matches('/').to_owned();
+        let (response, together) = self.take_in(&name, parts.headers, body);
+        let failed = || self.at(&name).iter().filter(|it| it.status >= 400).count();
+        while failed() < together {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(response)
+    }
+
+    /// Returns the answer, and for how many failing ones it waits.
+    fn take_in(
+        &self,
+        name: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> (Response<Empty<Bytes>>, usize) {
         let mut paths = self.paths.lock().unwrap();
-        let path = paths.entry(parts.uri.path().to_owned()).or_default();
+        let path = paths.entry(format!("/{name}")).or_default();
         let status = path.answers.pop_front().unwrap_or(204);
-        path.arrivals.push(Arrival { headers: parts.headers, body, status });
+        path.arrivals.push(Arrival { headers, body, status });
         let mut response = Response::new(Empty::new());
         *response.status_mut() = StatusCode::from_u16(status).unwrap();
         if let Some(wish) = path.retry_after.as_ref().filter(|_| status >= 400) {
             response.headers_mut().insert(RETRY_AFTER, wish.parse().unwrap());
         }
-        Ok(response)
+        (response, if status >= 400 { path.together } else { 0 })
     }
 
     /// Gives the next requests for a name these statuses; later ones get 204.
@@ -108,6 +126,12 @@ impl Receiver {
     pub(crate) fn retry_after(&self, name: &str, wish: &str) {
         let mut paths = self.paths.lock().unwrap();
         paths.entry(format!("/{name}")).or_default().retry_after = Some(wish.to_owned());
+    }
+
+    /// Has so many failing answers for a name wait for each other.
+    pub(crate) fn together(&self, name: &str, count: usize) {
+        let mut paths = self.paths.lock().unwrap();
+        paths.entry(format!("/{name}")).or_default().together = count;
     }
 
     /// Returns what has arrived for a name.

@@ -14,9 +14,11 @@ use super::super::link::Transaction;
 use super::super::page::{Order, Walk};
 use super::super::queue::number;
 use super::super::row::{self, document, field, id, moment, write};
-use super::{application, secret};
+use super::{application, secret, size};
 use crate::catalog::edit;
-use crate::catalog::{Changed, Confidential, Endpoint, EndpointEdit, Name, NewEndpoint, Touches};
+use crate::catalog::{
+    Admission, Changed, Confidential, Endpoint, EndpointEdit, Name, NewEndpoint, Size, Touches,
+};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
 use crate::{Error, Vault, limits};
@@ -24,11 +26,15 @@ use crate::{Error, Vault, limits};
 pub(super) const MISSING: Error = Error::Missing("endpoint");
 
 /// Creates an endpoint with its first secret. The same one again is found, not made again.
-pub(super) async fn create(store: &Postgres, new: NewEndpoint) -> Result<Endpoint, Failure> {
+pub(super) async fn create(
+    store: &Postgres,
+    new: NewEndpoint,
+    admission: Admission,
+) -> Result<Endpoint, Failure> {
     let mut turn = store.turn(new.application).await?;
     loop {
         let mut transaction = turn.begin().await?;
-        let result = create_in(&mut transaction, store, &new).await;
+        let result = create_in(&mut transaction, store, &new, &admission).await;
         match transaction.end(result).await {
             Err(failure) if turn.again(&failure) => {}
             // The same one was created between our look and our insert.
@@ -44,12 +50,15 @@ async fn create_in(
     transaction: &mut Transaction<'_>,
     store: &Postgres,
     new: &NewEndpoint,
+    admission: &Admission,
 ) -> Result<Endpoint, Failure> {
     let name = Name::Id(new.id);
     if let Some(row) = find_in(transaction, new.application, &name).await? {
         return Ok(endpoint(&row, &store.vault)?);
     }
     application::changed(transaction, new.application, Touches::FanOut).await?;
+    let sizes = (Size::default(), Size::of_new(new));
+    size::replace(transaction, (&store.vault, new.application), sizes, admission).await?;
     let key = next_key(transaction).await?;
     let place = (new.application, key);
     insert(transaction, new, key, seal(&store.vault, place, &new.confidential)?).await?;
@@ -216,6 +225,8 @@ async fn change_in(
     if before.order != after.order && has_pending(transaction, &before).await? {
         return Err(limits::reordered().into());
     }
+    let sizes = (Size::of(&before), Size::of(&after));
+    size::replace(transaction, (vault, place.0), sizes, &change.admission).await?;
     let rewritten = rewrite(transaction, &after, seal(vault, place, &after.confidential)?).await;
     rewritten.map_err(|failure| taken(failure, after.uid.as_deref()))?;
     application::changed(transaction, place.0, touches).await?;

@@ -8,6 +8,7 @@ mod event_type;
 mod fan_out;
 mod renamed;
 mod secret;
+mod size;
 mod token;
 
 use domain::ids::{ApplicationId, EndpointId};
@@ -16,8 +17,8 @@ use domain::time::Timestamp;
 use super::Postgres;
 use crate::Answer;
 use crate::catalog::{
-    Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit, EventType,
-    FanOut, Name, NewApplication, NewEndpoint, NewSecret, Renamed, Secret, Token,
+    Admission, Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
+    EventType, FanOut, Name, NewApplication, NewEndpoint, NewSecret, Renamed, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -57,8 +58,8 @@ impl Catalog for Postgres {
         self.answer(application::list(self, page))
     }
 
-    fn create_endpoint(&self, new: NewEndpoint) -> Answer<'_, Endpoint> {
-        self.answer(endpoint::create(self, new))
+    fn create_endpoint_if(&self, new: NewEndpoint, admission: Admission) -> Answer<'_, Endpoint> {
+        self.answer(endpoint::create(self, new, admission))
     }
 
     fn endpoint(

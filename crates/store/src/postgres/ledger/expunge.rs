@@ -86,7 +86,7 @@ async fn cancel_all(
         asked as ( \
             insert into requests (partition, application, endpoint, kind, message, asked_at) \
             select partition, $1, endpoint, $4, $2, $3 from off order by endpoint) \
-        select distinct partition from off";
+        select distinct partition from off order by partition";
     let (kind, _) = codes::request(RequestKind::Cancel(message));
     let columns = [
         single(application.0, Type::INT8),

@@ -73,8 +73,16 @@ impl Run {
         failed
     }
 
+    /// Looks whether all is there that was promised. While the disk is ill, a store whose checkpoint has
+    /// failed cannot be opened for reading either.
     async fn check(&self) {
-        let findings = self.promises.check(&self.worker.store).await.unwrap();
+        let mut failed = 0;
+        let findings = loop {
+            match self.promises.check(&self.worker.store).await {
+                Err(error) if error.is_retryable() && failed < TRIES => failed += 1,
+                checked => break checked.unwrap(),
+            }
+        };
         assert_eq!(findings.lost, 0, "{:#?}", findings.broken);
     }
 

@@ -1,0 +1,6 @@
+-- How much the endpoints of an application are that are not deleted: their number, the event types and
+-- channels that they name, the bytes of what was set of them. Null until somebody needs it: the store
+-- counts it then, and keeps it from then on.
+ALTER TABLE applications ADD COLUMN endpoints INTEGER;
+ALTER TABLE applications ADD COLUMN patterns INTEGER;
+ALTER TABLE applications ADD COLUMN bytes INTEGER;
