@@ -20,7 +20,7 @@ use domain::policy::preset;
 use domain::time::Timestamp;
 use engine::roster::{Policies, Read, Roster};
 use engine::{Effect, End, Engine, Event, Moment, Settings};
-use store::catalog::{Confidential, Endpoint, EndpointSettings, EndpointView, FanOut};
+use store::catalog::{Changes, Confidential, Endpoint, EndpointSettings, EndpointView, FanOut};
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, Epoch, Lease, MessageKey, Node};
 use store::queue::{
     AttemptRecord, Order, PendingDelivery, Phases, Renewal, Running, Settled, Trigger,
@@ -129,6 +129,10 @@ impl Shell {
             Effect::Take { .. } => Event::Taken(Ok(leases())),
             Effect::Walk(_) => Event::Walked(Ok(Vec::new())),
             Effect::ReadRequests(_) => Event::Requests(Ok(Vec::new())),
+            Effect::ReadChanges { .. } => {
+                let (now, applications) = (self.now.rows, Vec::new());
+                Event::Changes(Ok(Changes { now, event_types: 0, applications }))
+            }
             Effect::ReadRoster(application) => {
                 let roster = Arc::new(roster(application, &self.policies));
                 Event::Roster { application, answer: Ok(Some(roster)) }
@@ -148,6 +152,7 @@ impl Shell {
             | Effect::Abort(_)
             | Effect::Upkeep { .. }
             | Effect::Disable { .. }
+            | Effect::Confirm { .. }
             | Effect::Announce(_)
             | Effect::WakeAt(_)
             | Effect::Stopped => return None,
