@@ -129,7 +129,7 @@ async fn what_is_pending_for_deleted_endpoints_is_dead_soon() {
                     let letters = there.get(&format!("/app/{app}/dead-letter")).await.expect(200);
                     let letter = letters["data"].get(0)?;
                     assert_eq!(
-                        (&letter["msgId"], &letter["cause"]),
+                        (&letter["messageId"], &letter["cause"]),
                         (&json!(message), &json!("endpoint_deleted"))
                     );
                     Some(())
