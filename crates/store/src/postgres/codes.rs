@@ -16,22 +16,22 @@ use crate::ledger::{TaskKind, TaskState};
 use crate::queue::{Order, RequestKind, Trigger};
 
 /// A pending delivery. The partial index on pending rows names it, too.
-pub(super) const PENDING: i16 = 0;
+pub(crate) const PENDING: i16 = 0;
 /// A delivered one.
-pub(super) const DELIVERED: i16 = 1;
+pub(crate) const DELIVERED: i16 = 1;
 /// A dead letter. The partial index on dead rows names it, too.
-pub(super) const DEAD: i16 = 2;
+pub(crate) const DEAD: i16 = 2;
 /// A cancelled one.
-pub(super) const CANCELLED: i16 = 3;
+pub(crate) const CANCELLED: i16 = 3;
 /// A deleted endpoint. The partial index on deleted endpoints names it, too.
-pub(super) const ENDPOINT_DELETED: i16 = 3;
+pub(crate) const ENDPOINT_DELETED: i16 = 3;
 
 /// Reports a number that no version of this store wrote.
-pub(super) fn unknown(what: &str, number: impl std::fmt::Display) -> Error {
+pub(crate) fn unknown(what: &str, number: impl std::fmt::Display) -> Error {
     Error::Damaged { what: what.to_owned(), text: format!("{number} is none that is known") }
 }
 
-pub(super) const fn delivery(state: Delivery) -> i16 {
+pub(crate) const fn delivery(state: Delivery) -> i16 {
     match state {
         Delivery::Pending(_) => PENDING,
         Delivery::Delivered => DELIVERED,
@@ -40,7 +40,7 @@ pub(super) const fn delivery(state: Delivery) -> i16 {
     }
 }
 
-pub(super) const fn cause(cause: Cause) -> i16 {
+pub(crate) const fn cause(cause: Cause) -> i16 {
     match cause {
         Cause::Permanent => 0,
         Cause::Exhausted => 1,
@@ -53,19 +53,19 @@ pub(super) const fn cause(cause: Cause) -> i16 {
     }
 }
 
-pub(super) fn read_cause(number: i16) -> Result<Cause, Error> {
+pub(crate) fn read_cause(number: i16) -> Result<Cause, Error> {
     let found = Cause::ALL.into_iter().find(|candidate| cause(*candidate) == number);
     found.ok_or_else(|| unknown("the cause of a dead letter", number))
 }
 
-pub(super) const fn order(order: Order) -> i16 {
+pub(crate) const fn order(order: Order) -> i16 {
     match order {
         Order::Due => 0,
         Order::Fifo => 1,
     }
 }
 
-pub(super) fn read_order(number: i16) -> Result<Order, Error> {
+pub(crate) fn read_order(number: i16) -> Result<Order, Error> {
     match number {
         0 => Ok(Order::Due),
         1 => Ok(Order::Fifo),
@@ -74,7 +74,7 @@ pub(super) fn read_order(number: i16) -> Result<Order, Error> {
 }
 
 /// Returns the state of an endpoint and, if it is disabled, why.
-pub(super) const fn state(state: State) -> (i16, Option<i16>) {
+pub(crate) const fn state(state: State) -> (i16, Option<i16>) {
     match state {
         State::Active => (0, None),
         State::Paused => (1, None),
@@ -86,7 +86,7 @@ pub(super) const fn state(state: State) -> (i16, Option<i16>) {
     }
 }
 
-pub(super) fn read_state(number: i16, reason: Option<i16>) -> Result<State, Error> {
+pub(crate) fn read_state(number: i16, reason: Option<i16>) -> Result<State, Error> {
     match (number, reason) {
         (0, _) => Ok(State::Active),
         (1, _) => Ok(State::Paused),
@@ -100,14 +100,14 @@ pub(super) fn read_state(number: i16, reason: Option<i16>) -> Result<State, Erro
 }
 
 /// An outcome as the columns of an attempt.
-pub(super) struct OutcomeColumns {
-    pub(super) outcome: i16,
-    pub(super) status: Option<i32>,
-    pub(super) retry_after_seconds: Option<i64>,
-    pub(super) retry_after_at: Option<i64>,
+pub(crate) struct OutcomeColumns {
+    pub(crate) outcome: i16,
+    pub(crate) status: Option<i32>,
+    pub(crate) retry_after_seconds: Option<i64>,
+    pub(crate) retry_after_at: Option<i64>,
 }
 
-pub(super) fn outcome(outcome: Outcome) -> OutcomeColumns {
+pub(crate) fn outcome(outcome: Outcome) -> OutcomeColumns {
     let bare = |number| OutcomeColumns {
         outcome: number,
         status: None,
@@ -141,7 +141,7 @@ pub(super) fn outcome(outcome: Outcome) -> OutcomeColumns {
     }
 }
 
-pub(super) fn read_outcome(columns: &OutcomeColumns) -> Result<Outcome, Error> {
+pub(crate) fn read_outcome(columns: &OutcomeColumns) -> Result<Outcome, Error> {
     Ok(match columns.outcome {
         0 => {
             let seconds = columns.retry_after_seconds;
@@ -167,14 +167,14 @@ pub(super) fn read_outcome(columns: &OutcomeColumns) -> Result<Outcome, Error> {
     })
 }
 
-pub(super) const fn trigger(trigger: Trigger) -> i16 {
+pub(crate) const fn trigger(trigger: Trigger) -> i16 {
     match trigger {
         Trigger::Scheduled => 0,
         Trigger::Manual => 1,
     }
 }
 
-pub(super) fn read_trigger(number: i16) -> Result<Trigger, Error> {
+pub(crate) fn read_trigger(number: i16) -> Result<Trigger, Error> {
     match number {
         0 => Ok(Trigger::Scheduled),
         1 => Ok(Trigger::Manual),
@@ -183,7 +183,7 @@ pub(super) fn read_trigger(number: i16) -> Result<Trigger, Error> {
 }
 
 /// Returns the kind of a request and the message it is about, if it is about one.
-pub(super) const fn request(kind: RequestKind) -> (i16, Option<i64>) {
+pub(crate) const fn request(kind: RequestKind) -> (i16, Option<i64>) {
     match kind {
         RequestKind::ResetBreaker => (0, None),
         RequestKind::Refresh => (1, None),
@@ -193,7 +193,7 @@ pub(super) const fn request(kind: RequestKind) -> (i16, Option<i64>) {
     }
 }
 
-pub(super) fn read_request(number: i16, message: Option<i64>) -> Result<RequestKind, Error> {
+pub(crate) fn read_request(number: i16, message: Option<i64>) -> Result<RequestKind, Error> {
     match (number, message) {
         (0, _) => Ok(RequestKind::ResetBreaker),
         (1, _) => Ok(RequestKind::Refresh),
@@ -204,7 +204,7 @@ pub(super) fn read_request(number: i16, message: Option<i64>) -> Result<RequestK
     }
 }
 
-pub(super) const fn task_kind(kind: TaskKind) -> i16 {
+pub(crate) const fn task_kind(kind: TaskKind) -> i16 {
     match kind {
         TaskKind::Recover => 0,
         TaskKind::ReplayMissing => 1,
@@ -212,7 +212,7 @@ pub(super) const fn task_kind(kind: TaskKind) -> i16 {
     }
 }
 
-pub(super) fn read_task_kind(number: i16) -> Result<TaskKind, Error> {
+pub(crate) fn read_task_kind(number: i16) -> Result<TaskKind, Error> {
     match number {
         0 => Ok(TaskKind::Recover),
         1 => Ok(TaskKind::ReplayMissing),
@@ -221,14 +221,14 @@ pub(super) fn read_task_kind(number: i16) -> Result<TaskKind, Error> {
     }
 }
 
-pub(super) const fn task_state(state: TaskState) -> i16 {
+pub(crate) const fn task_state(state: TaskState) -> i16 {
     match state {
         TaskState::Running => 0,
         TaskState::Finished => 1,
     }
 }
 
-pub(super) fn read_task_state(number: i16) -> Result<TaskState, Error> {
+pub(crate) fn read_task_state(number: i16) -> Result<TaskState, Error> {
     match number {
         0 => Ok(TaskState::Running),
         1 => Ok(TaskState::Finished),
@@ -237,7 +237,7 @@ pub(super) fn read_task_state(number: i16) -> Result<TaskState, Error> {
 }
 
 /// A breaker as columns: state, failures, end of the cooldown, cooldown.
-pub(super) fn breaker(breaker: Breaker) -> (i16, i64, Option<i64>, Option<i64>) {
+pub(crate) fn breaker(breaker: Breaker) -> (i16, i64, Option<i64>, Option<i64>) {
     match breaker {
         Breaker::Closed { failures } => (0, failures.into(), None, None),
         Breaker::Open { until, cooldown } => {
@@ -247,7 +247,7 @@ pub(super) fn breaker(breaker: Breaker) -> (i16, i64, Option<i64>, Option<i64>) 
     }
 }
 
-pub(super) fn read_breaker(
+pub(crate) fn read_breaker(
     columns: (i16, i64, Option<i64>, Option<i64>),
 ) -> Result<Breaker, Error> {
     match columns {
@@ -260,7 +260,7 @@ pub(super) fn read_breaker(
     }
 }
 
-pub(super) const fn level(level: Level) -> i16 {
+pub(crate) const fn level(level: Level) -> i16 {
     match level {
         Level::Half => 0,
         Level::Most => 1,
@@ -268,7 +268,7 @@ pub(super) const fn level(level: Level) -> i16 {
     }
 }
 
-pub(super) fn read_level(number: i16) -> Result<Level, Error> {
+pub(crate) fn read_level(number: i16) -> Result<Level, Error> {
     match number {
         0 => Ok(Level::Half),
         1 => Ok(Level::Most),
@@ -278,16 +278,16 @@ pub(super) fn read_level(number: i16) -> Result<Level, Error> {
 }
 
 /// Returns a span in microseconds; what is too long for the column is as long as it can be.
-pub(super) fn micros(span: Duration) -> i64 {
+pub(crate) fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// Reads a span.
-pub(super) fn span(micros: i64) -> Duration {
+pub(crate) fn span(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
 /// Reads a count.
-pub(super) fn count(number: i64) -> u32 {
+pub(crate) fn count(number: i64) -> u32 {
     u32::try_from(number).unwrap_or(if number < 0 { 0 } else { u32::MAX })
 }

@@ -2,12 +2,12 @@
 
 use domain::time::Timestamp;
 
-use super::failure::Failure;
-use super::link::{Access, Pool, Transaction};
-use super::row::field;
-use super::tls::Connector;
-use super::{Settings, codes, migrate};
 use crate::Error;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::link::{Access, Pool, Transaction};
+use crate::postgres::io::tls::Connector;
+use crate::postgres::row::field;
+use crate::postgres::{Settings, codes, migrate};
 
 /// What was found.
 #[derive(Debug)]

@@ -1,15 +1,14 @@
 //! Everything in PostgreSQL, shared by any number of nodes.
 //!
 //! # Layout
-//! - [`Postgres`] and its [`Settings`]: opening
-//! - `accept`, `settle`, `upkeep`: the three lanes of a batch, each a transaction on a connection of
-//!   its own
-//! - `load`, `loading`, `lease`, `wake`: the rest of the queue
+//! Outside of `io` each path is here as it is in the store in a file.
+//! - `queue`, `upkeep`: the three lanes of a batch, each a transaction on a connection of its own;
+//!   loading, leases
 //! - `catalog`, `ledger`: what people set up and look at
-//! - `link`, `tls`, `failure`, `migrate`: connections, and what goes wrong with them
-//! - `gate`: whose turn it is at an application
-//! - `codes`, `columns`, `row`, `page`: how values become columns and back
+//! - `row`, `page`: values and lists as they are stored; `failure`: errors
+//! - `migrate`: the schema; `plans`: how its statements are carried out
 //! - [`Bare`]: the yardstick for benchmarks; [`inspect`]: a look from outside
+//! - `io`: connections, other nodes, and batches as columns
 //!
 //! # Poolers
 //! Everything but LISTEN works through a pooler that hands out connections by transaction: no
@@ -21,27 +20,20 @@
 //! epoch is its own, and touch only rows joined to them. A take-over needs the same rows
 //! `FOR UPDATE`. So nothing commits under an epoch that is not current at the commit.
 
-mod accept;
 mod bare;
 mod catalog;
 mod codes;
-mod columns;
 mod failure;
-mod gate;
 mod inspect;
-mod lease;
+mod io;
 mod ledger;
-mod link;
-mod load;
-mod loading;
 mod migrate;
 mod page;
+#[cfg(test)]
+mod plans;
 mod queue;
 mod row;
-mod settle;
-mod tls;
 mod upkeep;
-mod wake;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,10 +44,10 @@ use tokio::sync::Semaphore;
 pub use self::bare::Bare;
 use self::failure::Failure;
 pub use self::inspect::{Inspection, inspect};
-use self::link::{Access, Pool, Transaction};
-use self::loading::Loads;
-use self::tls::Connector;
-use self::wake::Wake;
+use self::io::link::{Access, Pool, Transaction};
+use self::io::loading::Loads;
+use self::io::tls::Connector;
+use self::io::wake::Wake;
 use crate::damage::Notes;
 use crate::{Answer, Error, Vault, limits};
 

@@ -5,18 +5,18 @@
 
 use tokio_postgres::Row;
 
-use super::row;
 use crate::Error;
 use crate::damage::Notes;
 use crate::ledger::MOST_WALKED;
 use crate::page::{From, Listed, Page};
+use crate::postgres::row;
 
 /// How many rows are fetched at a time once the first ones did not fill the page.
 const CHUNK: usize = 1_000;
 
 /// The natural order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// Smallest id first.
     Ascending,
     /// Largest id first.
@@ -24,7 +24,7 @@ pub(super) enum Order {
 }
 
 /// A page in the making.
-pub(super) struct Walk<'a, Entry, Id> {
+pub(crate) struct Walk<'a, Entry, Id> {
     notes: &'a Notes,
     upwards: bool,
     backwards: bool,
@@ -38,7 +38,7 @@ pub(super) struct Walk<'a, Entry, Id> {
 }
 
 impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
-    pub(super) fn new(notes: &'a Notes, page: Page<Id>, order: Order) -> Self {
+    pub(crate) fn new(notes: &'a Notes, page: Page<Id>, order: Order) -> Self {
         let (place, backwards) = match page.from {
             From::Start => (None, false),
             From::After(id) => (Some(id), false),
@@ -58,13 +58,13 @@ impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
     }
 
     /// Writes the way of the walk into a statement, for `{compare}` and `{direction}`.
-    pub(super) fn direct(&self, statement: &str) -> String {
+    pub(crate) fn direct(&self, statement: &str) -> String {
         let (compare, direction) = if self.upwards { (">", "asc") } else { ("<", "desc") };
         statement.replace("{compare}", compare).replace("{direction}", direction)
     }
 
     /// Returns behind which row to go on and how many to fetch; nothing if the page is made.
-    pub(super) fn next(&mut self) -> Option<(Option<Id>, i64)> {
+    pub(crate) fn next(&mut self) -> Option<(Option<Id>, i64)> {
         if self.ended {
             return None;
         }
@@ -84,7 +84,7 @@ impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
 
     /// Takes the rows that were fetched. A row that does not read as what it should be is passed
     /// over and noted.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         rows: &[Row],
         read: impl Fn(&Row) -> Result<(Id, Option<Entry>), Error>,
@@ -119,7 +119,7 @@ impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
     }
 
     /// Returns the page.
-    pub(super) fn finish(mut self) -> Listed<Entry, Id> {
+    pub(crate) fn finish(mut self) -> Listed<Entry, Id> {
         if self.backwards {
             self.listed.entries.reverse();
         }

@@ -5,19 +5,18 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::codes::micros;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::{Access, Transaction};
-use super::super::page::{Order, Walk};
-use super::super::row::{document, field, id, moment, write};
-use crate::catalog::edit;
 use crate::catalog::{
-    Application, Change, Changed, Changes, Check, Edit, Name, NewApplication, Touches,
+    Application, Change, Changed, Changes, Check, Edit, Name, NewApplication, Touches, edit,
 };
 use crate::keys::ApplicationKey;
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::codes::micros;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::{Access, Transaction};
+use crate::postgres::page::{Order, Walk};
+use crate::postgres::row::{document, field, id, moment, write};
 use crate::{Error, limits};
 
 const MISSING: Error = Error::Missing("application");
@@ -25,7 +24,7 @@ const MISSING: Error = Error::Missing("application");
 /// Creates an application. The same one again is found, not made again.
 ///
 /// Indexes: applications_id, applications_uid.
-pub(super) async fn create(store: &Postgres, new: NewApplication) -> Result<Application, Failure> {
+pub(crate) async fn create(store: &Postgres, new: NewApplication) -> Result<Application, Failure> {
     let statement = "\
         insert into applications (id, uid, settings, created_at, updated_at) \
         values ($1, $2, $3, $4, $4) \
@@ -47,7 +46,7 @@ pub(super) async fn create(store: &Postgres, new: NewApplication) -> Result<Appl
 /// Finds an application that is not deleted.
 ///
 /// Indexes: applications_id, applications_uid.
-pub(super) async fn find(
+pub(crate) async fn find(
     store: &Postgres,
     name: Name<ApplicationId>,
 ) -> Result<Application, Failure> {
@@ -118,7 +117,7 @@ async fn rewrite(
 }
 
 /// Makes an application a tombstone without a uid, and revokes its tokens.
-pub(super) async fn delete(
+pub(crate) async fn delete(
     store: &Postgres,
     key: ApplicationKey,
     check: Check<Application>,
@@ -163,7 +162,7 @@ async fn delete_in(
 /// does first.
 ///
 /// Index: the primary key of applications.
-pub(super) async fn hold(
+pub(crate) async fn hold(
     transaction: &mut Transaction<'_>,
     key: ApplicationKey,
 ) -> Result<Row, Failure> {
@@ -176,7 +175,7 @@ pub(super) async fn hold(
 /// Lists applications by id.
 ///
 /// Index: applications_id.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     page: Page<ApplicationId>,
 ) -> Result<Listed<Application, ApplicationId>, Failure> {

@@ -6,25 +6,25 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::codes;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::queue::number;
-use super::super::row::{self, document, field, id, moment, write};
-use super::{application, secret};
-use crate::catalog::edit;
-use crate::catalog::{Changed, Confidential, Endpoint, EndpointEdit, Name, NewEndpoint, Touches};
+use crate::catalog::{
+    Changed, Confidential, Endpoint, EndpointEdit, Name, NewEndpoint, Touches, edit,
+};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
+use crate::postgres::catalog::{application, secret};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::io::partitions::number;
+use crate::postgres::page::{Order, Walk};
+use crate::postgres::row::{self, document, field, id, moment, write};
+use crate::postgres::{Postgres, codes};
 use crate::{Error, Vault, limits};
 
-pub(super) const MISSING: Error = Error::Missing("endpoint");
+pub(crate) const MISSING: Error = Error::Missing("endpoint");
 
 /// Creates an endpoint with its first secret. The same one again is found, not made again.
-pub(super) async fn create(store: &Postgres, new: NewEndpoint) -> Result<Endpoint, Failure> {
+pub(crate) async fn create(store: &Postgres, new: NewEndpoint) -> Result<Endpoint, Failure> {
     let mut turn = store.turn(new.application).await?;
     loop {
         let mut transaction = turn.begin().await?;
@@ -144,7 +144,7 @@ async fn insert(
 }
 
 /// Finds an endpoint that is not deleted.
-pub(super) async fn find(
+pub(crate) async fn find(
     store: &Postgres,
     application: ApplicationKey,
     name: Name<EndpointId>,
@@ -282,7 +282,7 @@ async fn rewrite(
 /// Makes another version of an endpoint of which something else than its row changed.
 ///
 /// Index: the primary key of endpoints.
-pub(super) async fn touch(
+pub(crate) async fn touch(
     transaction: &mut Transaction<'_>,
     (application, key): (ApplicationKey, EndpointKey),
     at: Timestamp,
@@ -302,7 +302,7 @@ pub(super) async fn touch(
 /// Lists an application's endpoints by id, descending.
 ///
 /// Index: endpoints_id.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     application: ApplicationKey,
     page: Page<EndpointId>,
@@ -333,7 +333,7 @@ pub(super) async fn list(
 }
 
 /// Reads an endpoint's row.
-pub(super) fn endpoint(row: &Row, vault: &Vault) -> Result<Endpoint, Error> {
+pub(crate) fn endpoint(row: &Row, vault: &Vault) -> Result<Endpoint, Error> {
     let application = ApplicationKey(field(row, "application")?);
     let key = EndpointKey(field(row, "key")?);
     let sealed = vault.open(&context((application, key)), field(row, "confidential")?)?;

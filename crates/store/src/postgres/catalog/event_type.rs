@@ -4,23 +4,22 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{document, field, moment, write};
 use crate::Error;
-use crate::catalog::edit;
-use crate::catalog::{Changed, Check, Edit, EventType};
+use crate::catalog::{Changed, Check, Edit, EventType, edit};
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::page::{Order, Walk};
+use crate::postgres::row::{document, field, moment, write};
 
 const MISSING: Error = Error::Missing("event type");
 
 /// Creates an event type.
 ///
 /// Index: the primary key of event_types.
-pub(super) async fn create(store: &Postgres, event_type: EventType) -> Result<(), Failure> {
+pub(crate) async fn create(store: &Postgres, event_type: EventType) -> Result<(), Failure> {
     let statement = "\
         insert into event_types (name, settings, created_at, updated_at) values ($1, $2, $3, $4) \
         on conflict (name) do nothing";
@@ -96,7 +95,7 @@ async fn write_with(
 }
 
 /// Index: the primary key of event_types.
-pub(super) async fn find(store: &Postgres, name: String) -> Result<EventType, Failure> {
+pub(crate) async fn find(store: &Postgres, name: String) -> Result<EventType, Failure> {
     let statement = "select * from event_types where name = $1";
     let mut transaction = store.read().await?;
     let result = transaction.one(statement, &[(&name, Type::TEXT)]).await;
@@ -105,7 +104,7 @@ pub(super) async fn find(store: &Postgres, name: String) -> Result<EventType, Fa
 }
 
 /// Removes an event type if a check of its row allows it.
-pub(super) async fn remove(
+pub(crate) async fn remove(
     store: &Postgres,
     name: String,
     check: Check<EventType>,
@@ -128,7 +127,7 @@ async fn remove_in(
 }
 
 /// Index: the primary key of event_types.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     page: Page<String>,
 ) -> Result<Listed<EventType, String>, Failure> {

@@ -7,13 +7,13 @@ mod endpoint;
 mod event_type;
 mod fan_out;
 mod renamed;
+mod running;
 mod secret;
 mod token;
 
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
 
-use super::Postgres;
 use crate::Answer;
 use crate::catalog::{
     Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit, EventType,
@@ -21,6 +21,7 @@ use crate::catalog::{
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
 use crate::queue::Running;
 
 impl Catalog for Postgres {
@@ -100,7 +101,7 @@ impl Catalog for Postgres {
     }
 
     fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
-        self.answer(fan_out::running(self, (application, key)))
+        self.answer(running::find(self, (application, key)))
     }
 
     fn secrets(

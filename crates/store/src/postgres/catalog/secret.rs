@@ -4,15 +4,15 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::{damaged, field, moment, optional_moment};
-use super::endpoint::{MISSING, hidden};
-use super::{application, endpoint};
 use crate::catalog::{NewSecret, Secret, Touches};
 use crate::keys::{ApplicationKey, EndpointKey};
+use crate::postgres::Postgres;
+use crate::postgres::catalog::application;
+use crate::postgres::catalog::endpoint::{self, MISSING, hidden};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::{damaged, field, moment, optional_moment};
 use crate::{Error, Vault, limits};
 
 /// Where an endpoint is.
@@ -77,7 +77,7 @@ async fn rotate_in(
 }
 
 /// Makes a secret the current one unless it is that already, and tells whether it did.
-pub(super) async fn replace(
+pub(crate) async fn replace(
     transaction: &mut Transaction<'_>,
     vault: &Vault,
     place: Place,
@@ -128,7 +128,7 @@ async fn retire(
 }
 
 /// Index: the primary key of endpoint_secrets.
-pub(super) async fn insert(
+pub(crate) async fn insert(
     transaction: &mut Transaction<'_>,
     vault: &Vault,
     place: Place,

@@ -5,20 +5,20 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{damaged, field, moment, optional_id, optional_moment};
 use crate::Error;
 use crate::catalog::{Scope, Token};
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::page::{Order, Walk};
+use crate::postgres::row::{damaged, field, moment, optional_id, optional_moment};
 
 const MISSING: Error = Error::Missing("token");
 
 /// Keeps a token. The same one again changes nothing.
-pub(super) async fn create(store: &Postgres, token: Token) -> Result<(), Failure> {
+pub(crate) async fn create(store: &Postgres, token: Token) -> Result<(), Failure> {
     let mut transaction = store.write().await?;
     let result = create_in(&mut transaction, token).await;
     transaction.end(result).await
@@ -60,7 +60,7 @@ async fn insert(transaction: &mut Transaction<'_>, token: &Token) -> Result<u64,
 }
 
 /// Finds a token.
-pub(super) async fn find(store: &Postgres, id: String) -> Result<Token, Failure> {
+pub(crate) async fn find(store: &Postgres, id: String) -> Result<Token, Failure> {
     let mut transaction = store.read().await?;
     let result = find_in(&mut transaction, &id).await;
     let row = transaction.end(result).await?;
@@ -106,7 +106,7 @@ pub(super) async fn expire(
 }
 
 /// Index: the primary key of tokens.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     page: Page<String>,
 ) -> Result<Listed<Token, String>, Failure> {

@@ -3,12 +3,12 @@
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
 use crate::ledger::StoredAnswer;
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
 use crate::{Error, limits};
 
 /// Remembers an answer, unless another one is remembered; returns the one that is.
@@ -59,7 +59,7 @@ pub(super) async fn recall(
 /// Forgets what was remembered under a hash at a moment or before it.
 ///
 /// Indexes: the primary key of answers, answers_at.
-pub(super) async fn forget(
+pub(crate) async fn forget(
     store: &Postgres,
     hash: [u8; 32],
     until: Timestamp,

@@ -7,17 +7,17 @@ use domain::replay::StatusClass;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::codes::{self, OutcomeColumns};
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{self, count, field, headers, id, is_missing, moment, optional_moment};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::codes::{self, OutcomeColumns};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::page::{Order, Walk};
+use crate::postgres::row::{self, count, field, headers, id, is_missing, moment, optional_moment};
 use crate::queue::{AttemptRecord, Phases};
 
 /// Returns the attempts of a delivery, newest first.
@@ -52,7 +52,7 @@ pub(super) async fn of_delivery(
 }
 
 /// Lists an endpoint's attempts, newest first.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     place: (ApplicationKey, EndpointKey),
     filter: AttemptFilter,

@@ -6,13 +6,13 @@ use domain::ids::MessageId;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::row::{count, field};
-use super::super::{Postgres, codes};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::ledger::{Counts, MOST_COUNTED, MOST_WALKED, Tally};
 use crate::limits;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::row::{count, field};
+use crate::postgres::{Postgres, codes};
 
 /// Counts an endpoint's deliveries whose message was received within some time. Ids tell when a
 /// message was made, and none is on its way for long: so the walk begins and ends near that time.
@@ -74,7 +74,7 @@ pub(super) async fn by_state(
 /// Counts an application's dead letters, or those to one endpoint.
 ///
 /// Index: deliveries_dead.
-pub(super) async fn dead_letters(
+pub(crate) async fn dead_letters(
     store: &Postgres,
     application: ApplicationKey,
     endpoint: Option<EndpointKey>,

@@ -4,21 +4,22 @@ use std::collections::BTreeSet;
 
 use tokio_postgres::types::Type;
 
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{field, is_missing};
-use super::super::{Postgres, upkeep};
-use super::delivery::entry;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter};
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::ledger::delivery::entry;
+use crate::postgres::page::{Order, Walk};
+use crate::postgres::row::{field, is_missing};
+use crate::postgres::upkeep::dead_letters;
 
 type Place = (MessageKey, EndpointKey);
 
 /// Lists an application's dead letters, newest message first.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     application: ApplicationKey,
     filter: DeliveryFilter,
@@ -93,7 +94,7 @@ async fn purge_in(
     let mut entries: Vec<_> = entries.into_iter().map(|entry| entry.key).collect();
     let doomed: Vec<_> = entries.iter().map(place).collect();
     let removed: BTreeSet<_> =
-        upkeep::remove_dead_letters(transaction, &doomed, None).await?.into_iter().collect();
+        dead_letters::remove(transaction, &doomed, None).await?.into_iter().collect();
     // What is missing was replayed, or removed by somebody else, in the meantime.
     entries.retain(|key| removed.contains(&place(key)));
     Ok(Listed { entries, reached, done })

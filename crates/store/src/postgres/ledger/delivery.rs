@@ -6,25 +6,26 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{
-    self, count, field, id, is_missing, moment, optional_id, optional_moment, status,
-};
-use super::super::{Postgres, upkeep};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter, settled_at};
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::page::{Order, Walk};
+use crate::postgres::row::{
+    self, count, field, id, is_missing, moment, optional_id, optional_moment, status,
+};
+use crate::postgres::upkeep::request;
 use crate::queue::{Request, RequestKind};
 
 const MISSING: Error = Error::Missing("delivery");
 
 /// Finds a delivery by its id: the message is among the few whose ids begin alike, and with it the
 /// id tells the endpoint.
-pub(super) async fn find(
+pub(crate) async fn find(
     store: &Postgres,
     application: ApplicationKey,
     id: DeliveryId,
@@ -110,7 +111,7 @@ pub(super) async fn of_message(
 }
 
 /// Lists an endpoint's deliveries, newest message first.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     place: (ApplicationKey, EndpointKey),
     filter: DeliveryFilter,
@@ -190,7 +191,7 @@ async fn cancel_in(
     let DeliveryKey { application, endpoint, message } = key;
     let kind = RequestKind::Cancel(message);
     let request = Request { number: 0, application, endpoint, partition, kind, at: when };
-    upkeep::ask(transaction, &request).await?;
+    request::ask(transaction, &request).await?;
     Ok((entry, partition))
 }
 
@@ -218,7 +219,7 @@ async fn retry_now_in(
     let DeliveryKey { application, endpoint, message } = key;
     let kind = RequestKind::RetryNow(message);
     let request = Request { number: 0, application, endpoint, partition, kind, at: when };
-    upkeep::ask(transaction, &request).await?;
+    request::ask(transaction, &request).await?;
     Ok((at(transaction, key).await?.ok_or(MISSING)?, partition))
 }
 
@@ -262,7 +263,7 @@ async fn call_off(
 }
 
 /// Reads a delivery's row, joined to its message's id, event type, time and policy.
-pub(super) fn entry(row: &Row) -> Result<DeliveryEntry, Error> {
+pub(crate) fn entry(row: &Row) -> Result<DeliveryEntry, Error> {
     let key = DeliveryKey {
         application: ApplicationKey(field(row, "application")?),
         endpoint: EndpointKey(field(row, "endpoint")?),

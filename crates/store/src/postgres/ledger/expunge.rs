@@ -4,14 +4,13 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::queue::Again;
-use super::super::{Postgres, row};
 use crate::Error;
 use crate::keys::{ApplicationKey, MessageKey};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::queue::batch::Again;
+use crate::postgres::{Postgres, codes, row};
 use crate::queue::RequestKind;
 
 const MISSING: Error = Error::Missing("message");

@@ -7,24 +7,24 @@ use domain::ids::MessageId;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{damaged, field, id, moment, optional_moment};
 use crate::Error;
 use crate::catalog::Name;
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::ledger::{MessageEntry, MessageFilter, Payload};
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::page::{Order, Walk};
+use crate::postgres::row::{damaged, field, id, moment, optional_moment};
 
 const MISSING: Error = Error::Missing("message");
 
 /// Finds a message, with its payload.
 ///
 /// Indexes: messages_id, messages_event_id.
-pub(super) async fn find(
+pub(crate) async fn find(
     store: &Postgres,
     application: ApplicationKey,
     name: Name<MessageId>,
@@ -57,7 +57,7 @@ pub(super) async fn find(
 
 /// Lists an application's messages, newest first. Payloads are fetched for the page only, not for
 /// what was passed over.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     application: ApplicationKey,
     filter: MessageFilter,

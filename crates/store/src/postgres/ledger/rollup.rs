@@ -2,18 +2,18 @@
 
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::row::field;
-use super::super::{Postgres, upkeep};
 use crate::Error;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::row::field;
+use crate::postgres::upkeep::rollup;
+use crate::postgres::{Postgres, codes};
 use crate::queue::{Minute, Rollup, Subject};
 
 /// Returns a subject's sums from one minute up to, but without, another.
 ///
 /// Index: the primary key of rollups.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     subject: Subject,
     from: Minute,
@@ -22,7 +22,7 @@ pub(super) async fn list(
     let statement = "\
         select minute, succeeded, failed, delivered, dead, latencies from rollups \
         where kind = $1 and subject = $2 and minute >= $3 and minute < $4 order by minute";
-    let (kind, key) = upkeep::subject(subject);
+    let (kind, key) = rollup::subject(subject);
     let columns = [
         single(kind, Type::INT2),
         single(key, Type::INT8),

@@ -4,23 +4,22 @@ use domain::ids::TaskId;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::codes;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{document, field, id, moment, write};
 use crate::Error;
 use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
 use crate::ledger::{NewTask, Task, TaskState};
 use crate::page::{Listed, Page};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::page::{Order, Walk};
+use crate::postgres::row::{document, field, id, moment, write};
+use crate::postgres::{Postgres, codes};
 
 const MISSING: Error = Error::Missing("task");
 
 /// Starts a task, which means everything accepted so far. The same one again is found, not started
 /// again.
-pub(super) async fn start(store: &Postgres, new: NewTask) -> Result<Task, Failure> {
+pub(crate) async fn start(store: &Postgres, new: NewTask) -> Result<Task, Failure> {
     let mut transaction = store.write().await?;
     let result = start_in(&mut transaction, &new).await;
     transaction.end(result).await
@@ -60,7 +59,7 @@ async fn insert(transaction: &mut Transaction<'_>, new: &NewTask) -> Result<(), 
 }
 
 /// Finds a task.
-pub(super) async fn find(store: &Postgres, id: TaskId) -> Result<Task, Failure> {
+pub(crate) async fn find(store: &Postgres, id: TaskId) -> Result<Task, Failure> {
     let mut transaction = store.read().await?;
     let result = find_in(&mut transaction, id).await;
     let row = transaction.end(result).await?;
@@ -76,7 +75,7 @@ async fn find_in(transaction: &mut Transaction<'_>, id: TaskId) -> Result<Option
 /// Lists tasks, newest first.
 ///
 /// Indexes: the primary key of replay_tasks, or replay_tasks_application.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     application: Option<ApplicationKey>,
     page: Page<TaskId>,

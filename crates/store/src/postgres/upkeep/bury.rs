@@ -4,11 +4,11 @@ use domain::delivery::Delivery;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::{changed, is_current};
+use crate::postgres::codes;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::upkeep::{changed, is_current};
 use crate::queue::{Bury, Done, Ending};
 
 /// Buries deliveries of one endpoint that are still as they were loaded.

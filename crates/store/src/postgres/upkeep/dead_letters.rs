@@ -6,13 +6,13 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
-use super::prune::Limits;
-use super::{cursor, removal};
 use crate::Error;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::prune::Limits;
+use crate::postgres::upkeep::{cursor, removal};
 
 /// The name of the place where the walk goes on.
 const CURSOR: &str = "dead letters cursor";
@@ -37,7 +37,7 @@ pub(super) async fn is_under_way(transaction: &mut Transaction<'_>) -> Result<bo
 
 /// Walks on. Returns how many rows may still be removed, and whether it stopped before it came to
 /// the end.
-pub(super) async fn walk(
+pub(crate) async fn walk(
     transaction: &mut Transaction<'_>,
     limits: Limits,
     mut left: u32,
@@ -101,7 +101,7 @@ async fn next(
 
 /// Removes dead letters with their attempts, and returns those that it found: all of them, or those
 /// that were settled before a moment. What was replayed meanwhile is none.
-pub(in super::super) async fn remove(
+pub(crate) async fn remove(
     transaction: &mut Transaction<'_>,
     doomed: &[Place],
     before: Option<i64>,

@@ -6,21 +6,21 @@
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::queue::number;
-use super::super::row::field;
+use crate::postgres::codes;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::io::partitions::number;
+use crate::postgres::row::field;
 use crate::queue::turn::SCHEDULED;
 use crate::queue::{Missing, Order};
 
 /// What became of a chunk's missing deliveries.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Made {
-    pub(super) made: u64,
+    pub(crate) made: u64,
     /// Those with nothing to send.
-    pub(super) skipped: u64,
+    pub(crate) skipped: u64,
 }
 
 /// Tells whether nothing has changed since they were chosen, and sees to it that nothing does.

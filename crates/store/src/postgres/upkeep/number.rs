@@ -2,15 +2,15 @@
 
 use tokio_postgres::types::Type;
 
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::queue;
-use super::super::row::field;
-use super::{is_current, rows};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::io::partitions;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::{is_current, rows};
 use crate::queue::{Done, Number, turn};
 
-pub(super) async fn number(
+pub(crate) async fn number(
     transaction: &mut Transaction<'_>,
     number: &Number,
 ) -> Result<Done, Failure> {
@@ -47,7 +47,7 @@ async fn put(transaction: &mut Transaction<'_>, number: &Number) -> Result<u64, 
     let columns = [
         single(number.application.0, Type::INT8),
         single(number.endpoint.0, Type::INT8),
-        single(queue::number(number.lease.partition), Type::INT2),
+        single(partitions::number(number.lease.partition), Type::INT2),
         single(turn::SCHEDULED, Type::INT8),
         single(turn::scheduled(number.until), Type::INT8),
         single(i64::from(number.most), Type::INT8),
@@ -66,7 +66,7 @@ async fn next(transaction: &mut Transaction<'_>, number: &Number) -> Result<Opti
         order by partition, endpoint, turn limit 1";
     let columns = [
         single(number.endpoint.0, Type::INT8),
-        single(queue::number(number.lease.partition), Type::INT2),
+        single(partitions::number(number.lease.partition), Type::INT2),
         single(turn::SCHEDULED, Type::INT8),
     ];
     let row = transaction.one(statement, &parameters(&columns)).await?;

@@ -9,18 +9,18 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::{count, field};
-use super::messages::{Place, Walked};
-use super::prune::Limits;
-use super::removal;
 use crate::Error;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::{count, field};
+use crate::postgres::upkeep::messages::{Place, Walked};
+use crate::postgres::upkeep::prune::Limits;
+use crate::postgres::upkeep::removal;
 
 /// Returns the deliveries of some messages, of each within a part of its list, and tells whether they
 /// need not be kept. Each row is looked up by its key: left to itself the planner may read more.
-pub(super) const LOOK: &str = "\
+pub(crate) const LOOK: &str = "\
     select o.application, o.message, o.passed + sent.place as place, sent.endpoint, \
            d.recorded, d.goes \
     from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) \

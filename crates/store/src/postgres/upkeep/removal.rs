@@ -3,11 +3,11 @@
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
-use super::rows;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::rows;
 
 /// What belongs to an application, in the order in which it goes. Indexes: the primary keys, which
 /// begin with the application, replay_tasks_application and tokens_application; requests are few. Sums
@@ -16,7 +16,7 @@ use super::rows;
 /// Deliveries, attempts and states may still be written by those who have not heard of it, and nothing
 /// else would ever remove them. They are locked first, in the order in which others lock them, and go by
 /// their keys: a row that was changed meanwhile is no longer at its place, and would be passed over.
-pub(super) const BELONGINGS: [&str; 11] = [
+pub(crate) const BELONGINGS: [&str; 11] = [
     "with held as materialized ( \
         select endpoint, message from deliveries where application = $1 \
         order by application, endpoint, message limit $2 for update) \
@@ -61,7 +61,7 @@ pub(super) const BELONGINGS: [&str; 11] = [
 /// Removes secrets that sign no more.
 ///
 /// Index: endpoint_secrets_expiring.
-pub(super) async fn secrets(
+pub(crate) async fn secrets(
     transaction: &mut Transaction<'_>,
     now: Timestamp,
     most: u32,
@@ -78,7 +78,7 @@ pub(super) async fn secrets(
 /// to remove: what somebody added or changed meanwhile can be found only as long as it is there.
 ///
 /// Index: applications_deleted.
-pub(super) async fn applications(
+pub(crate) async fn applications(
     transaction: &mut Transaction<'_>,
     most: u32,
 ) -> Result<u32, Failure> {
@@ -127,7 +127,7 @@ async fn belongings(
 ///
 /// Indexes: the primary keys of deliveries and attempts. Attempts are found by walking back from each
 /// delivery's last.
-pub(super) async fn deliveries(
+pub(crate) async fn deliveries(
     transaction: &mut Transaction<'_>,
     held: &[[i64; 3]],
 ) -> Result<(), Failure> {
@@ -167,7 +167,7 @@ pub(super) async fn deliveries(
 /// stays. They are locked first, as whoever makes a delivery locks them.
 ///
 /// Indexes: the primary keys of messages and idempotency.
-pub(super) async fn messages(
+pub(crate) async fn messages(
     transaction: &mut Transaction<'_>,
     empty: &[(i64, i64, u32)],
 ) -> Result<(), Failure> {

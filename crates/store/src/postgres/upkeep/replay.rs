@@ -8,19 +8,19 @@ use std::collections::BTreeSet;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::queue::number;
-use super::super::row::field;
-use super::missing::{self, Made};
-use super::{changed, is_current};
 use crate::ledger::TaskState;
+use crate::postgres::codes;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::io::partitions::number;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::missing::{self, Made};
+use crate::postgres::upkeep::{changed, is_current};
 use crate::queue::{Done, Order, Replay};
 
 /// Makes settled deliveries pending again, and missing ones, and moves the task on.
-pub(super) async fn replay(
+pub(crate) async fn replay(
     transaction: &mut Transaction<'_>,
     replay: &Replay,
 ) -> Result<Done, Failure> {

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
 
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::{changed, is_current, memories};
 use crate::keys::{ApplicationKey, EndpointKey, Lease};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::upkeep::{changed, is_current, memories};
 use crate::queue::{Done, Minute, Once, Rollup, Subject};
 
 /// Returns a subject as its two columns.
-pub(in super::super) const fn subject(subject: Subject) -> (i16, i64) {
+pub(crate) const fn subject(subject: Subject) -> (i16, i64) {
     match subject {
         Subject::Whole => (0, 0),
         Subject::Application(ApplicationKey(key)) => (1, key),

@@ -3,19 +3,19 @@
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::changed;
 use crate::keys::{ApplicationKey, EndpointKey};
+use crate::postgres::codes;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::upkeep::changed;
 use crate::queue::{Done, Running};
 
 /// Writes it, if there is such an endpoint. Its row is held until then, and that of its application,
 /// unless somebody is removing it: nothing would ever find a state that came after that.
 ///
 /// Indexes: the primary keys of applications, endpoints and endpoint_state.
-pub(super) async fn run(
+pub(crate) async fn run(
     transaction: &mut Transaction<'_>,
     (application, endpoint): (ApplicationKey, EndpointKey),
     running: &Running,

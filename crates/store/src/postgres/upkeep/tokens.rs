@@ -6,12 +6,12 @@
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
-use super::{cursor, rows};
 use crate::limits;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::{cursor, rows};
 
 /// The name of the place where the walk goes on.
 const CURSOR: &str = "tokens cursor";
@@ -19,7 +19,7 @@ const CURSOR: &str = "tokens cursor";
 const LOOKED_AT: i64 = 256;
 
 /// Walks on, and removes at most so many.
-pub(super) async fn forget(
+pub(crate) async fn forget(
     transaction: &mut Transaction<'_>,
     now: Timestamp,
     most: u32,
