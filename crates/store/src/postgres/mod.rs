@@ -22,7 +22,6 @@
 
 mod bare;
 mod catalog;
-mod codes;
 mod failure;
 mod inspect;
 mod io;

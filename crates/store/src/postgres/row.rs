@@ -8,8 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use crate::damage::Notes;
-use crate::postgres::codes;
-use crate::{Error, Headers};
+use crate::{Error, Headers, codes};
 
 /// Reads a column.
 pub(crate) fn field<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, Error> {
@@ -60,7 +59,7 @@ pub(crate) fn status(row: &Row, name: &str) -> Result<Option<u16>, Error> {
 pub(crate) fn partition(row: &Row, name: &str) -> Result<Partition, Error> {
     let number: i16 = field(row, name)?;
     let partition = u8::try_from(number).ok().and_then(Partition::from_number);
-    partition.ok_or_else(|| codes::unknown("a partition", number))
+    partition.ok_or_else(|| unknown("a partition", number))
 }
 
 /// Reads a document.
@@ -86,13 +85,7 @@ pub(crate) fn pending(row: &Row) -> Result<Pending, Error> {
 
 /// Reads the columns that say where a delivery stands.
 pub(crate) fn delivery(row: &Row) -> Result<Delivery, Error> {
-    match field::<i16>(row, "state")? {
-        codes::PENDING => pending(row).map(Delivery::Pending),
-        codes::DELIVERED => Ok(Delivery::Delivered),
-        codes::DEAD => codes::read_cause(field(row, "cause")?).map(Delivery::Dead),
-        codes::CANCELLED => Ok(Delivery::Cancelled),
-        other => Err(codes::unknown("the state of a delivery", other)),
-    }
+    codes::read_delivery(field(row, "state")?, || pending(row), || field(row, "cause"))
 }
 
 /// Writes a document.
@@ -132,4 +125,9 @@ pub(crate) fn at_row(row: &Row, error: Error) -> Error {
 /// Reports a column that does not read as it should.
 pub(crate) fn damaged(what: &str, text: impl std::fmt::Display) -> Error {
     Error::Damaged { what: format!("column `{what}`"), text: text.to_string() }
+}
+
+/// Reports something that no version of this store wrote.
+pub(crate) fn unknown(what: &str, number: impl std::fmt::Display) -> Error {
+    Error::Damaged { what: what.to_owned(), text: format!("{number} is none that is known") }
 }

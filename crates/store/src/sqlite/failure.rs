@@ -1,8 +1,10 @@
 //! SQLite's errors, by what the caller can do about them.
 
 use rusqlite::ErrorCode;
+use rusqlite::types::Type;
 
 use crate::Error;
+use crate::codes::Unknown;
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
@@ -12,6 +14,12 @@ impl From<rusqlite::Error> for Error {
         // What remains are rows that do not read as they should, or calls that do not fit their
         // statement; neither goes away by waiting.
         Self::Damaged { what: "a row".to_owned(), text: error.to_string() }
+    }
+}
+
+impl From<Unknown> for rusqlite::Error {
+    fn from(unknown: Unknown) -> Self {
+        Self::FromSqlConversionFailure(0, Type::Integer, unknown.to_string().into())
     }
 }
 

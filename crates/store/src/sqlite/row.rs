@@ -1,11 +1,9 @@
-//! Values as they are stored: states as small numbers, spans as microseconds, ids as bytes.
-//!
-//! The numbers are part of the schema and never change their meaning.
+//! Reading and writing columns: spans as microseconds, ids as bytes. Enums are in `codes`.
 
 use std::time::Duration;
 
-use domain::delivery::{Budget, Cause, Delivery, Pending};
-use domain::endpoint::{Reason, State};
+use domain::delivery::{Budget, Delivery, Pending};
+use domain::endpoint::State;
 use domain::ids::Id;
 use domain::partition::Partition;
 use domain::time::Timestamp;
@@ -15,13 +13,7 @@ use rusqlite::{Result, Row, RowIndex};
 use crate::damage::Notes;
 use crate::keys::EndpointKey;
 use crate::queue::Order;
-use crate::{Error, Headers};
-
-/// States of deliveries. The partial indexes name the first and the third as numbers.
-pub(crate) const PENDING: i64 = 0;
-pub(crate) const DELIVERED: i64 = 1;
-pub(crate) const DEAD: i64 = 2;
-pub(crate) const CANCELLED: i64 = 3;
+use crate::{Error, Headers, codes};
 
 /// Says that a column does not hold what it should.
 pub(crate) fn odd(column: &str, value: impl std::fmt::Display) -> rusqlite::Error {
@@ -52,10 +44,6 @@ pub(crate) fn micros_if_any(time: Option<Timestamp>) -> Option<i64> {
     time.map(Timestamp::as_micros)
 }
 
-pub(crate) fn span(span: Duration) -> i64 {
-    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
-}
-
 pub(crate) fn span_of(row: &Row<'_>, column: impl RowIndex) -> Result<Duration> {
     row.get(column).map(Duration::from_micros)
 }
@@ -69,59 +57,13 @@ pub(crate) fn partition_at(row: &Row<'_>, column: impl RowIndex) -> Result<Parti
     Partition::from_number(number).ok_or_else(|| odd("partition", number))
 }
 
-pub(crate) const fn order(order: Order) -> i64 {
-    match order {
-        Order::Due => 0,
-        Order::Fifo => 1,
-    }
-}
-
 pub(crate) fn order_of(row: &Row<'_>) -> Result<Order> {
-    match row.get("turn_order")? {
-        0 => Ok(Order::Due),
-        1 => Ok(Order::Fifo),
-        number => Err(odd("turn_order", number)),
-    }
-}
-
-pub(crate) const fn cause(cause: Cause) -> i64 {
-    match cause {
-        Cause::Permanent => 0,
-        Cause::Exhausted => 1,
-        Cause::Expired => 2,
-        Cause::EndpointDisabled => 3,
-        Cause::EndpointDeleted => 4,
-        Cause::Blocked => 5,
-        Cause::BreakerOpen => 6,
-        Cause::Poison => 7,
-    }
-}
-
-fn cause_of(row: &Row<'_>) -> Result<Cause> {
-    let number: i64 = row.get("cause")?;
-    let known = Cause::ALL.into_iter().find(|known| cause(*known) == number);
-    known.ok_or_else(|| odd("cause", number))
-}
-
-/// Returns the number of a delivery's state.
-pub(crate) const fn delivery(state: Delivery) -> i64 {
-    match state {
-        Delivery::Pending(_) => PENDING,
-        Delivery::Delivered => DELIVERED,
-        Delivery::Dead(_) => DEAD,
-        Delivery::Cancelled => CANCELLED,
-    }
+    Ok(codes::read_order(row.get("turn_order")?)?)
 }
 
 /// Reads where a delivery stands from its columns.
 pub(crate) fn delivery_of(row: &Row<'_>) -> Result<Delivery> {
-    match row.get("state")? {
-        PENDING => pending_of(row).map(Delivery::Pending),
-        DELIVERED => Ok(Delivery::Delivered),
-        DEAD => cause_of(row).map(Delivery::Dead),
-        CANCELLED => Ok(Delivery::Cancelled),
-        number => Err(odd("state", number)),
-    }
+    codes::read_delivery(row.get("state")?, || pending_of(row), || row.get("cause"))
 }
 
 /// Reads due time and budget of a pending delivery from its columns.
@@ -135,33 +77,8 @@ fn pending_of(row: &Row<'_>) -> Result<Pending> {
     Ok(Pending { due: time(row, "due")?, budget })
 }
 
-/// Returns an endpoint's state and, if it is disabled, the reason. The partial index of tombstones
-/// names the last one as a number.
-pub(crate) const fn endpoint_state(state: State) -> (i64, Option<i64>) {
-    match state {
-        State::Active => (0, None),
-        State::Paused => (1, None),
-        State::Disabled(Reason::Gone) => (2, Some(0)),
-        State::Disabled(Reason::PermanentStreak) => (2, Some(1)),
-        State::Disabled(Reason::WithoutSuccess) => (2, Some(2)),
-        State::Disabled(Reason::ByPerson) => (2, Some(3)),
-        State::Deleted => (3, None),
-    }
-}
-
 pub(crate) fn endpoint_state_of(row: &Row<'_>) -> Result<State> {
-    let stored: (i64, Option<i64>) = (row.get("state")?, row.get("reason")?);
-    let known = [
-        State::Active,
-        State::Paused,
-        State::Disabled(Reason::Gone),
-        State::Disabled(Reason::PermanentStreak),
-        State::Disabled(Reason::WithoutSuccess),
-        State::Disabled(Reason::ByPerson),
-        State::Deleted,
-    ];
-    let known = known.into_iter().find(|known| endpoint_state(*known) == stored);
-    known.ok_or_else(|| odd("state", stored.0))
+    Ok(codes::read_state(row.get("state")?, row.get("reason")?)?)
 }
 
 /// Writes the endpoints that a message went to: eight bytes each.
@@ -233,10 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_numbers_keep_their_meaning() {
-        assert_eq!(Cause::ALL.map(cause), [0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!([order(Order::Due), order(Order::Fifo)], [0, 1]);
-        assert_eq!(endpoint_state(State::Deleted), (3, None));
+    fn a_fan_out_is_eight_bytes_for_each_endpoint() {
         assert_eq!(fan_out([EndpointKey(258)].into_iter()), [0, 0, 0, 0, 0, 0, 1, 2]);
     }
 }

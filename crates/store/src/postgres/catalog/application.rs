@@ -8,10 +8,10 @@ use tokio_postgres::types::Type;
 use crate::catalog::{
     Application, Change, Changed, Changes, Check, Edit, Name, NewApplication, Touches, edit,
 };
+use crate::codes::micros;
 use crate::keys::ApplicationKey;
 use crate::page::{Listed, Page};
 use crate::postgres::Postgres;
-use crate::postgres::codes::micros;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{parameters, single};
 use crate::postgres::io::link::{Access, Transaction};

@@ -11,6 +11,7 @@ use crate::catalog::{
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
 use crate::postgres::catalog::{application, secret};
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{parameters, single};
@@ -18,8 +19,7 @@ use crate::postgres::io::link::Transaction;
 use crate::postgres::io::partitions::number;
 use crate::postgres::page::{Order, Walk};
 use crate::postgres::row::{self, document, field, id, moment, write};
-use crate::postgres::{Postgres, codes};
-use crate::{Error, Vault, limits};
+use crate::{Error, Vault, codes, limits};
 
 pub(crate) const MISSING: Error = Error::Missing("endpoint");
 

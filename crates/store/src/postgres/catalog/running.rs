@@ -4,15 +4,15 @@ use domain::health::Health;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::Error;
 use crate::keys::{ApplicationKey, EndpointKey};
+use crate::postgres::Postgres;
 use crate::postgres::catalog::secret;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{parameters, single};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::{count, field, optional_moment};
-use crate::postgres::{Postgres, codes};
 use crate::queue::Running;
+use crate::{Error, codes};
 
 /// Returns an endpoint's running state.
 pub(crate) async fn find(

@@ -8,11 +8,11 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::Error;
+use crate::codes::{self, OutcomeColumns};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
 use crate::page::{Listed, Page};
 use crate::postgres::Postgres;
-use crate::postgres::codes::{self, OutcomeColumns};
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{parameters, single};
 use crate::postgres::io::link::Transaction;
@@ -163,10 +163,10 @@ fn entry(row: &Row) -> Result<AttemptEntry, Error> {
 }
 
 fn record(row: &Row) -> Result<AttemptRecord, Error> {
-    let outcome = codes::read_outcome(&OutcomeColumns {
+    let outcome = codes::read_outcome(OutcomeColumns {
         outcome: field(row, "outcome")?,
-        status: field(row, "status")?,
-        retry_after_seconds: field(row, "retry_after_seconds")?,
+        status: row::status(row, "status")?,
+        retry_after: field(row, "retry_after_seconds")?,
         retry_after_at: field(row, "retry_after_at")?,
     })?;
     let span = |name| Ok::<_, Error>(field::<Option<i64>>(row, name)?.map(codes::span));

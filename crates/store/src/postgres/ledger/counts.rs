@@ -8,11 +8,11 @@ use tokio_postgres::types::Type;
 
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::ledger::{Counts, MOST_COUNTED, MOST_WALKED, Tally};
-use crate::limits;
+use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{parameters, single};
-use crate::postgres::row::{count, field};
-use crate::postgres::{Postgres, codes};
+use crate::postgres::row::{count, field, unknown};
+use crate::{codes, limits};
 
 /// Counts an endpoint's deliveries whose message was received within some time. Ids tell when a
 /// message was made, and none is on its way for long: so the walk begins and ends near that time.
@@ -92,6 +92,6 @@ pub(crate) async fn dead_letters(
     let mut transaction = store.read().await?;
     let result = transaction.one(statement, &parameters(&columns)).await;
     let row = transaction.end(result).await?;
-    let row = row.ok_or_else(|| codes::unknown("a count", "none"))?;
+    let row = row.ok_or_else(|| unknown("a count", "none"))?;
     Ok(Tally::up_to(MOST_COUNTED, count(&row, "walked")?, count(&row, "dead")?))
 }

@@ -4,14 +4,14 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use crate::Error;
 use crate::keys::{ApplicationKey, MessageKey};
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{parameters, single};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::queue::batch::Again;
-use crate::postgres::{Postgres, codes, row};
+use crate::postgres::{Postgres, row};
 use crate::queue::RequestKind;
+use crate::{Error, codes};
 
 const MISSING: Error = Error::Missing("message");
 

@@ -2,13 +2,12 @@
 
 use tokio_postgres::types::Type;
 
-use crate::Error;
+use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{parameters, single};
 use crate::postgres::row::field;
-use crate::postgres::upkeep::rollup;
-use crate::postgres::{Postgres, codes};
 use crate::queue::{Minute, Rollup, Subject};
+use crate::{Error, codes};
 
 /// Returns a subject's sums from one minute up to, but without, another.
 ///
@@ -22,7 +21,7 @@ pub(crate) async fn list(
     let statement = "\
         select minute, succeeded, failed, delivered, dead, latencies from rollups \
         where kind = $1 and subject = $2 and minute >= $3 and minute < $4 order by minute";
-    let (kind, key) = rollup::subject(subject);
+    let (kind, key) = codes::subject(subject);
     let columns = [
         single(kind, Type::INT2),
         single(key, Type::INT8),

@@ -4,16 +4,16 @@ use domain::ids::TaskId;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::Error;
 use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
 use crate::ledger::{NewTask, Task, TaskState};
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{parameters, single};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::page::{Order, Walk};
 use crate::postgres::row::{document, field, id, moment, write};
-use crate::postgres::{Postgres, codes};
+use crate::{Error, codes};
 
 const MISSING: Error = Error::Missing("task");
 

@@ -14,14 +14,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::keys::{Epoch, Lease, Node};
-use crate::postgres::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::link::{Access, Pool, Transaction};
 use crate::postgres::io::partitions::number;
 use crate::postgres::io::wake::FREE;
-use crate::postgres::row::{field, partition};
+use crate::postgres::row::{field, partition, unknown};
 use crate::queue::Renewal;
-use crate::{Error, limits};
+use crate::{Error, codes, limits};
 
 /// Tells the database's time. No row is read.
 pub(crate) async fn now(pool: &Pool) -> Result<Timestamp, Failure> {
@@ -61,7 +60,7 @@ async fn touch(transaction: &mut Transaction<'_>, node: &Node) -> Result<Timesta
 }
 
 fn time(row: Option<Row>) -> Result<Timestamp, Failure> {
-    let row = row.ok_or_else(|| codes::unknown("the time", "none"))?;
+    let row = row.ok_or_else(|| unknown("the time", "none"))?;
     Ok(Timestamp::from_micros(field(&row, "now")?))
 }
 

@@ -7,7 +7,6 @@ use tokio_postgres::types::Type;
 
 use crate::damage::Notes;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
-use crate::postgres::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::link::{Access, Pool, closed};
 use crate::postgres::io::partitions::number;
@@ -16,7 +15,7 @@ use crate::postgres::row::{
 };
 use crate::queue::turn::{self, SCHEDULED};
 use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting};
-use crate::{Error, limits};
+use crate::{Error, codes, limits};
 
 /// The most payload bytes that loads bring together, but for the first row of each.
 const BYTES_TOGETHER: i64 = 32 << 20;

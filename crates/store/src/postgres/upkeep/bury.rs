@@ -4,7 +4,7 @@ use domain::delivery::Delivery;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use crate::postgres::codes;
+use crate::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{column, parameters, single};
 use crate::postgres::io::link::Transaction;

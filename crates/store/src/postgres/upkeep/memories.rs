@@ -6,14 +6,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::ledger::TaskState;
-use crate::postgres::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{column, parameters, single};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::field;
 use crate::postgres::upkeep::{cursor, rows, tokens};
 use crate::queue::{Minute, Once};
-use crate::{Error, limits};
+use crate::{Error, codes, limits};
 
 /// How many subjects of sums a step looks at.
 const SUBJECTS: i64 = 64;

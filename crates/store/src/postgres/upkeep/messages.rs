@@ -9,7 +9,6 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::postgres::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{column, parameters, single};
 use crate::postgres::io::link::Transaction;
@@ -17,7 +16,7 @@ use crate::postgres::row::{field, moment, optional_moment};
 use crate::postgres::upkeep::prune::Limits;
 use crate::postgres::upkeep::{cursor, outlived, rows};
 use crate::retention::Term;
-use crate::{Error, limits};
+use crate::{Error, codes, limits};
 
 /// The name of the place where the walk goes on.
 const CURSOR: &str = "prune cursor";

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
+use crate::codes;
 use crate::ledger::TaskState;
-use crate::postgres::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{column, parameters, single};
 use crate::postgres::io::link::Transaction;

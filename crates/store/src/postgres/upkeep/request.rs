@@ -2,8 +2,8 @@
 
 use tokio_postgres::types::Type;
 
+use crate::codes;
 use crate::keys::{Lease, MessageKey};
-use crate::postgres::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::link::Transaction;
 use crate::postgres::io::partitions::number;

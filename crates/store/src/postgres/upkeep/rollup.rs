@@ -4,21 +4,13 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
 
-use crate::keys::{ApplicationKey, EndpointKey, Lease};
+use crate::codes::subject;
+use crate::keys::Lease;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{column, parameters, single};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::upkeep::{changed, is_current, memories};
 use crate::queue::{Done, Minute, Once, Rollup, Subject};
-
-/// Returns a subject as its two columns.
-pub(crate) const fn subject(subject: Subject) -> (i16, i64) {
-    match subject {
-        Subject::Whole => (0, 0),
-        Subject::Application(ApplicationKey(key)) => (1, key),
-        Subject::Endpoint(EndpointKey(key)) => (2, key),
-    }
-}
 
 /// Adds to per-minute sums, once, if the lease is current.
 pub(super) async fn roll_up(

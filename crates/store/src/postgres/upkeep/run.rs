@@ -3,8 +3,8 @@
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
+use crate::codes;
 use crate::keys::{ApplicationKey, EndpointKey};
-use crate::postgres::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{parameters, single};
 use crate::postgres::io::link::Transaction;

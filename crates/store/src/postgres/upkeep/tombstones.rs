@@ -10,13 +10,12 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::Error;
-use crate::postgres::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{column, parameters, single};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::field;
 use crate::postgres::upkeep::{cursor, rows};
+use crate::{Error, codes};
 
 /// The name of the place where the walk goes on, and of whether it does so alone.
 const CURSOR: &str = "tombstones cursor";

@@ -20,7 +20,7 @@ use crate::sqlite::io::reader::Reading;
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::page::{self, List};
 use crate::sqlite::row;
-use crate::{Error, Vault, limits};
+use crate::{Error, Vault, codes, limits};
 
 pub(crate) fn create(writing: &mut Writing<'_>, new: &NewEndpoint) -> Result<Endpoint, Error> {
     let (connection, vault) = (writing.connection, writing.vault);
@@ -276,7 +276,7 @@ fn has_pending(connection: &Connection, key: EndpointKey) -> Result<bool, Error>
 }
 
 fn insert(connection: &Connection, new: &NewEndpoint) -> Result<EndpointKey, Error> {
-    let (state, reason) = row::endpoint_state(new.state);
+    let (state, reason) = codes::state(new.state);
     let sql = "INSERT INTO endpoints (
             application, id, uid, partition, state, reason, turn_order, settings, confidential,
             created_at, updated_at
@@ -288,7 +288,7 @@ fn insert(connection: &Connection, new: &NewEndpoint) -> Result<EndpointKey, Err
         Partition::of(&new.id).number(),
         state,
         reason,
-        row::order(new.order),
+        codes::order(new.order),
         row::text_of(&new.settings)?,
         new.at.as_micros(),
     ])?;
@@ -297,7 +297,7 @@ fn insert(connection: &Connection, new: &NewEndpoint) -> Result<EndpointKey, Err
 
 /// Needs the primary key of `endpoints`.
 fn rewrite(connection: &Connection, endpoint: &Endpoint) -> Result<(), Error> {
-    let (state, reason) = row::endpoint_state(endpoint.state);
+    let (state, reason) = codes::state(endpoint.state);
     let sql = "UPDATE endpoints SET
             uid = ?1, state = ?2, reason = ?3, turn_order = ?4, settings = ?5, updated_at = ?6
         WHERE key = ?7";
@@ -305,7 +305,7 @@ fn rewrite(connection: &Connection, endpoint: &Endpoint) -> Result<(), Error> {
         endpoint.uid,
         state,
         reason,
-        row::order(endpoint.order),
+        codes::order(endpoint.order),
         row::text_of(&endpoint.settings)?,
         endpoint.updated_at.as_micros(),
         endpoint.key.0,

@@ -4,22 +4,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::ids::AttemptId;
-use domain::outcome::{Outcome, Unreachable};
 use domain::replay::StatusClass;
-use domain::retry_after::RetryAfter;
-use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
 use crate::Error;
+use crate::codes::{self, OutcomeColumns};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
 use crate::page::{Listed, Page};
-use crate::queue::{AttemptRecord, Phases, Trigger};
+use crate::queue::{AttemptRecord, Phases};
 use crate::sqlite::io::connection::erasing;
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::page::{self, List};
-use crate::sqlite::row::{self, odd};
+use crate::sqlite::row::{self};
 
 /// Walks an endpoint's attempts, newest first, without their headers and bodies.
 pub(crate) const OF_ENDPOINT: &str =
@@ -176,8 +174,13 @@ fn record_of(row: &Row<'_>) -> Result<AttemptRecord> {
         id: row::id(row, "id")?,
         began_at: row::time(row, "began_at")?,
         ended_at: row::time(row, "ended_at")?,
-        trigger: trigger_of(row)?,
-        outcome: outcome_of(row)?,
+        trigger: codes::read_trigger(row.get("trigger")?)?,
+        outcome: codes::read_outcome(OutcomeColumns {
+            outcome: row.get("outcome")?,
+            status: row.get("status")?,
+            retry_after: row.get("retry_after")?,
+            retry_after_at: row.get("retry_after_at")?,
+        })?,
         retry_after_kept: span("retry_after_kept")?,
         phases: Phases {
             dns: span("dns")?,
@@ -190,35 +193,5 @@ fn record_of(row: &Row<'_>) -> Result<AttemptRecord> {
         response_headers: row::headers(row, "response_headers")?,
         response_body: Bytes::from(row.get::<_, Vec<u8>>("response_body")?),
         error: row.get("error")?,
-    })
-}
-
-fn trigger_of(row: &Row<'_>) -> Result<Trigger> {
-    match row.get("trigger")? {
-        0 => Ok(Trigger::Scheduled),
-        1 => Ok(Trigger::Manual),
-        number => Err(odd("trigger", number)),
-    }
-}
-
-fn outcome_of(row: &Row<'_>) -> Result<Outcome> {
-    Ok(match row.get("outcome")? {
-        0 => {
-            let seconds: Option<i64> = row.get("retry_after")?;
-            let moment: Option<i64> = row.get("retry_after_at")?;
-            let moment = moment.map(|moment| RetryAfter::At(Timestamp::from_micros(moment)));
-            let seconds = seconds.map(|seconds| RetryAfter::Seconds(seconds.cast_unsigned()));
-            Outcome::Answered { status: row.get("status")?, retry_after: seconds.or(moment) }
-        }
-        1 => Outcome::TimedOut,
-        2 => Outcome::Unreachable(Unreachable::Dns),
-        3 => Outcome::Unreachable(Unreachable::Refused),
-        4 => Outcome::Unreachable(Unreachable::Reset),
-        5 => Outcome::Unreachable(Unreachable::Other),
-        6 => Outcome::TlsFailed,
-        7 => Outcome::BrokenAnswer,
-        8 => Outcome::Blocked,
-        9 => Outcome::Interrupted,
-        number => return Err(odd("outcome", number)),
     })
 }

@@ -1,12 +1,11 @@
 //! Sums by minute.
 
-use rusqlite::Row;
+use rusqlite::{Row, params};
 
-use crate::Error;
 use crate::queue::{Minute, Rollup, Subject};
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::row::odd;
-use crate::sqlite::upkeep::rollup::subject;
+use crate::{Error, codes};
 
 /// Returns a subject's sums. Needs the primary key of `rollups`.
 pub(crate) fn list(
@@ -17,9 +16,9 @@ pub(crate) fn list(
 ) -> Result<Vec<Rollup>, Error> {
     let sql = "SELECT minute, succeeded, failed, delivered, dead, latencies FROM rollups
         WHERE subject = ?1 AND key = ?2 AND minute >= ?3 AND minute < ?4 ORDER BY minute";
-    let (number, key) = subject(whose);
+    let (number, key) = codes::subject(whose);
     let mut statement = reading.connection.prepare_cached(sql)?;
-    let rows = statement.query_map([number, key, from.0, to.0], |row| of(row, whose))?;
+    let rows = statement.query_map(params![number, key, from.0, to.0], |row| of(row, whose))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

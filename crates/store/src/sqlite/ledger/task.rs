@@ -3,15 +3,15 @@
 use domain::ids::TaskId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::Error;
 use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
-use crate::ledger::{NewTask, Task, TaskKind, TaskState};
+use crate::ledger::{NewTask, Task};
 use crate::page::{Listed, Page};
 use crate::sqlite::catalog::application;
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::page::{self, List};
-use crate::sqlite::row::{self, odd};
+use crate::sqlite::row::{self};
+use crate::{Error, codes};
 
 /// Starts a task, which means everything accepted so far. Starting it again changes nothing.
 pub(crate) fn start(writing: &Writing<'_>, task: &NewTask) -> Result<Task, Error> {
@@ -85,7 +85,7 @@ fn insert(connection: &Connection, task: &NewTask, upper: i64) -> Result<(), Err
         task.id.as_bytes(),
         task.application.0,
         task.endpoint.map(|endpoint| endpoint.0),
-        kind(task.kind),
+        codes::task_kind(task.kind),
         row::text_of(&task.selection)?,
         upper,
         task.by,
@@ -94,37 +94,18 @@ fn insert(connection: &Connection, task: &NewTask, upper: i64) -> Result<(), Err
     Ok(())
 }
 
-const fn kind(kind: TaskKind) -> i64 {
-    match kind {
-        TaskKind::Recover => 0,
-        TaskKind::ReplayMissing => 1,
-        TaskKind::BulkReplay => 2,
-    }
-}
-
 fn of(row: &Row<'_>) -> rusqlite::Result<Task> {
-    let kind = match row.get("kind")? {
-        0 => TaskKind::Recover,
-        1 => TaskKind::ReplayMissing,
-        2 => TaskKind::BulkReplay,
-        number => return Err(odd("kind", number)),
-    };
-    let state = match row.get("state")? {
-        0 => TaskState::Running,
-        1 => TaskState::Finished,
-        number => return Err(odd("state", number)),
-    };
     Ok(Task {
         id: row::id(row, "id")?,
         application: ApplicationKey(row.get("application")?),
         endpoint: row.get::<_, Option<i64>>("endpoint")?.map(EndpointKey),
-        kind,
+        kind: codes::read_task_kind(row.get("kind")?)?,
         selection: row::document(row, "selection")?,
         upper: MessageKey(row.get("upper")?),
         cursor: row.get::<_, Option<i64>>("cursor")?.map(Cursor),
         replayed: row.get("replayed")?,
         skipped: row.get("skipped")?,
-        state,
+        state: codes::read_task_state(row.get("state")?)?,
         by: row.get("started_by")?,
         created_at: row::time(row, "created_at")?,
         updated_at: row::time(row, "updated_at")?,

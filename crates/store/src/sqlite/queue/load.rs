@@ -7,10 +7,10 @@ use rusqlite::{Connection, Row, params};
 
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::queue::turn::{self, SCHEDULED};
-use crate::queue::{Load, Loaded, PendingDelivery, Request, RequestKind, Waiting};
+use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting};
 use crate::sqlite::io::reader::Reading;
-use crate::sqlite::row::{self, odd};
-use crate::{Error, limits};
+use crate::sqlite::row::{self};
+use crate::{Error, codes, limits};
 
 /// How many endpoints one snapshot looks at.
 const ENDPOINTS_PER_PIECE: u32 = 4_096;
@@ -218,21 +218,12 @@ pub(crate) fn requests(
 }
 
 fn request_of(row: &Row<'_>) -> rusqlite::Result<Request> {
-    let message = || row.get("message").map(MessageKey);
-    let kind = match row.get("kind")? {
-        0 => RequestKind::ResetBreaker,
-        1 => RequestKind::Refresh,
-        2 => RequestKind::RetryNow(message()?),
-        3 => RequestKind::Cancel(message()?),
-        4 => RequestKind::EndPause,
-        number => return Err(odd("kind", number)),
-    };
     Ok(Request {
         number: row.get("number")?,
         application: ApplicationKey(row.get("application")?),
         endpoint: EndpointKey(row.get("endpoint")?),
         partition: row::partition(row)?,
-        kind,
+        kind: codes::read_request(row.get("kind")?, row.get("message")?)?,
         at: row::time(row, "at")?,
     })
 }

@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, params};
 
-use crate::Error;
 use crate::queue::{Bury, Doomed, Ending};
 use crate::sqlite::row;
+use crate::{Error, codes};
 
 pub(crate) fn bury(connection: &Connection, bury: &Bury) -> Result<usize, Error> {
     let mut buried = 0;
@@ -20,8 +20,8 @@ fn bury_one(connection: &Connection, bury: &Bury, doomed: &Doomed) -> Result<usi
         WHERE endpoint = ?3 AND message = ?4 AND application = ?5
             AND state = 0 AND recorded = ?6 AND settled_at IS ?7";
     let (state, cause) = match bury.ending {
-        Ending::Dead(cause) => (row::DEAD, Some(row::cause(cause))),
-        Ending::Cancelled => (row::CANCELLED, None),
+        Ending::Dead(cause) => (codes::DEAD, Some(codes::cause(cause))),
+        Ending::Cancelled => (codes::CANCELLED, None),
     };
     Ok(connection.prepare_cached(sql)?.execute(params![
         cause,

@@ -6,12 +6,12 @@
 use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::Error;
 use crate::keys::{DeliveryKey, EndpointKey, MessageKey};
 use crate::queue::{Missing, turn};
 use crate::sqlite::catalog::endpoint;
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::row;
+use crate::{Error, codes};
 
 /// What became of a chunk's missing deliveries.
 #[derive(Debug, Clone, Copy, Default)]
@@ -65,12 +65,12 @@ pub(super) fn make(
             key.message.0,
             key.application.0,
             partition.number(),
-            row::order(*order),
+            codes::order(*order),
             turn,
             pending.due.as_micros(),
             pending.budget.attempts,
             pending.budget.ambiguous,
-            row::span(pending.budget.last_wait),
+            codes::micros(pending.budget.last_wait),
             row::micros_if_any(pending.budget.expires_at),
         ])?;
         add(connection, *key)?;

@@ -13,7 +13,7 @@ pub(super) mod prune;
 pub(super) mod removal;
 mod replay;
 pub(super) mod request;
-pub(super) mod rollup;
+mod rollup;
 pub(super) mod run;
 mod tokens;
 pub(super) mod tombstones;

@@ -4,7 +4,6 @@ use domain::ids::AttemptId;
 use domain::time::Timestamp;
 use rusqlite::Connection;
 
-use crate::Error;
 use crate::keys::{DeliveryKey, EndpointKey, MessageKey};
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::row;
@@ -12,6 +11,7 @@ use crate::sqlite::upkeep::messages::{Candidate, Place, Step, remove_key};
 use crate::sqlite::upkeep::prune::BYTES_OF_A_ROW;
 use crate::sqlite::upkeep::removal::{remove_row, remove_with_attempts};
 use crate::sqlite::upkeep::tombstones;
+use crate::{Error, codes};
 
 /// Removes what need not be kept of a message whose time is over, and the message itself if nothing
 /// stays. Returns where it stopped, if that was not at the end.
@@ -85,8 +85,8 @@ fn fate(
     };
     let settled = |before: Timestamp| settled_at.is_none_or(|at| at < before);
     let goes = match state {
-        row::PENDING => false,
-        row::DEAD => settled(now.before(writing.dead_letters_kept)),
+        codes::PENDING => false,
+        codes::DEAD => settled(now.before(writing.dead_letters_kept)),
         _ => settled(settled_before),
     };
     Ok(if goes { Fate::Goes { recorded, last_attempt } } else { Fate::Stays })
@@ -94,7 +94,7 @@ fn fate(
 
 /// What pruning needs to know of a delivery.
 struct Standing {
-    state: i64,
+    state: i16,
     settled_at: Option<Timestamp>,
     recorded: usize,
     last_attempt: Option<AttemptId>,

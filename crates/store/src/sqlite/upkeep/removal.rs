@@ -4,13 +4,13 @@ use domain::ids::AttemptId;
 use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::queue::Subject;
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::row;
+use crate::sqlite::upkeep::missing;
 use crate::sqlite::upkeep::prune::{self, Allowance};
-use crate::sqlite::upkeep::{missing, rollup};
+use crate::{Error, codes};
 
 /// How many messages a statement fetches at a time.
 const AT_A_TIME: i64 = 64;
@@ -133,7 +133,7 @@ pub(super) fn remove_sums(
 ) -> Result<(), Error> {
     let sql = "DELETE FROM rollups WHERE subject = ?1 AND key = ?2 AND minute IN (
             SELECT minute FROM rollups WHERE subject = ?1 AND key = ?2 LIMIT ?3)";
-    let (subject, key) = rollup::subject(subject);
+    let (subject, key) = codes::subject(subject);
     let most = i64::try_from(allowance.left()).unwrap_or(i64::MAX);
     allowance.used(connection.prepare_cached(sql)?.execute(params![subject, key, most])?);
     Ok(())

@@ -5,12 +5,12 @@ use std::collections::btree_map::{BTreeMap, Entry};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::Error;
 use crate::keys::{DeliveryKey, EndpointKey};
 use crate::queue::{Chosen, Done, Order, Replay};
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::row;
 use crate::sqlite::upkeep::missing::{self, Made};
+use crate::{Error, codes};
 
 /// Writes a chunk. The caller has seen to it that the lease is current.
 pub(crate) fn replay(writing: &mut Writing<'_>, replay: &Replay) -> Result<Done, Error> {
@@ -80,17 +80,17 @@ fn revive(
     let Chosen { key, pending, .. } = chosen;
     Ok(connection.prepare_cached(sql)?.execute(params![
         chosen.partition.number(),
-        row::order(order),
+        codes::order(order),
         turn,
         pending.due.as_micros(),
         pending.budget.attempts,
         pending.budget.ambiguous,
-        row::span(pending.budget.last_wait),
+        codes::micros(pending.budget.last_wait),
         row::micros_if_any(pending.budget.expires_at),
         key.endpoint.0,
         key.message.0,
         key.application.0,
-        row::delivery(chosen.state),
+        codes::delivery(chosen.state),
         row::micros_if_any(chosen.ended_at),
     ])?)
 }

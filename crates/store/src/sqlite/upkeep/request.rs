@@ -2,24 +2,17 @@
 
 use rusqlite::{Connection, params};
 
-use crate::Error;
 use crate::keys::{Lease, MessageKey};
 use crate::queue::turn::SCHEDULED;
 use crate::queue::{Request, RequestKind};
+use crate::{Error, codes};
 
 /// Leaves a request for an endpoint's owner.
 pub(crate) fn ask(connection: &Connection, request: &Request) -> Result<(), Error> {
-    let (kind, message) = match request.kind {
-        RequestKind::ResetBreaker => (0, None),
-        RequestKind::Refresh => (1, None),
-        RequestKind::RetryNow(message) => (2, Some(message)),
-        RequestKind::Cancel(message) => (3, Some(message)),
-        RequestKind::EndPause => (4, None),
-    };
     if let RequestKind::RetryNow(message) = request.kind {
         hurry(connection, request, message)?;
     }
-    insert_request(connection, request, kind, message)
+    insert_request(connection, request)
 }
 
 /// Makes a pending delivery due; one that is scheduled gets its number next. Needs the primary key of `deliveries`; writes to it and
@@ -40,12 +33,8 @@ fn hurry(connection: &Connection, request: &Request, message: MessageKey) -> Res
     Ok(())
 }
 
-fn insert_request(
-    connection: &Connection,
-    request: &Request,
-    kind: i64,
-    message: Option<MessageKey>,
-) -> Result<(), Error> {
+fn insert_request(connection: &Connection, request: &Request) -> Result<(), Error> {
+    let (kind, message) = codes::request(request.kind);
     let sql = "INSERT INTO requests (application, endpoint, partition, kind, message, at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     connection.prepare_cached(sql)?.execute(params![
@@ -53,7 +42,7 @@ fn insert_request(
         request.endpoint.0,
         request.partition.number(),
         kind,
-        message.map(|message| message.0),
+        message,
         request.at.as_micros(),
     ])?;
     Ok(())

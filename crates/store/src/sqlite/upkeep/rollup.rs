@@ -5,10 +5,10 @@ use std::collections::btree_map::Entry;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::Error;
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::queue::{Minute, Rollup, Subject};
 use crate::sqlite::ledger;
+use crate::{Error, codes};
 
 /// Adds to the sums of those who are there.
 pub(super) fn add_all(connection: &Connection, rollups: &[Rollup]) -> Result<(), Error> {
@@ -61,10 +61,10 @@ fn add(connection: &Connection, rollup: &Rollup) -> Result<(), Error> {
 fn find(connection: &Connection, whose: Subject, minute: Minute) -> Result<Option<Rollup>, Error> {
     let sql = "SELECT minute, succeeded, failed, delivered, dead, latencies FROM rollups
         WHERE subject = ?1 AND key = ?2 AND minute = ?3";
-    let (number, key) = subject(whose);
+    let (number, key) = codes::subject(whose);
     let mut statement = connection.prepare_cached(sql)?;
     Ok(statement
-        .query_row([number, key, minute.0], |row| ledger::rollup::of(row, whose))
+        .query_row(params![number, key, minute.0], |row| ledger::rollup::of(row, whose))
         .optional()?)
 }
 
@@ -76,7 +76,7 @@ fn put(connection: &Connection, rollup: &Rollup) -> Result<(), Error> {
         ON CONFLICT (subject, key, minute) DO UPDATE SET
             succeeded = excluded.succeeded, failed = excluded.failed,
             delivered = excluded.delivered, dead = excluded.dead, latencies = excluded.latencies";
-    let (subject, key) = subject(rollup.subject);
+    let (subject, key) = codes::subject(rollup.subject);
     let bytes: Vec<u8> = rollup.latencies.iter().flat_map(|count| count.to_be_bytes()).collect();
     let sum = |sum: u64| i64::try_from(sum).unwrap_or(i64::MAX);
     connection.prepare_cached(sql)?.execute(params![
@@ -90,13 +90,4 @@ fn put(connection: &Connection, rollup: &Rollup) -> Result<(), Error> {
         bytes,
     ])?;
     Ok(())
-}
-
-/// Returns a subject as it is stored.
-pub(crate) const fn subject(subject: Subject) -> (i64, i64) {
-    match subject {
-        Subject::Whole => (0, 0),
-        Subject::Application(key) => (1, key.0),
-        Subject::Endpoint(key) => (2, key.0),
-    }
 }

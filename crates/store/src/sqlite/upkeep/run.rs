@@ -1,13 +1,12 @@
 //! An endpoint's running state, as its owner writes it.
 
-use domain::breaker::Breaker;
 use domain::health::Level;
 use rusqlite::{Connection, Result, params};
 
-use crate::Error;
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::queue::Running;
 use crate::sqlite::row;
+use crate::{Error, codes};
 
 /// Writes it, if the application has such an endpoint; returns the number of rows. Needs the
 /// primary key of `endpoints`; writes to `endpoint_state`.
@@ -17,11 +16,7 @@ pub(crate) fn put(
     endpoint: EndpointKey,
     running: &Running,
 ) -> Result<usize, Error> {
-    let (breaker, failures, open_until, cooldown) = match running.breaker {
-        Breaker::Closed { failures } => (0, failures, None, None),
-        Breaker::Open { until, cooldown } => (1, 0, Some(until), Some(cooldown)),
-        Breaker::HalfOpen { cooldown } => (2, 0, None, Some(cooldown)),
-    };
+    let (breaker, failures, open_until, cooldown) = codes::breaker(running.breaker);
     let sql = "INSERT INTO endpoint_state (
             endpoint, breaker, failures, open_until, cooldown, permanent_streak, failing_since,
             warned, paused_until
@@ -38,8 +33,8 @@ pub(crate) fn put(
         application.0,
         breaker,
         failures,
-        row::micros_if_any(open_until),
-        cooldown.map(row::span),
+        open_until,
+        cooldown,
         running.health.permanent_streak,
         row::micros_if_any(running.health.failing_since),
         running.health.warned.map(Level::percent),

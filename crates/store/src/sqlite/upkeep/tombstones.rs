@@ -5,15 +5,14 @@ use domain::delivery::Cause;
 use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::Error;
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::queue::Subject;
 use crate::sqlite::io::writer::Writing;
-use crate::sqlite::row;
 use crate::sqlite::upkeep::prune::Allowance;
 use crate::sqlite::upkeep::removal::{
     SOME_ATTEMPTS, remove_endpoint, remove_secrets, remove_some, remove_sums,
 };
+use crate::{Error, codes};
 
 /// Buries what is pending for deleted endpoints. What nothing refers to any more goes.
 pub(crate) fn endpoints(
@@ -78,7 +77,7 @@ fn bury(
         WHERE endpoint = ?3 AND message IN (
             SELECT message FROM deliveries INDEXED BY deliveries_pending
             WHERE endpoint = ?3 AND state = 0 ORDER BY turn, message LIMIT ?4)";
-    let cause = row::cause(Cause::EndpointDeleted);
+    let cause = codes::cause(Cause::EndpointDeleted);
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let parameters = params![cause, now.as_micros(), endpoint.0, most];
     Ok(connection.prepare_cached(sql)?.execute(parameters)?)

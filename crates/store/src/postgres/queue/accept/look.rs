@@ -6,13 +6,12 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::keys::MessageKey;
-use crate::postgres::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{column, parameters, single};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::{at_row, field, optional_id, optional_moment};
 use crate::queue::{Accept, Accepted};
-use crate::{Error, limits};
+use crate::{Error, codes, limits};
 
 /// An earlier use of an idempotency key.
 #[derive(Debug, Clone, Copy)]

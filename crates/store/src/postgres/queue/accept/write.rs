@@ -7,8 +7,6 @@ use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
 use crate::keys::MessageKey;
-use crate::limits;
-use crate::postgres::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{Column, column, parameters, single};
 use crate::postgres::io::link::Transaction;
@@ -16,6 +14,7 @@ use crate::postgres::io::partitions::number;
 use crate::postgres::queue::accept::Numbered;
 use crate::postgres::row::{field, write as document};
 use crate::queue::{Accept, Accepted, FirstState, NewDelivery};
+use crate::{codes, limits};
 
 /// The one statement that writes.
 ///

@@ -9,7 +9,6 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::keys::Lease;
-use crate::postgres::codes;
 use crate::postgres::failure::{Failure, said};
 use crate::postgres::io::columns::{column, parameters};
 use crate::postgres::io::link::{Pool, Transaction};
@@ -20,7 +19,7 @@ use crate::postgres::queue::settle::write::{
 };
 use crate::postgres::row::field;
 use crate::queue::{AttemptRecord, Settle, Settled};
-use crate::{Error, Headers};
+use crate::{Error, Headers, codes};
 
 /// Settles a batch and answers each of its items.
 pub(crate) async fn commit(pool: &Pool, settles: &[Settle]) -> Result<Vec<Settled>, Failure> {

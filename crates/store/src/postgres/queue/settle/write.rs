@@ -4,8 +4,8 @@ use bytes::Bytes;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
+use crate::codes::{self, OutcomeColumns};
 use crate::limits;
-use crate::postgres::codes::{self, OutcomeColumns};
 use crate::postgres::io::columns::{Column, column};
 use crate::postgres::io::partitions::number;
 use crate::queue::{AttemptRecord, NextState, Running, Settle};
@@ -165,8 +165,8 @@ pub(crate) fn attempts(settles: &[Settle]) -> Vec<Column<'_>> {
         column(settles, Type::INT8_ARRAY, |settle| settle.attempt.ended_at.as_micros()),
         column(settles, Type::INT2_ARRAY, |settle| codes::trigger(settle.attempt.trigger)),
         column(settles, Type::INT2_ARRAY, move |settle| outcome(settle).outcome),
-        column(settles, Type::INT4_ARRAY, move |settle| outcome(settle).status),
-        column(settles, Type::INT8_ARRAY, move |settle| outcome(settle).retry_after_seconds),
+        column(settles, Type::INT4_ARRAY, move |settle| outcome(settle).status.map(i32::from)),
+        column(settles, Type::INT8_ARRAY, move |settle| outcome(settle).retry_after),
         column(settles, Type::INT8_ARRAY, move |settle| outcome(settle).retry_after_at),
         column(settles, Type::INT8_ARRAY, move |settle| micros(settle.attempt.phases.dns)),
         column(settles, Type::INT8_ARRAY, move |settle| micros(settle.attempt.phases.connect)),

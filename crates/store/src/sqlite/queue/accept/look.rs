@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Statement, params};
 use crate::keys::MessageKey;
 use crate::queue::{Accept, Accepted, NewDelivery};
 use crate::sqlite::row;
-use crate::{Error, limits};
+use crate::{Error, codes, limits};
 
 /// Looks for the message itself: it is there if its batch was committed before.
 pub(super) fn own(connection: &Connection, accept: &Accept) -> Result<Option<Accepted>, Error> {
@@ -61,7 +61,7 @@ fn find_key(
     let sql = "SELECT application, hash, message FROM idempotency
         WHERE application = ?1 AND hash = ?2 AND ?3 - at < ?4";
     let at = accept.message.received_at.as_micros();
-    let parameters = params![accept.application.0, hash, at, row::span(limits::IDEMPOTENCY)];
+    let parameters = params![accept.application.0, hash, at, codes::micros(limits::IDEMPOTENCY)];
     find_id(&mut *connection.prepare_cached(sql)?, parameters, "message")
 }
 

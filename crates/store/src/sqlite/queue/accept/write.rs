@@ -4,7 +4,7 @@ use rusqlite::{Connection, Statement, params};
 
 use crate::queue::{Accept, FirstState, NewDelivery};
 use crate::sqlite::row;
-use crate::{Error, limits};
+use crate::{Error, codes, limits};
 
 /// Writes to `messages`, its `messages_id` and, for an event id, `messages_event_id`.
 pub(crate) const INSERT_MESSAGE: &str = "INSERT INTO messages (
@@ -62,7 +62,7 @@ pub(super) fn insert_key(
         hash,
         accept.message.id.as_bytes(),
         accept.message.received_at.as_micros(),
-        row::span(limits::IDEMPOTENCY),
+        codes::micros(limits::IDEMPOTENCY),
     ])?)
 }
 
@@ -81,23 +81,23 @@ pub(super) fn insert_delivery(
     let received_at = accept.message.received_at.as_micros();
     let (pending, cause) = match delivery.state {
         FirstState::Pending(pending) => (Some(pending), None),
-        FirstState::Dead(cause) => (None, Some(row::cause(cause))),
+        FirstState::Dead(cause) => (None, Some(codes::cause(cause))),
     };
-    let state = if pending.is_some() { row::PENDING } else { row::DEAD };
+    let state = if pending.is_some() { codes::PENDING } else { codes::DEAD };
     let budget = pending.map(|pending| pending.budget);
     statement.execute(params![
         delivery.endpoint.0,
         message,
         accept.application.0,
         delivery.partition.number(),
-        row::order(delivery.order),
+        codes::order(delivery.order),
         state,
         cause,
         turn,
         pending.map_or(0, |pending| pending.due.as_micros()),
         budget.map_or(0, |budget| budget.attempts),
         budget.map_or(0, |budget| budget.ambiguous),
-        budget.map_or(0, |budget| row::span(budget.last_wait)),
+        budget.map_or(0, |budget| codes::micros(budget.last_wait)),
         budget.and_then(|budget| row::micros_if_any(budget.expires_at)),
         pending.is_none().then_some(received_at),
     ])?;

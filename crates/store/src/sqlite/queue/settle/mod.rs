@@ -7,12 +7,11 @@ pub(crate) mod write;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::Error;
 use crate::queue::{NextState, Settle, Settled};
 use crate::sqlite::io::hot::Hot;
 use crate::sqlite::io::writer::Writing;
-use crate::sqlite::row;
 use crate::sqlite::upkeep::run;
+use crate::{Error, codes};
 
 pub(crate) fn settle(
     writing: &mut Writing<'_>,
@@ -30,11 +29,11 @@ pub(crate) fn settle(
     let turn = match settle.next {
         NextState::Pending { due } => Some(write::send_again(connection, settle, due.as_micros())?),
         NextState::Delivered => {
-            write::finish(hot, settle, row::DELIVERED, None)?;
+            write::finish(hot, settle, codes::DELIVERED, None)?;
             None
         }
         NextState::Dead(cause) => {
-            write::finish(hot, settle, row::DEAD, Some(row::cause(cause)))?;
+            write::finish(hot, settle, codes::DEAD, Some(codes::cause(cause)))?;
             None
         }
     };
@@ -57,7 +56,7 @@ fn beside(connection: &Connection, hot: &mut Hot<'_>, settle: &Settle) -> Result
     };
     match was_applied(connection, settle)? {
         // Not the verdict but what it did then: a cancel in between must look the same again.
-        Some(true) => Ok(Settled::Applied { turn: (state == row::PENDING).then_some(turn) }),
+        Some(true) => Ok(Settled::Applied { turn: (state == codes::PENDING).then_some(turn) }),
         Some(false) => Ok(Settled::LeftAlone),
         None => {
             run(connection, settle)?;
@@ -69,7 +68,7 @@ fn beside(connection: &Connection, hot: &mut Hot<'_>, settle: &Settle) -> Result
 }
 
 /// Returns state and turn. Needs the primary key of `deliveries`.
-fn find_delivery(connection: &Connection, settle: &Settle) -> Result<Option<(i64, i64)>, Error> {
+fn find_delivery(connection: &Connection, settle: &Settle) -> Result<Option<(i16, i64)>, Error> {
     let sql = "SELECT state, turn FROM deliveries
         WHERE endpoint = ?1 AND message = ?2 AND application = ?3";
     let key = settle.key;

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use domain::outcome::{Outcome, Unreachable};
-use domain::retry_after::RetryAfter;
+use domain::outcome::Outcome;
 use rusqlite::{Connection, Result, Statement, params};
 
-use crate::queue::{AttemptRecord, NextState, Settle, Trigger};
+use crate::queue::{AttemptRecord, NextState, Settle};
 use crate::sqlite::io::hot::Hot;
 use crate::sqlite::row;
-use crate::{Error, limits};
+use crate::{Error, codes, limits};
 
 /// The statement of [`insert`]. `OR FAIL` because it writes one row: there is nothing to take back,
 /// and SQLite need not keep copies of the pages it changes.
@@ -38,18 +37,18 @@ pub(crate) fn insert(
         NextState::Pending { due } if applied => Some(due.as_micros()),
         NextState::Pending { .. } | NextState::Delivered | NextState::Dead(_) => None,
     };
-    let (outcome, retry_after, retry_after_at) = outcome(&attempt.outcome);
-    let span = |span: Option<Duration>| span.map(row::span);
+    let outcome = codes::outcome(attempt.outcome);
+    let span = |span: Option<Duration>| span.map(codes::micros);
     statement.execute(params![
         attempt.id.as_bytes(),
         applied,
         attempt.began_at.as_micros(),
         attempt.ended_at.as_micros(),
-        trigger(attempt.trigger),
-        outcome,
-        status(&attempt.outcome),
-        retry_after,
-        retry_after_at,
+        codes::trigger(attempt.trigger),
+        outcome.outcome,
+        outcome.status,
+        outcome.retry_after,
+        outcome.retry_after_at,
         next_due,
         span(attempt.phases.dns),
         span(attempt.phases.connect),
@@ -91,37 +90,6 @@ fn kept(attempt: &AttemptRecord) -> &[u8] {
     &attempt.response_body[..attempt.response_body.len().min(most)]
 }
 
-const fn trigger(trigger: Trigger) -> i64 {
-    match trigger {
-        Trigger::Scheduled => 0,
-        Trigger::Manual => 1,
-    }
-}
-
-/// Returns the outcome's number, and what Retry-After asked for: seconds, or a moment.
-fn outcome(outcome: &Outcome) -> (i64, Option<i64>, Option<i64>) {
-    let number = match outcome {
-        Outcome::Answered { retry_after, .. } => {
-            return match retry_after {
-                None => (0, None, None),
-                // Bit by bit: a receiver may ask for more seconds than a signed number holds.
-                Some(RetryAfter::Seconds(seconds)) => (0, Some(seconds.cast_signed()), None),
-                Some(RetryAfter::At(moment)) => (0, None, Some(moment.as_micros())),
-            };
-        }
-        Outcome::TimedOut => 1,
-        Outcome::Unreachable(Unreachable::Dns) => 2,
-        Outcome::Unreachable(Unreachable::Refused) => 3,
-        Outcome::Unreachable(Unreachable::Reset) => 4,
-        Outcome::Unreachable(Unreachable::Other) => 5,
-        Outcome::TlsFailed => 6,
-        Outcome::BrokenAnswer => 7,
-        Outcome::Blocked => 8,
-        Outcome::Interrupted => 9,
-    };
-    (number, None, None)
-}
-
 /// Needs the primary key of `deliveries`; writes to it and to `deliveries_pending`.
 pub(super) fn send_again(connection: &Connection, settle: &Settle, due: i64) -> Result<i64, Error> {
     let sql = "UPDATE deliveries SET
@@ -134,7 +102,7 @@ pub(super) fn send_again(connection: &Connection, settle: &Settle, due: i64) -> 
         due,
         settle.budget.attempts,
         settle.budget.ambiguous,
-        row::span(settle.budget.last_wait),
+        codes::micros(settle.budget.last_wait),
         row::micros_if_any(settle.budget.expires_at),
         settle.attempt.id.as_bytes(),
         settle.attempt.ended_at.as_micros(),
@@ -155,8 +123,8 @@ pub(crate) const FINISH: &str = "UPDATE deliveries SET
 pub(super) fn finish(
     hot: &mut Hot<'_>,
     settle: &Settle,
-    state: i64,
-    cause: Option<i64>,
+    state: i16,
+    cause: Option<i16>,
 ) -> Result<(), Error> {
     hot.finish.execute(params![
         state,
