@@ -39,11 +39,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio_postgres::Row;
 
 pub use self::bare::Bare;
 use self::failure::Failure;
 pub use self::inspect::{Inspection, inspect};
-use self::io::link::{Access, Pool, Transaction};
+use self::io::link::{Access, Parameter, Pool, Transaction};
 use self::io::loading::Loads;
 use self::io::tls::Connector;
 use self::io::wake::Wake;
@@ -159,6 +160,51 @@ impl Postgres {
     /// Begins a transaction of the catalog or the ledger that writes.
     async fn write(&self) -> Result<Transaction<'_>, Failure> {
         self.pool.begin(Access::Write).await
+    }
+
+    /// Reads in a transaction: as of one moment.
+    async fn reading<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut transaction = self.read().await?;
+        let result = work(&mut transaction).await;
+        transaction.end(result).await
+    }
+
+    /// Writes in a transaction: all of it, or nothing.
+    async fn writing<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut transaction = self.write().await?;
+        let result = work(&mut transaction).await;
+        transaction.end(result).await
+    }
+
+    /// Reads rows with a single statement.
+    async fn query(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, Failure> {
+        self.pool.query(Access::Read, statement, parameters).await
+    }
+
+    /// Reads at most one row with a single statement.
+    async fn one(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Option<Row>, Failure> {
+        Ok(self.query(statement, parameters).await?.pop())
+    }
+
+    /// Writes with a single statement; returns how many rows it changed.
+    async fn execute(&self, statement: &str, parameters: &[Parameter<'_>]) -> Result<u64, Failure> {
+        let mut transaction = self.write().await?;
+        let result = transaction.execute(statement, parameters).await;
+        transaction.end(result).await
     }
 
     /// Boxes an answer, and limits how long it may be waited for: a network that swallows packets

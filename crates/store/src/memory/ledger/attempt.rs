@@ -2,14 +2,12 @@
 
 use bytes::Bytes;
 use domain::ids::AttemptId;
-use domain::replay::StatusClass;
 
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
 use crate::memory::State;
 use crate::memory::page::{self, Direction};
-use crate::memory::queue::settle::status;
 use crate::memory::rows::AttemptRow;
 use crate::page::{Listed, Page};
 
@@ -56,7 +54,8 @@ impl State {
         let rows = self.attempts.range(theirs).map(|((_, id), row)| (*id, row));
         page::page(rows, Direction::Descending, page, |_, row| {
             let entry = self.attempt_entry(application, endpoint, row)?;
-            wanted_attempt(&entry, filter).then_some(entry)
+            let AttemptEntry { record, event_type, .. } = &entry;
+            filter.wants(record.status(), event_type, record.began_at).then_some(entry)
         })
     }
 
@@ -76,14 +75,4 @@ impl State {
             record: row.record.clone(),
         })
     }
-}
-
-fn wanted_attempt(entry: &AttemptEntry, filter: &AttemptFilter) -> bool {
-    let class = StatusClass::of(status(&entry.record.outcome));
-    let succeeded = class == StatusClass::Success;
-    filter.succeeded.is_none_or(|wanted| wanted == succeeded)
-        && filter.status_class.is_none_or(|wanted| wanted == class)
-        && (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
-        && filter.since.is_none_or(|since| entry.record.began_at >= since)
-        && filter.until.is_none_or(|until| entry.record.began_at < until)
 }

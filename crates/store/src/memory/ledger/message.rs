@@ -10,6 +10,7 @@ use crate::memory::State;
 use crate::memory::page::{self, Direction};
 use crate::memory::rows::MessageRow;
 use crate::page::{Listed, Page};
+use crate::queue::NewMessage;
 
 impl State {
     /// Finds a message by its id, or by the sender's id for it.
@@ -43,7 +44,9 @@ impl State {
         let rows = self.message_ids.range(theirs).map(|((_, id), key)| (*id, *key));
         page::page(rows, Direction::Descending, page, |_, key| {
             let row = self.messages.get(&key)?;
-            wanted(row, filter).then(|| entry(key, row, filter.with_payload))
+            let NewMessage { event_type, channels, received_at, .. } = &row.message;
+            let wanted = filter.wants(event_type, channels, *received_at);
+            wanted.then(|| entry(key, row, filter.with_payload))
         })
     }
 
@@ -62,14 +65,6 @@ impl State {
         row.ok_or(Error::Missing("message"))?.payload = None;
         Ok(())
     }
-}
-
-fn wanted(row: &MessageRow, filter: &MessageFilter) -> bool {
-    let message = &row.message;
-    (filter.event_types.is_empty() || filter.event_types.contains(&message.event_type))
-        && filter.channel.as_ref().is_none_or(|channel| message.channels.contains(channel))
-        && filter.since.is_none_or(|since| message.received_at >= since)
-        && filter.until.is_none_or(|until| message.received_at < until)
 }
 
 fn entry(key: MessageKey, row: &MessageRow, with_payload: bool) -> MessageEntry {

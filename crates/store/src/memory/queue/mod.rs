@@ -3,4 +3,4 @@
 mod accept;
 mod lease;
 mod load;
-pub(super) mod settle;
+mod settle;

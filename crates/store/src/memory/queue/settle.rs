@@ -1,7 +1,6 @@
 //! Settling: under the current epoch only, and each attempt once.
 
 use domain::delivery::{Delivery, Pending};
-use domain::outcome::Outcome;
 
 use crate::limits;
 use crate::memory::State;
@@ -36,7 +35,7 @@ impl State {
             let previous = row.last_attempt.replace(attempt.id);
             row.recorded += 1;
             row.last_attempt_at = Some(attempt.ended_at);
-            row.last_status = status(&attempt.outcome);
+            row.last_status = attempt.status();
             let mut next_due = None;
             if applies {
                 match next {
@@ -79,21 +78,8 @@ fn applied(row: &DeliveryRow) -> Settled {
     }
 }
 
-/// Returns the status that an attempt was answered with.
-pub(in crate::memory) fn status(outcome: &Outcome) -> Option<u16> {
-    match outcome {
-        Outcome::Answered { status, .. } => Some(*status),
-        Outcome::TimedOut
-        | Outcome::Unreachable(_)
-        | Outcome::TlsFailed
-        | Outcome::BrokenAnswer
-        | Outcome::Blocked
-        | Outcome::Interrupted => None,
-    }
-}
-
 fn shortened(mut attempt: AttemptRecord) -> AttemptRecord {
-    let most = match status(&attempt.outcome) {
+    let most = match attempt.status() {
         Some(200..=299) => limits::KEPT_OF_SUCCESS,
         Some(_) | None => limits::KEPT_OF_FAILURE,
     };

@@ -13,7 +13,7 @@ use crate::keys::ApplicationKey;
 use crate::page::{Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::columns::{int8, parameters, single, text};
 use crate::postgres::io::link::{Access, Transaction};
 use crate::postgres::page::{Order, Walk};
 use crate::postgres::row::{document, field, id, moment, write};
@@ -107,10 +107,10 @@ async fn rewrite(
     let statement = "\
         update applications set uid = $2, settings = $3, updated_at = $4 where key = $1";
     let columns = [
-        single(application.key.0, Type::INT8),
-        single(application.uid.as_deref(), Type::TEXT),
-        single(write("settings", &application.settings)?, Type::TEXT),
-        single(application.updated_at.as_micros(), Type::INT8),
+        int8(application.key.0),
+        text(application.uid.as_deref()),
+        text(write("settings", &application.settings)?),
+        int8(application.updated_at.as_micros()),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
@@ -153,7 +153,7 @@ async fn delete_in(
             update tokens set revoked_at = $2 from gone \
             where tokens.application = gone.id and tokens.revoked_at is null) \
         select 1 from gone";
-    let columns = [single(key.0, Type::INT8), single(at.as_micros(), Type::INT8)];
+    let columns = [int8(key.0), int8(at.as_micros())];
     let gone = transaction.one(statement, &parameters(&columns)).await?;
     gone.map(drop).ok_or_else(|| MISSING.into())
 }

@@ -14,7 +14,7 @@ use crate::page::{Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::catalog::{application, secret};
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::columns::{bytea, int2, int8, int8_array, parameters, text};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::io::partitions::number;
 use crate::postgres::page::{Order, Walk};
@@ -82,10 +82,8 @@ pub(super) async fn by_keys(
         join applications a on a.key = e.application and a.deleted_at is null \
         where e.application = $1 and e.key = any($2) order by e.key";
     let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
-    let columns = [single(application.0, Type::INT8), single(keys, Type::INT8_ARRAY)];
-    let mut transaction = store.read().await?;
-    let result = transaction.query(statement, &parameters(&columns)).await;
-    let rows = transaction.end(result).await?;
+    let columns = [int8(application.0), int8_array(keys)];
+    let rows = store.query(statement, &parameters(&columns)).await?;
     Ok(rows.iter().map(|row| endpoint(row, &store.vault)).collect::<Result<_, Error>>()?)
 }
 
@@ -101,10 +99,8 @@ pub(super) async fn key_of(
         select e.key from endpoints e \
         join applications a on a.key = e.application and a.deleted_at is null \
         where e.application = $1 and e.id = $2";
-    let columns = [single(application.0, Type::INT8), single(id.as_bytes().to_vec(), Type::BYTEA)];
-    let mut transaction = store.read().await?;
-    let result = transaction.one(statement, &parameters(&columns)).await;
-    let row = transaction.end(result).await?;
+    let columns = [int8(application.0), bytea(id.as_bytes().to_vec())];
+    let row = store.one(statement, &parameters(&columns)).await?;
     Ok(EndpointKey(field(&row.ok_or(MISSING)?, "key")?))
 }
 
@@ -127,17 +123,17 @@ async fn insert(
         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)";
     let (state, reason) = codes::state(new.state);
     let columns = [
-        single(new.application.0, Type::INT8),
-        single(key.0, Type::INT8),
-        single(new.id.as_bytes().as_slice(), Type::BYTEA),
-        single(new.uid.as_deref(), Type::TEXT),
-        single(number(Partition::of(&new.id)), Type::INT2),
-        single(state, Type::INT2),
-        single(reason, Type::INT2),
-        single(codes::order(new.order), Type::INT2),
-        single(write("settings", &new.settings)?, Type::TEXT),
-        single(confidential, Type::BYTEA),
-        single(new.at.as_micros(), Type::INT8),
+        int8(new.application.0),
+        int8(key.0),
+        bytea(new.id.as_bytes().as_slice()),
+        text(new.uid.as_deref()),
+        int2(number(Partition::of(&new.id))),
+        int2(state),
+        int2(reason),
+        int2(codes::order(new.order)),
+        text(write("settings", &new.settings)?),
+        bytea(confidential),
+        int8(new.at.as_micros()),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
@@ -149,9 +145,8 @@ pub(crate) async fn find(
     application: ApplicationKey,
     name: Name<EndpointId>,
 ) -> Result<Endpoint, Failure> {
-    let mut transaction = store.read().await?;
-    let result = find_in(&mut transaction, application, &name).await;
-    let row = transaction.end(result).await?;
+    let row =
+        store.reading(async |transaction| find_in(transaction, application, &name).await).await?;
     Ok(endpoint(&row.ok_or(MISSING)?, &store.vault)?)
 }
 
@@ -232,7 +227,7 @@ async fn look(
     let statement = "\
         select * from endpoints where application = $1 and key = $2 and state <> 3 \
         for no key update";
-    let columns = [single(application.0, Type::INT8), single(key.0, Type::INT8)];
+    let columns = [int8(application.0), int8(key.0)];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     row.ok_or_else(|| MISSING.into())
 }
@@ -246,8 +241,7 @@ async fn has_pending(
         select exists ( \
             select 1 from deliveries d \
             where d.state = 0 and d.partition = $1 and d.endpoint = $2) as pending";
-    let columns =
-        [single(number(endpoint.partition), Type::INT2), single(endpoint.key.0, Type::INT8)];
+    let columns = [int2(number(endpoint.partition)), int8(endpoint.key.0)];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(field(&row.ok_or(MISSING)?, "pending")?)
 }
@@ -265,15 +259,15 @@ async fn rewrite(
         where application = $1 and key = $2";
     let (state, reason) = codes::state(endpoint.state);
     let columns = [
-        single(endpoint.application.0, Type::INT8),
-        single(endpoint.key.0, Type::INT8),
-        single(endpoint.uid.as_deref(), Type::TEXT),
-        single(state, Type::INT2),
-        single(reason, Type::INT2),
-        single(codes::order(endpoint.order), Type::INT2),
-        single(write("settings", &endpoint.settings)?, Type::TEXT),
-        single(confidential, Type::BYTEA),
-        single(endpoint.updated_at.as_micros(), Type::INT8),
+        int8(endpoint.application.0),
+        int8(endpoint.key.0),
+        text(endpoint.uid.as_deref()),
+        int2(state),
+        int2(reason),
+        int2(codes::order(endpoint.order)),
+        text(write("settings", &endpoint.settings)?),
+        bytea(confidential),
+        int8(endpoint.updated_at.as_micros()),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
@@ -290,11 +284,7 @@ pub(crate) async fn touch(
     let statement = "\
         update endpoints set updated_at = greatest($3, updated_at + 1) \
         where application = $1 and key = $2";
-    let columns = [
-        single(application.0, Type::INT8),
-        single(key.0, Type::INT8),
-        single(at.as_micros(), Type::INT8),
-    ];
+    let columns = [int8(application.0), int8(key.0), int8(at.as_micros())];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
 }
@@ -321,9 +311,7 @@ pub(crate) async fn list(
             (&place as _, Type::BYTEA),
             (&rows as _, Type::INT8),
         ];
-        let mut transaction = store.read().await?;
-        let result = transaction.query(&statement, &parameters).await;
-        let rows = transaction.end(result).await?;
+        let rows = store.query(&statement, &parameters).await?;
         walk.take(&rows, |row| {
             let entry = endpoint(row, &store.vault)?;
             Ok((entry.id, Some(entry)))

@@ -9,7 +9,7 @@ use crate::catalog::{Changed, Check, Edit, EventType, edit};
 use crate::page::{Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::columns::{int8, parameters, text};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::page::{Order, Walk};
 use crate::postgres::row::{document, field, moment, write};
@@ -69,9 +69,9 @@ async fn hold(transaction: &mut Transaction<'_>, name: &str) -> Result<EventType
 async fn rewrite(transaction: &mut Transaction<'_>, event_type: &EventType) -> Result<(), Failure> {
     let statement = "update event_types set settings = $2, updated_at = $3 where name = $1";
     let columns = [
-        single(event_type.name.as_str(), Type::TEXT),
-        single(write("settings", &event_type.settings)?, Type::TEXT),
-        single(event_type.updated_at.as_micros(), Type::INT8),
+        text(event_type.name.as_str()),
+        text(write("settings", &event_type.settings)?),
+        int8(event_type.updated_at.as_micros()),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
@@ -84,22 +84,18 @@ async fn write_with(
     event_type: EventType,
 ) -> Result<u64, Failure> {
     let columns = [
-        single(event_type.name, Type::TEXT),
-        single(write("settings", &event_type.settings)?, Type::TEXT),
-        single(event_type.created_at.as_micros(), Type::INT8),
-        single(event_type.updated_at.as_micros(), Type::INT8),
+        text(event_type.name),
+        text(write("settings", &event_type.settings)?),
+        int8(event_type.created_at.as_micros()),
+        int8(event_type.updated_at.as_micros()),
     ];
-    let mut transaction = store.write().await?;
-    let result = transaction.execute(statement, &parameters(&columns)).await;
-    transaction.end(result).await
+    store.execute(statement, &parameters(&columns)).await
 }
 
 /// Index: the primary key of event_types.
 pub(crate) async fn find(store: &Postgres, name: String) -> Result<EventType, Failure> {
     let statement = "select * from event_types where name = $1";
-    let mut transaction = store.read().await?;
-    let result = transaction.one(statement, &[(&name, Type::TEXT)]).await;
-    let row = transaction.end(result).await?;
+    let row = store.one(statement, &[(&name, Type::TEXT)]).await?;
     Ok(event_type(&row.ok_or(MISSING)?)?)
 }
 
@@ -109,9 +105,7 @@ pub(crate) async fn remove(
     name: String,
     check: Check<EventType>,
 ) -> Result<(), Failure> {
-    let mut transaction = store.write().await?;
-    let result = remove_in(&mut transaction, &name, &check).await;
-    transaction.end(result).await
+    store.writing(async |transaction| remove_in(transaction, &name, &check).await).await
 }
 
 /// Index: the primary key of event_types.

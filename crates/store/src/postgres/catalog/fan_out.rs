@@ -13,7 +13,7 @@ use crate::postgres::Postgres;
 use crate::postgres::catalog::endpoint::endpoint;
 use crate::postgres::catalog::{running, secret};
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::columns::{int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::{document, field, id};
 use crate::{Error, Vault};
@@ -27,9 +27,7 @@ pub(crate) async fn fan_out(
     application: ApplicationKey,
     at: Timestamp,
 ) -> Result<FanOut, Failure> {
-    let mut transaction = store.read().await?;
-    let result = read(&mut transaction, application, at).await;
-    let found = transaction.end(result).await?;
+    let found = store.reading(async |transaction| read(transaction, application, at).await).await?;
     let vault = Arc::clone(&store.vault);
     if found.endpoints.len() <= FEW {
         return Ok(found.open(application, &vault)?);
@@ -113,6 +111,6 @@ async fn secrets(
         select * from endpoint_secrets \
         where application = $1 and (expires_at is null or expires_at > $2) \
         order by endpoint, number desc";
-    let columns = [single(application.0, Type::INT8), single(at.as_micros(), Type::INT8)];
+    let columns = [int8(application.0), int8(at.as_micros())];
     transaction.query(statement, &parameters(&columns)).await
 }

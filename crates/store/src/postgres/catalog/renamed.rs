@@ -11,9 +11,7 @@ use crate::{Error, limits};
 
 /// Forgets those that were told of, and returns the next.
 pub(crate) async fn next(store: &Postgres, told: Vec<Renamed>) -> Result<Vec<Renamed>, Failure> {
-    let mut transaction = store.write().await?;
-    let result = next_in(&mut transaction, &told).await;
-    transaction.end(result).await
+    store.writing(async |transaction| next_in(transaction, &told).await).await
 }
 
 /// Index: the primary key of renamed.

@@ -2,13 +2,12 @@
 
 use domain::health::Health;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::postgres::Postgres;
 use crate::postgres::catalog::secret;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::columns::{int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::{count, field, optional_moment};
 use crate::queue::Running;
@@ -19,9 +18,7 @@ pub(crate) async fn find(
     store: &Postgres,
     place: (ApplicationKey, EndpointKey),
 ) -> Result<Running, Failure> {
-    let mut transaction = store.read().await?;
-    let result = find_in(&mut transaction, place).await;
-    transaction.end(result).await
+    store.reading(async |transaction| find_in(transaction, place).await).await
 }
 
 /// Index: the primary key of endpoint_state.
@@ -31,7 +28,7 @@ async fn find_in(
 ) -> Result<Running, Failure> {
     secret::check(transaction, place).await?;
     let statement = "select * from endpoint_state where application = $1 and endpoint = $2";
-    let columns = [single(place.0.0, Type::INT8), single(place.1.0, Type::INT8)];
+    let columns = [int8(place.0.0), int8(place.1.0)];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(row.map_or_else(|| Ok(Running::default()), |row| read(&row))?)
 }

@@ -1,4 +1,4 @@
-//! A batch as columns: one array for each, to be unnested by the statement.
+//! Values as parameters of a statement, and a batch as columns: one array for each, to be unnested.
 
 use tokio_postgres::types::{ToSql, Type};
 
@@ -22,6 +22,34 @@ where
 /// Makes a parameter of a single value.
 pub(crate) fn single<'a, T: ToSql + Sync + Send + 'a>(value: T, kind: Type) -> Column<'a> {
     (Box::new(value), kind)
+}
+
+pub(crate) fn int2<'a, T: ToSql + Sync + Send + 'a>(value: T) -> Column<'a> {
+    single(value, Type::INT2)
+}
+
+pub(crate) fn int8<'a, T: ToSql + Sync + Send + 'a>(value: T) -> Column<'a> {
+    single(value, Type::INT8)
+}
+
+pub(crate) fn text<'a, T: ToSql + Sync + Send + 'a>(value: T) -> Column<'a> {
+    single(value, Type::TEXT)
+}
+
+pub(crate) fn bytea<'a, T: ToSql + Sync + Send + 'a>(value: T) -> Column<'a> {
+    single(value, Type::BYTEA)
+}
+
+pub(crate) fn boolean<'a, T: ToSql + Sync + Send + 'a>(value: T) -> Column<'a> {
+    single(value, Type::BOOL)
+}
+
+pub(crate) fn int8_array<'a, T: ToSql + Sync + Send + 'a>(value: T) -> Column<'a> {
+    single(value, Type::INT8_ARRAY)
+}
+
+pub(crate) fn text_array<'a, T: ToSql + Sync + Send + 'a>(value: T) -> Column<'a> {
+    single(value, Type::TEXT_ARRAY)
 }
 
 /// Lends columns to a statement, in their order.

@@ -18,7 +18,7 @@ use crate::postgres::failure::Failure;
 use crate::postgres::io::tls::Connector;
 
 /// A parameter of a statement, with its type.
-pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+pub(crate) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// What a transaction is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,18 @@ impl Pool {
         };
         let opening = Some(self.opening(access));
         Ok(Transaction { pool: self, slot, client, opening })
+    }
+
+    /// Reads rows with a single statement, in a transaction of its own.
+    pub(crate) async fn query(
+        &self,
+        access: Access,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, Failure> {
+        let mut transaction = self.begin(access).await?;
+        let result = transaction.query(statement, parameters).await;
+        transaction.end(result).await
     }
 
     /// Forgets the connections at rest: one of them was found dead, and the others were opened to

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use tokio_postgres::types::Type;
 
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter};
 use crate::page::{Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::columns::{int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::ledger::delivery::entry;
 use crate::postgres::page::{Order, Walk};
@@ -26,9 +25,9 @@ pub(crate) async fn list(
     page: Page<Place>,
 ) -> Result<Listed<DeliveryEntry, Place>, Failure> {
     let mut walk = Walk::new(&store.notes, page, Order::Descending);
-    let mut transaction = store.read().await?;
-    let result = walk_list(&mut transaction, application, &filter, &mut walk).await;
-    transaction.end(result).await?;
+    store
+        .reading(async |transaction| walk_list(transaction, application, &filter, &mut walk).await)
+        .await?;
     Ok(walk.finish())
 }
 
@@ -51,10 +50,10 @@ async fn walk_list(
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let columns = [
-            single(application.0, Type::INT8),
-            single(place.map(|(message, _)| message.0), Type::INT8),
-            single(place.map(|(_, endpoint)| endpoint.0), Type::INT8),
-            single(rows, Type::INT8),
+            int8(application.0),
+            int8(place.map(|(message, _)| message.0)),
+            int8(place.map(|(_, endpoint)| endpoint.0)),
+            int8(rows),
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {

@@ -9,7 +9,7 @@ use crate::ledger::{NewTask, Task, TaskState};
 use crate::page::{Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{parameters, single};
+use crate::postgres::io::columns::{bytea, int2, int8, parameters, text};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::page::{Order, Walk};
 use crate::postgres::row::{document, field, id, moment, write};
@@ -20,9 +20,7 @@ const MISSING: Error = Error::Missing("task");
 /// Starts a task, which means everything accepted so far. The same one again is found, not started
 /// again.
 pub(crate) async fn start(store: &Postgres, new: NewTask) -> Result<Task, Failure> {
-    let mut transaction = store.write().await?;
-    let result = start_in(&mut transaction, &new).await;
-    transaction.end(result).await
+    store.writing(async |transaction| start_in(transaction, &new).await).await
 }
 
 async fn start_in(transaction: &mut Transaction<'_>, new: &NewTask) -> Result<Task, Failure> {
@@ -45,14 +43,14 @@ async fn insert(transaction: &mut Transaction<'_>, new: &NewTask) -> Result<(), 
         where a.key = $2 and a.deleted_at is null \
         on conflict (id) do nothing";
     let columns = [
-        single(new.id.as_bytes().as_slice(), Type::BYTEA),
-        single(new.application.0, Type::INT8),
-        single(new.endpoint.map(|endpoint| endpoint.0), Type::INT8),
-        single(codes::task_kind(new.kind), Type::INT2),
-        single(write("selection", &new.selection)?, Type::TEXT),
-        single(codes::task_state(TaskState::Running), Type::INT2),
-        single(new.by.as_str(), Type::TEXT),
-        single(new.at.as_micros(), Type::INT8),
+        bytea(new.id.as_bytes().as_slice()),
+        int8(new.application.0),
+        int8(new.endpoint.map(|endpoint| endpoint.0)),
+        int2(codes::task_kind(new.kind)),
+        text(write("selection", &new.selection)?),
+        int2(codes::task_state(TaskState::Running)),
+        text(new.by.as_str()),
+        int8(new.at.as_micros()),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
@@ -60,9 +58,7 @@ async fn insert(transaction: &mut Transaction<'_>, new: &NewTask) -> Result<(), 
 
 /// Finds a task.
 pub(crate) async fn find(store: &Postgres, id: TaskId) -> Result<Task, Failure> {
-    let mut transaction = store.read().await?;
-    let result = find_in(&mut transaction, id).await;
-    let row = transaction.end(result).await?;
+    let row = store.reading(async |transaction| find_in(transaction, id).await).await?;
     Ok(task(&row.ok_or(MISSING)?)?)
 }
 
@@ -88,13 +84,11 @@ pub(crate) async fn list(
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let columns = [
-            single(application.map(|application| application.0), Type::INT8),
-            single(place.as_ref().map(|id| id.as_bytes().as_slice()), Type::BYTEA),
-            single(rows, Type::INT8),
+            int8(application.map(|application| application.0)),
+            bytea(place.as_ref().map(|id| id.as_bytes().as_slice())),
+            int8(rows),
         ];
-        let mut transaction = store.read().await?;
-        let result = transaction.query(&statement, &parameters(&columns)).await;
-        let rows = transaction.end(result).await?;
+        let rows = store.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
             let entry = task(row)?;
             Ok((entry.id, Some(entry)))

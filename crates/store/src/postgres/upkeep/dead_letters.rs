@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 
 use crate::Error;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::columns::{column, int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::field;
 use crate::postgres::upkeep::prune::Limits;
@@ -81,11 +81,11 @@ async fn next(
         where state = 2 and (application, message, endpoint) > ($1, $2, $3) \
         order by application, message, endpoint limit $5";
     let columns = [
-        single(application, Type::INT8),
-        single(message, Type::INT8),
-        single(endpoint, Type::INT8),
-        single(before, Type::INT8),
-        single(i64::try_from(MOST_WALKED).unwrap_or(i64::MAX), Type::INT8),
+        int8(application),
+        int8(message),
+        int8(endpoint),
+        int8(before),
+        int8(i64::try_from(MOST_WALKED).unwrap_or(i64::MAX)),
     ];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     let walked = |row: &Row| {
@@ -133,7 +133,7 @@ async fn hold(
         column(doomed, Type::INT8_ARRAY, |place| place[0]),
         column(doomed, Type::INT8_ARRAY, |place| place[1]),
         column(doomed, Type::INT8_ARRAY, |place| place[2]),
-        single(before, Type::INT8),
+        int8(before),
     ];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     Ok(rows.iter().map(place).collect::<Result<_, Error>>()?)

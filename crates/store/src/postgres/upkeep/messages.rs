@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::columns::{column, int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::{field, moment, optional_moment};
 use crate::postgres::upkeep::prune::Limits;
@@ -161,10 +161,10 @@ async fn next(
         from messages \
         where (application, key) >= ($1, $2) order by application, key limit $3";
     let columns = [
-        single(place.application, Type::INT8),
-        single(place.message, Type::INT8),
-        single(i64::try_from(CHUNK).unwrap_or(i64::MAX), Type::INT8),
-        single(now.as_micros(), Type::INT8),
+        int8(place.application),
+        int8(place.message),
+        int8(i64::try_from(CHUNK).unwrap_or(i64::MAX)),
+        int8(now.as_micros()),
     ];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     Ok(rows.iter().map(|row| Walked::of(row, place)).collect::<Result<_, _>>()?)
@@ -192,8 +192,8 @@ async fn forget_keys(
     let columns = [
         column(&old, Type::INT8_ARRAY, |message| message.place.application),
         column(&old, Type::BYTEA_ARRAY, |message| message.hash.as_deref()),
-        single(now.as_micros(), Type::INT8),
-        single(codes::micros(limits::IDEMPOTENCY), Type::INT8),
+        int8(now.as_micros()),
+        int8(codes::micros(limits::IDEMPOTENCY)),
     ];
     transaction.execute(statement, &parameters(&columns)).await.map(rows)
 }

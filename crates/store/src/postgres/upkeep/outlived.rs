@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 
 use crate::Error;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::columns::{column, int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::{count, field};
 use crate::postgres::upkeep::messages::{Place, Walked};
@@ -174,7 +174,7 @@ async fn look(
         column(over, Type::INT8_ARRAY, |one| i64::from(one.message.place.passed)),
         column(over, Type::INT8_ARRAY, |one| i64::from(one.message.up_to)),
         column(over, Type::INT8_ARRAY, |one| one.settled_before.as_micros()),
-        single(dead_before(limits), Type::INT8),
+        int8(dead_before(limits)),
     ];
     let rows = transaction.query(LOOK, &parameters(&columns)).await?;
     let seen = |row: &Row| {
@@ -216,7 +216,7 @@ async fn hold(
         column(doomed, Type::INT8_ARRAY, |one| one.place[1]),
         column(doomed, Type::INT8_ARRAY, |one| one.place[2]),
         column(doomed, Type::INT8_ARRAY, |one| one.settled_before.as_micros()),
-        single(dead_before(limits), Type::INT8),
+        int8(dead_before(limits)),
     ];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     let place = |row: &Row| {

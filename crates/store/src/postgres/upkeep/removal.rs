@@ -4,7 +4,7 @@ use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::columns::{column, int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::field;
 use crate::postgres::upkeep::rows;
@@ -70,7 +70,7 @@ pub(crate) async fn secrets(
         delete from endpoint_secrets where ctid = any(array( \
             select ctid from endpoint_secrets \
             where expires_at is not null and expires_at <= $1 limit $2))";
-    let columns = [single(now.as_micros(), Type::INT8), single(i64::from(most), Type::INT8)];
+    let columns = [int8(now.as_micros()), int8(i64::from(most))];
     transaction.execute(statement, &parameters(&columns)).await.map(rows)
 }
 
@@ -112,7 +112,7 @@ async fn belongings(
     mut left: u32,
 ) -> Result<u32, Failure> {
     for statement in BELONGINGS {
-        let columns = [single(application, Type::INT8), single(i64::from(left), Type::INT8)];
+        let columns = [int8(application), int8(i64::from(left))];
         let removed = rows(transaction.execute(statement, &parameters(&columns)).await?);
         left -= removed.min(left);
         if left == 0 {

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use crate::codes::subject;
 use crate::keys::Lease;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::columns::{column, int8_array, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::upkeep::{changed, is_current, memories};
 use crate::queue::{Done, Minute, Once, Rollup, Subject};
@@ -72,8 +72,8 @@ async fn add(transaction: &mut Transaction<'_>, rollups: &[Rollup]) -> Result<()
         column(&sums, Type::INT8_ARRAY, |sum| count(sum.delivered)),
         column(&sums, Type::INT8_ARRAY, |sum| count(sum.dead)),
         column(&sums, Type::TEXT_ARRAY, |sum| array(&sum.latencies)),
-        single(keys(&sums, 1), Type::INT8_ARRAY),
-        single(keys(&sums, 2), Type::INT8_ARRAY),
+        int8_array(keys(&sums, 1)),
+        int8_array(keys(&sums, 2)),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())

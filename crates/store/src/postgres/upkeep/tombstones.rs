@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::columns::{column, int2, int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::field;
 use crate::postgres::upkeep::{cursor, rows};
@@ -136,11 +136,8 @@ async fn next(
     transaction: &mut Transaction<'_>,
     (application, key): (i64, i64),
 ) -> Result<Vec<Walked>, Failure> {
-    let columns = [
-        single(application, Type::INT8),
-        single(key, Type::INT8),
-        single(i64::try_from(LOOKED_AT).unwrap_or(i64::MAX), Type::INT8),
-    ];
+    let columns =
+        [int8(application), int8(key), int8(i64::try_from(LOOKED_AT).unwrap_or(i64::MAX))];
     let rows = transaction.query(NEXT, &parameters(&columns)).await?;
     let walked = |row: &Row| {
         Ok(Walked {
@@ -181,9 +178,9 @@ async fn bury(
         where d.application = doomed.application and d.endpoint = doomed.endpoint \
           and d.message = doomed.message";
     let columns = [
-        single(codes::cause(Cause::EndpointDeleted), Type::INT2),
-        single(now.as_micros(), Type::INT8),
-        single(i64::from(most), Type::INT8),
+        int2(codes::cause(Cause::EndpointDeleted)),
+        int8(now.as_micros()),
+        int8(i64::from(most)),
         column(&used, Type::INT8_ARRAY, |one| one.place.1),
         column(&used, Type::INT2_ARRAY, |one| one.partition),
     ];
@@ -207,7 +204,7 @@ async fn remove(
         [
             column(&unused, Type::INT8_ARRAY, |one| one.place.0),
             column(&unused, Type::INT8_ARRAY, |one| one.place.1),
-            single(i64::from(left), Type::INT8),
+            int8(i64::from(left)),
         ]
     };
     transaction.query(HELD, &parameters(&columns(left))).await?;

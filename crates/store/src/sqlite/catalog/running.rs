@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Result, Row};
 
 use crate::keys::EndpointKey;
 use crate::queue::Running;
-use crate::sqlite::row::{self};
+use crate::sqlite::row;
 use crate::{Error, codes};
 
 /// Reads it; what was never written is as at the beginning. Needs the primary key of

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::ids::AttemptId;
-use domain::replay::StatusClass;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
 use crate::Error;
@@ -17,7 +16,7 @@ use crate::sqlite::io::connection::erasing;
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::page::{self, List};
-use crate::sqlite::row::{self};
+use crate::sqlite::row;
 
 /// Walks an endpoint's attempts, newest first, without their headers and bodies.
 pub(crate) const OF_ENDPOINT: &str =
@@ -67,23 +66,14 @@ pub(crate) fn list(
     page::page(reading.connection, reading.notes, list, |row| {
         let id = row::id(row, "id")?;
         let its_own = ApplicationKey(row.get("application")?) == application;
-        if !its_own || !wanted(row, filter)? {
+        let event_type =
+            row.get_ref("event_type")?.as_str().map_err(|error| row::odd("event_type", error))?;
+        let began_at = row::time(row, "began_at")?;
+        if !its_own || !filter.wants(row.get("status")?, event_type, began_at) {
             return Ok((id, None));
         }
         Ok((id, entry(reading.connection, endpoint, id)?.map(|(entry, _)| entry)))
     })
-}
-
-fn wanted(row: &Row<'_>, filter: &AttemptFilter) -> Result<bool> {
-    let class = StatusClass::of(row.get("status")?);
-    let succeeded = class == StatusClass::Success;
-    let began_at = row::time(row, "began_at")?;
-    let event_type: String = row.get("event_type")?;
-    Ok(filter.succeeded.is_none_or(|wanted| wanted == succeeded)
-        && filter.status_class.is_none_or(|wanted| wanted == class)
-        && (filter.event_types.is_empty() || filter.event_types.contains(&event_type))
-        && filter.since.is_none_or(|since| began_at >= since)
-        && filter.until.is_none_or(|until| began_at < until))
 }
 
 /// Returns the last attempt of a delivery. Needs the primary key of `deliveries`.

@@ -55,20 +55,13 @@ pub(crate) fn list(
     page::page(reading.connection, reading.notes, list, |row| {
         let entry = of(row)?;
         let id = entry.id;
-        if !wanted(&entry, filter) {
+        if !filter.wants(&entry.event_type, &entry.channels, entry.received_at) {
             return Ok((id, None));
         }
         let entry =
             if filter.with_payload { with_payload(reading.connection, entry)? } else { entry };
         Ok((id, Some(entry)))
     })
-}
-
-fn wanted(entry: &MessageEntry, filter: &MessageFilter) -> bool {
-    (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
-        && filter.channel.as_ref().is_none_or(|channel| entry.channels.contains(channel))
-        && filter.since.is_none_or(|since| entry.received_at >= since)
-        && filter.until.is_none_or(|until| entry.received_at < until)
 }
 
 fn with_payload(connection: &Connection, entry: MessageEntry) -> Result<MessageEntry, Error> {

@@ -10,7 +10,7 @@ use crate::sqlite::catalog::application;
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::page::{self, List};
-use crate::sqlite::row::{self};
+use crate::sqlite::row;
 use crate::{Error, codes};
 
 /// Starts a task, which means everything accepted so far. Starting it again changes nothing.

@@ -9,7 +9,7 @@ use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::queue::turn::{self, SCHEDULED};
 use crate::queue::{Load, Loaded, PendingDelivery, Request, Waiting};
 use crate::sqlite::io::reader::Reading;
-use crate::sqlite::row::{self};
+use crate::sqlite::row;
 use crate::{Error, codes, limits};
 
 /// How many endpoints one snapshot looks at.

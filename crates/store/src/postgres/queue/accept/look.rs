@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 
 use crate::keys::MessageKey;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::columns::{column, int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::{at_row, field, optional_id, optional_moment};
 use crate::queue::{Accept, Accepted};
@@ -90,8 +90,8 @@ pub(crate) async fn look(
         column(&named, Type::INT8_ARRAY, |named| named.0),
         column(&named, Type::INT8_ARRAY, |named| named.1),
         column(&named, Type::INT8_ARRAY, |named| named.2),
-        single(codes::micros(limits::IDEMPOTENCY), Type::INT8),
-        single(i64::try_from(numbers).unwrap_or(0), Type::INT8),
+        int8(codes::micros(limits::IDEMPOTENCY)),
+        int8(i64::try_from(numbers).unwrap_or(0)),
     ];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     let seen = rows.iter().map(|row| {

@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 
 use crate::keys::MessageKey;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{Column, column, parameters, single};
+use crate::postgres::io::columns::{Column, column, int8, parameters, text_array};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::io::partitions::number;
 use crate::postgres::queue::accept::Numbered;
@@ -75,7 +75,7 @@ pub(crate) async fn write(
     let deliveries = deliveries(&items);
     let mut columns = messages(&items)?;
     columns.extend(delivery_columns(&deliveries));
-    columns.push(single(codes::micros(limits::IDEMPOTENCY), Type::INT8));
+    columns.push(int8(codes::micros(limits::IDEMPOTENCY)));
     columns.push(column(&items, Type::INT8_ARRAY, |item| {
         item.accept.message.deliver_at.map(Timestamp::as_micros)
     }));
@@ -131,7 +131,7 @@ fn messages<'a>(items: &'a [&'a Numbered<'a>]) -> Result<Vec<Column<'a>>, Failur
         column(items, Type::BYTEA_ARRAY, |item| item.accept.message.id.as_bytes().as_slice()),
         column(items, Type::TEXT_ARRAY, |item| item.accept.message.event_type.as_str()),
         column(items, Type::TEXT_ARRAY, |item| item.accept.message.event_id.as_deref()),
-        single(channels, Type::TEXT_ARRAY),
+        text_array(channels),
         column(items, Type::TEXT_ARRAY, |item| item.accept.message.content_type.as_deref()),
         column(items, Type::TEXT_ARRAY, |item| item.accept.message.policy.as_deref()),
         column(items, Type::INT8_ARRAY, |item| item.accept.message.received_at.as_micros()),

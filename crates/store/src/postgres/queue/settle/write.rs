@@ -4,11 +4,10 @@ use bytes::Bytes;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use crate::codes::{self, OutcomeColumns};
-use crate::limits;
 use crate::postgres::io::columns::{Column, column};
 use crate::postgres::io::partitions::number;
 use crate::queue::{AttemptRecord, NextState, Running, Settle};
+use crate::{codes, limits};
 
 /// Settles a batch whose items share neither delivery nor attempt.
 ///
@@ -186,8 +185,7 @@ fn keepable(text: &str) -> String {
 
 /// Returns as much of the response's body as is kept.
 fn kept(attempt: &AttemptRecord) -> &[u8] {
-    let OutcomeColumns { status, .. } = codes::outcome(attempt.outcome);
-    let most = match status {
+    let most = match attempt.status() {
         Some(200..=299) => limits::KEPT_OF_SUCCESS,
         Some(_) | None => limits::KEPT_OF_FAILURE,
     };

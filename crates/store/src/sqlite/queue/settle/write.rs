@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use domain::outcome::Outcome;
 use rusqlite::{Connection, Result, Statement, params};
 
 use crate::queue::{AttemptRecord, NextState, Settle};
@@ -68,22 +67,9 @@ pub(crate) fn insert(
     ])
 }
 
-/// Returns the status that an attempt was answered with.
-pub(crate) const fn status(outcome: &Outcome) -> Option<u16> {
-    match outcome {
-        Outcome::Answered { status, .. } => Some(*status),
-        Outcome::TimedOut
-        | Outcome::Unreachable(_)
-        | Outcome::TlsFailed
-        | Outcome::BrokenAnswer
-        | Outcome::Blocked
-        | Outcome::Interrupted => None,
-    }
-}
-
 /// Returns as much of the response's body as is kept.
 fn kept(attempt: &AttemptRecord) -> &[u8] {
-    let most = match status(&attempt.outcome) {
+    let most = match attempt.status() {
         Some(200..=299) => limits::KEPT_OF_SUCCESS,
         Some(_) | None => limits::KEPT_OF_FAILURE,
     };
@@ -106,7 +92,7 @@ pub(super) fn send_again(connection: &Connection, settle: &Settle, due: i64) -> 
         row::micros_if_any(settle.budget.expires_at),
         settle.attempt.id.as_bytes(),
         settle.attempt.ended_at.as_micros(),
-        status(&settle.attempt.outcome),
+        settle.attempt.status(),
         settle.key.endpoint.0,
         settle.key.message.0,
     ];
@@ -131,7 +117,7 @@ pub(super) fn finish(
         cause,
         settle.attempt.ended_at.as_micros(),
         settle.attempt.id.as_bytes(),
-        status(&settle.attempt.outcome),
+        settle.attempt.status(),
         settle.key.endpoint.0,
         settle.key.message.0,
     ])?;
@@ -146,7 +132,7 @@ pub(super) fn count(connection: &Connection, settle: &Settle) -> Result<(), Erro
     connection.prepare_cached(sql)?.execute(params![
         settle.attempt.id.as_bytes(),
         settle.attempt.ended_at.as_micros(),
-        status(&settle.attempt.outcome),
+        settle.attempt.status(),
         settle.key.endpoint.0,
         settle.key.message.0,
     ])?;
