@@ -3,11 +3,11 @@
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
-use super::missing::missing;
-use super::replays::start;
-use super::{Harness, NOW, Scene, fresh, later};
 use crate::Error;
 use crate::catalog::Endpoint;
+use crate::conformance::missing::missing;
+use crate::conformance::replays::start;
+use crate::conformance::{Harness, NOW, Scene, fresh, later};
 use crate::keys::{DeliveryKey, MessageKey, Node};
 use crate::queue::turn::{SCHEDULED, scheduled};
 use crate::queue::{

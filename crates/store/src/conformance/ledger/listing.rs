@@ -2,10 +2,10 @@
 
 use domain::delivery::Cause;
 
-use super::scene::new_application;
-use super::{Harness, NOW, Scene, later};
 use crate::Answer;
 use crate::catalog::{EventType, EventTypeSettings, Scope, Token};
+use crate::conformance::scene::new_application;
+use crate::conformance::{Harness, NOW, Scene, later};
 use crate::ledger::{AttemptFilter, DeliveryFilter, MOST_WALKED, MessageFilter, NewTask, TaskKind};
 use crate::page::{From, Listed, Page};
 use crate::queue::NextState;

@@ -5,8 +5,8 @@ use domain::delivery::{Budget, Cause, Delivery, Pending};
 use domain::health::Health;
 use std::time::Duration;
 
-use super::replays::{chunk, start};
-use super::{Harness, NOW, Scene, fresh, later};
+use crate::conformance::replays::{chunk, start};
+use crate::conformance::{Harness, NOW, Scene, fresh, later};
 use crate::keys::MessageKey;
 use crate::queue::{Done, NextState, Running, Settle, Settled, Upkeep};
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use domain::delivery::Cause;
 use domain::partition::Partition;
 
-use super::{Harness, NOW, Scene, fresh, later};
+use crate::conformance::{Harness, NOW, Scene, fresh, later};
 use crate::keys::ApplicationKey;
 use crate::queue::{Load, Loaded, NextState, Waiting};
 

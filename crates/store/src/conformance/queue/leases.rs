@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use domain::partition::Partition;
 
-use super::Harness;
 use crate::Queue;
+use crate::conformance::Harness;
 use crate::keys::{Epoch, Lease, Node};
 use crate::limits::LEASE;
 use crate::queue::Renewal;

@@ -2,9 +2,9 @@
 
 use domain::delivery::{Cause, Delivery};
 
-use super::missing::missing;
-use super::replays::{chunk, start};
-use super::{Harness, NOW, Scene, later};
+use crate::conformance::missing::missing;
+use crate::conformance::replays::{chunk, start};
+use crate::conformance::{Harness, NOW, Scene, later};
 use crate::queue::{Bury, Done, Ending, NextState, RequestKind, Settled, Upkeep};
 
 pub async fn what_is_pending_is_cancelled_with_the_payload(harness: Harness) {

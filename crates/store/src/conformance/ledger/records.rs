@@ -8,9 +8,9 @@ use domain::ids::DeliveryId;
 use domain::outcome::{Outcome, Unreachable};
 use domain::retry_after::RetryAfter;
 
-use super::{Harness, NOW, Scene, fresh, later};
 use crate::Error;
 use crate::catalog::Name;
+use crate::conformance::{Harness, NOW, Scene, fresh, later};
 use crate::keys::{DeliveryKey, MessageKey};
 use crate::ledger::{AttemptEntry, Payload};
 use crate::limits;

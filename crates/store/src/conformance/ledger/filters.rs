@@ -5,9 +5,9 @@ use domain::ids::MessageId;
 use domain::outcome::{Outcome, Unreachable};
 use domain::replay::StatusClass;
 
-use super::{Harness, Scene, later};
 use crate::Answer;
 use crate::catalog::Endpoint;
+use crate::conformance::{Harness, Scene, later};
 use crate::keys::{DeliveryKey, MessageKey};
 use crate::ledger::{AttemptFilter, DeliveryFilter, MessageFilter, Payload};
 use crate::page::{From, Listed, Page};

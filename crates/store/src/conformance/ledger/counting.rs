@@ -6,8 +6,8 @@ use domain::delivery::{Cause, Delivery};
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
-use super::{Harness, MINUTE, NOW, Scene, later};
 use crate::catalog::Endpoint;
+use crate::conformance::{Harness, MINUTE, NOW, Scene, later};
 use crate::keys::{DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{Counts, DeliveryFilter, MOST_WALKED, Tally};
 use crate::limits;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{Harness, MINUTE, NOW, Scene, later};
 use crate::catalog::Endpoint;
+use crate::conformance::{Harness, MINUTE, NOW, Scene, later};
 use crate::ledger::StoredAnswer;
 use crate::limits;
 use crate::queue::{Batch, Done, Minute, Once, Request, RequestKind, Rollup, Subject, Upkeep};

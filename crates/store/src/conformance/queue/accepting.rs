@@ -5,8 +5,8 @@ use domain::delivery::{Cause, Delivery};
 use domain::ids::DeliveryId;
 use domain::time::Timestamp;
 
-use super::{Harness, MINUTE, NOW, Scene, fresh, later};
 use crate::catalog::{Name, NewEndpoint};
+use crate::conformance::{Harness, MINUTE, NOW, Scene, fresh, later};
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::ledger::Payload;
 use crate::page::{From, Page};

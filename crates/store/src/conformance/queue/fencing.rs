@@ -3,8 +3,8 @@
 use domain::breaker::Breaker;
 use domain::delivery::Cause;
 
-use super::{Harness, NOW, Scene, later};
 use crate::catalog::Endpoint;
+use crate::conformance::{Harness, NOW, Scene, later};
 use crate::keys::{Epoch, Lease, Node};
 use crate::limits;
 use crate::queue::{
@@ -145,6 +145,6 @@ async fn running(scene: &Scene, endpoint: &Endpoint) -> Running {
 }
 
 fn tripped() -> Running {
-    let breaker = Breaker::Open { until: later(300), cooldown: super::MINUTE };
+    let breaker = Breaker::Open { until: later(300), cooldown: crate::conformance::MINUTE };
     Running { breaker, ..Running::default() }
 }
