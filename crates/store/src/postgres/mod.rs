@@ -68,7 +68,7 @@ pub struct Settings {
     /// of it, and a call is given up after three times as long.
     pub patience: Duration,
     /// How long dead letters are kept.
-    pub dead_letter_retention: Duration,
+    pub dead_letters_kept: Duration,
 }
 
 impl Settings {
@@ -82,7 +82,7 @@ impl Settings {
             vault,
             connections: 8,
             patience: Duration::from_secs(10),
-            dead_letter_retention: limits::DEAD_LETTERS,
+            dead_letters_kept: limits::DEAD_LETTERS,
         }
     }
 }
@@ -105,7 +105,7 @@ pub struct Postgres {
     notes: Arc<Notes>,
     loads: Loads,
     patience: Duration,
-    dead_letter_retention: Duration,
+    dead_letters_kept: Duration,
 }
 
 impl Postgres {
@@ -122,7 +122,7 @@ impl Postgres {
             vault,
             connections,
             patience,
-            dead_letter_retention,
+            dead_letters_kept,
         } = settings;
         let connector = Connector::new(&url, authorities.as_deref())?;
         let listener = match listen_url {
@@ -148,7 +148,7 @@ impl Postgres {
             notes,
             loads,
             patience,
-            dead_letter_retention,
+            dead_letters_kept,
         })
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter};
 use crate::page::{Listed, Page};

@@ -1,6 +1,5 @@
 //! Sums by minute.
 
-
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{int2, int8, parameters};

@@ -24,7 +24,7 @@ impl Queue for Postgres {
             let (accepts, settles, upkeep) = tokio::join!(
                 accept::commit(&self.accepts, &self.notes, accepts),
                 settle::commit(&self.settles, settles),
-                upkeep::commit(&self.upkeep, self.dead_letter_retention, upkeep),
+                upkeep::commit(&self.upkeep, self.dead_letters_kept, upkeep),
             );
             for touched in [accepts.as_ref().map(|lane| lane.1), upkeep.as_ref().map(|lane| lane.1)]
             {

@@ -45,7 +45,7 @@ pub(crate) async fn walk(
     if left == 0 {
         return Ok((left, true));
     }
-    let before = limits.now.before(limits.dead_letter_retention).as_micros();
+    let before = limits.now.before(limits.dead_letters_kept).as_micros();
     let began = cursor::read(transaction, CURSOR).await?;
     let walked = next(transaction, began, before).await?;
     let at_the_end = walked.len() < MOST_WALKED;

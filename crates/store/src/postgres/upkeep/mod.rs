@@ -36,13 +36,13 @@ use crate::queue::{Done, Upkeep};
 /// Does a batch of steps. Returns the answers, and the partitions that have new work.
 pub(crate) async fn commit(
     pool: &Pool,
-    dead_letter_retention: Duration,
+    dead_letters_kept: Duration,
     steps: &[Upkeep],
 ) -> Result<(Vec<Done>, Partitions), Failure> {
     let mut answers = vec![Done::Fenced; steps.len()];
     let mut parts = Parts::of(steps.len());
     while let Some(part) = parts.next() {
-        match repeat(pool, dead_letter_retention, &steps[part.clone()]).await {
+        match repeat(pool, dead_letters_kept, &steps[part.clone()]).await {
             Ok(done) => answers[part].clone_from_slice(&done),
             Err(Failure::Data { source, .. }) => {
                 if let Some(bad) = parts.split(part) {
@@ -58,14 +58,14 @@ pub(crate) async fn commit(
 /// Repeats after conflicts and lost connections. What would do more the second time is recognised.
 async fn repeat(
     pool: &Pool,
-    dead_letter_retention: Duration,
+    dead_letters_kept: Duration,
     steps: &[Upkeep],
 ) -> Result<Vec<Done>, Failure> {
     let mut again = Again::default();
     loop {
         let mut transaction = again.begin(pool).await?;
         gate::pass(&mut transaction, replayed(steps));
-        let result = answer(&mut transaction, dead_letter_retention, steps).await;
+        let result = answer(&mut transaction, dead_letters_kept, steps).await;
         match transaction.end(result).await {
             Err(failure) if again.after(&failure).await => {}
             result => return result,
@@ -75,7 +75,7 @@ async fn repeat(
 
 async fn answer(
     transaction: &mut Transaction<'_>,
-    dead_letter_retention: Duration,
+    dead_letters_kept: Duration,
     steps: &[Upkeep],
 ) -> Result<Vec<Done>, Failure> {
     let mut answers = Vec::with_capacity(steps.len());
@@ -104,7 +104,7 @@ async fn answer(
                 rollup::roll_up(transaction, *lease, (once, rollups)).await?
             }
             Upkeep::Prune { now, most } => {
-                let limits = prune::Limits { now: *now, most: *most, dead_letter_retention };
+                let limits = prune::Limits { now: *now, most: *most, dead_letters_kept };
                 prune::prune(transaction, limits).await?
             }
         };

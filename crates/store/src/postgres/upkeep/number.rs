@@ -1,6 +1,5 @@
 //! Numbering: scheduled deliveries of a FIFO endpoint that are due take their places in its order.
 
-
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{int2, int8, parameters};
 use crate::postgres::io::link::Transaction;

@@ -227,5 +227,5 @@ async fn hold(
 
 /// Returns the moment before which a dead letter must have been buried so that it goes now.
 fn dead_before(limits: Limits) -> i64 {
-    limits.now.before(limits.dead_letter_retention).as_micros()
+    limits.now.before(limits.dead_letters_kept).as_micros()
 }

@@ -19,7 +19,7 @@ use crate::queue::Done;
 pub(crate) struct Limits {
     pub(crate) now: Timestamp,
     pub(crate) most: u32,
-    pub(crate) dead_letter_retention: Duration,
+    pub(crate) dead_letters_kept: Duration,
 }
 
 /// Does one step.
