@@ -1,16 +1,7 @@
 //! Pages of a list, for every kind of row alike.
 
 use crate::ledger::MOST_WALKED;
-use crate::page::{From, Listed, Page};
-
-/// The natural order of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
-    /// Smallest id first.
-    Ascending,
-    /// Largest id first.
-    Descending,
-}
+use crate::page::{Direction, From, Listed, Page};
 
 /// Walks rows that are given by ascending id, and keeps those that `keep` makes an entry of.
 pub(super) fn page<Id: Ord + Clone, Row, Entry>(
@@ -20,7 +11,7 @@ pub(super) fn page<Id: Ord + Clone, Row, Entry>(
     keep: impl Fn(&Id, Row) -> Option<Entry>,
 ) -> Listed<Entry, Id> {
     let backwards = matches!(page.from, From::Before(_));
-    let upwards = (direction == Direction::Ascending) != backwards;
+    let upwards = direction.is_upwards(&page.from);
     let ahead = |id: &Id| match &page.from {
         From::Start => true,
         From::After(start) | From::Before(start) if upwards => id > start,

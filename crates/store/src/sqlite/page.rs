@@ -1,9 +1,9 @@
 //! Pages of a list, for every kind of row alike.
 //!
-//! A list is two statements, one for each way. Each walks one index from behind a start value, and
-//! takes as parameters: whose list it is (if it is anybody's), the start value, and the most rows
-//! to look at. Rows are read one by one, so a page that is full early costs no more than it shows,
-//! and one that takes too long ends early.
+//! A list is one statement for both ways. It walks one index from behind a start value, and takes as
+//! parameters: whose list it is (if it is anybody's), the start value, and the most rows to look at.
+//! Rows are read one by one, so a page that is full early costs no more than it shows, and one that
+//! takes too long ends early.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
@@ -11,15 +11,15 @@ use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
 use crate::Error;
 use crate::damage::Notes;
 use crate::ledger::MOST_WALKED;
-use crate::page::{From, Listed, Page};
+use crate::page::{Direction, From, Listed, Page, direct};
 use crate::sqlite::row;
 
 /// A list, and which part of it is wanted.
 pub(crate) struct List<'a, Id> {
-    /// The statement that walks in the list's natural order.
-    pub(crate) onwards: &'static str,
-    /// The statement that walks against it.
-    pub(crate) backwards: &'static str,
+    /// The statement that walks, with `{compare}` and `{direction}` for its way.
+    pub(crate) statement: &'static str,
+    /// Its natural order.
+    pub(crate) direction: Direction,
     /// Whose list it is.
     pub(crate) whose: Option<i64>,
     /// A start value before the whole list.
@@ -38,17 +38,17 @@ pub(crate) fn page<Id, Entry>(
     list: List<'_, Id>,
     mut read: impl FnMut(&Row<'_>) -> Result<(Id, Option<Entry>), Error>,
 ) -> Result<Listed<Entry, Id>, Error> {
-    let List { onwards, backwards, whose, beginning, at, page } = list;
-    let (sql, start) = match &page.from {
-        From::Start => (onwards, beginning),
-        From::After(id) => (onwards, at(id)),
-        From::Before(id) => (backwards, at(id)),
+    let List { statement, direction, whose, beginning, at, page } = list;
+    let start = match &page.from {
+        From::Start => beginning,
+        From::After(id) | From::Before(id) => at(id),
     };
+    let sql = direct(statement, direction.is_upwards(&page.from));
     let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
     let most = i64::from(MOST_WALKED);
     let whose = whose.map(Value::Integer);
     let parameters = whose.into_iter().chain(start).chain([Value::Integer(most + 1)]);
-    let mut statement = connection.prepare_cached(sql)?;
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params_from_iter(parameters))?;
     let mut listed = Listed { entries: Vec::new(), reached: None, done: true };
     let mut walked = 0;
@@ -121,8 +121,9 @@ mod tests {
             let mut from = if forwards { From::Start } else { From::Before(5_001) };
             loop {
                 let list = List {
-                    onwards: "SELECT id FROM one WHERE id > ?1 ORDER BY id LIMIT ?2",
-                    backwards: "SELECT id FROM one WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+                    statement: "SELECT id FROM one
+                        WHERE id {compare} ?1 ORDER BY id {direction} LIMIT ?2",
+                    direction: Direction::Ascending,
                     whose: None,
                     beginning: vec![Value::Integer(0)],
                     at: |id: &i64| vec![Value::Integer(*id)],

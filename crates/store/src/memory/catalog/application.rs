@@ -8,9 +8,9 @@ use crate::catalog::{
 };
 use crate::keys::ApplicationKey;
 use crate::memory::State;
-use crate::memory::page::{self, Direction};
+use crate::memory::page;
 use crate::memory::rows::ApplicationRow;
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::{Error, limits};
 
 impl State {

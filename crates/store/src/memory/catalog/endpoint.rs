@@ -10,9 +10,9 @@ use domain::time::Timestamp;
 use crate::catalog::{Changed, Endpoint, EndpointEdit, Name, NewEndpoint, Touches, edit};
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::memory::State;
-use crate::memory::page::{self, Direction};
+use crate::memory::page;
 use crate::memory::rows::EndpointRow;
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::queue::Running;
 use crate::{Error, limits};
 

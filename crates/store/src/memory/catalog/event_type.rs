@@ -5,8 +5,8 @@ use domain::time::Timestamp;
 use crate::Error;
 use crate::catalog::{Changed, Check, Edit, EventType, edit};
 use crate::memory::State;
-use crate::memory::page::{self, Direction};
-use crate::page::{Listed, Page};
+use crate::memory::page;
+use crate::page::{Direction, Listed, Page};
 
 impl State {
     /// Creates an event type.

@@ -6,8 +6,8 @@ use domain::time::Timestamp;
 use crate::Error;
 use crate::catalog::{Scope, Token};
 use crate::memory::State;
-use crate::memory::page::{self, Direction};
-use crate::page::{Listed, Page};
+use crate::memory::page;
+use crate::page::{Direction, Listed, Page};
 
 impl State {
     /// Keeps a token.

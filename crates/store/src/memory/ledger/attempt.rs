@@ -7,9 +7,9 @@ use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
 use crate::memory::State;
-use crate::memory::page::{self, Direction};
+use crate::memory::page;
 use crate::memory::rows::AttemptRow;
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 
 impl State {
     /// Returns the attempts of a delivery, newest first.

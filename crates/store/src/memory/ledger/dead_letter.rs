@@ -5,8 +5,8 @@ use domain::delivery::Delivery;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter};
 use crate::memory::State;
-use crate::memory::page::{self, Direction};
-use crate::page::{Listed, Page};
+use crate::memory::page;
+use crate::page::{Direction, Listed, Page};
 
 impl State {
     /// Lists an application's dead letters, newest message first.

@@ -7,8 +7,8 @@ use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter, settled_at};
 use crate::memory::State;
-use crate::memory::page::{self, Direction};
-use crate::page::{Listed, Page};
+use crate::memory::page;
+use crate::page::{Direction, Listed, Page};
 use crate::queue::{Request, RequestKind};
 
 impl State {

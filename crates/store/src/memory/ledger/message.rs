@@ -7,9 +7,9 @@ use crate::catalog::Name;
 use crate::keys::{ApplicationKey, MessageKey};
 use crate::ledger::{MessageEntry, MessageFilter, Payload};
 use crate::memory::State;
-use crate::memory::page::{self, Direction};
+use crate::memory::page;
 use crate::memory::rows::MessageRow;
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::queue::NewMessage;
 
 impl State {

@@ -6,8 +6,8 @@ use crate::Error;
 use crate::keys::{ApplicationKey, MessageKey};
 use crate::ledger::{NewTask, Task, TaskState};
 use crate::memory::State;
-use crate::memory::page::{self, Direction};
-use crate::page::{Listed, Page};
+use crate::memory::page;
+use crate::page::{Direction, Listed, Page};
 
 impl State {
     /// Starts a replay task, which means everything accepted so far.

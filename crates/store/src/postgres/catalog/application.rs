@@ -10,12 +10,12 @@ use crate::catalog::{
 };
 use crate::codes::micros;
 use crate::keys::ApplicationKey;
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{int8, parameters, single, text};
 use crate::postgres::io::link::{Access, Transaction};
-use crate::postgres::page::{Order, Walk};
+use crate::postgres::page::Walk;
 use crate::postgres::row::{document, field, id, moment, write};
 use crate::{Error, limits};
 
@@ -183,7 +183,7 @@ pub(crate) async fn list(
         select * from applications \
         where deleted_at is null and ($1::bytea is null or id {compare} $1) \
         order by id {direction} limit $2";
-    let mut walk = Walk::new(&store.notes, page, Order::Ascending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Ascending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let place = place.as_ref().map(|id| id.as_bytes().as_slice());

@@ -10,14 +10,14 @@ use crate::catalog::{
     Changed, Confidential, Endpoint, EndpointEdit, Name, NewEndpoint, Touches, edit,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::catalog::{application, secret};
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{bytea, int2, int8, int8_array, parameters, text};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::io::partitions::number;
-use crate::postgres::page::{Order, Walk};
+use crate::postgres::page::Walk;
 use crate::postgres::row::{self, document, field, id, moment, write};
 use crate::{Error, Vault, codes, limits};
 
@@ -302,7 +302,7 @@ pub(crate) async fn list(
         join applications a on a.key = e.application and a.deleted_at is null \
         where e.application = $1 and e.state <> 3 and ($2::bytea is null or e.id {compare} $2) \
         order by e.id {direction} limit $3";
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let place = place.as_ref().map(|id| id.as_bytes().as_slice());

@@ -6,12 +6,12 @@ use tokio_postgres::types::Type;
 
 use crate::Error;
 use crate::catalog::{Changed, Check, Edit, EventType, edit};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{int8, parameters, text};
 use crate::postgres::io::link::Transaction;
-use crate::postgres::page::{Order, Walk};
+use crate::postgres::page::Walk;
 use crate::postgres::row::{document, field, moment, write};
 
 const MISSING: Error = Error::Missing("event type");
@@ -128,7 +128,7 @@ pub(crate) async fn list(
     let statement = "\
         select * from event_types where $1::text is null or name {compare} $1 \
         order by name {direction} limit $2";
-    let mut walk = Walk::new(&store.notes, page, Order::Ascending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Ascending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let mut transaction = store.read().await?;

@@ -7,12 +7,12 @@ use tokio_postgres::types::Type;
 
 use crate::Error;
 use crate::catalog::{Scope, Token};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{boolean, bytea, int8, parameters, text};
 use crate::postgres::io::link::Transaction;
-use crate::postgres::page::{Order, Walk};
+use crate::postgres::page::Walk;
 use crate::postgres::row::{damaged, field, moment, optional_id, optional_moment};
 
 const MISSING: Error = Error::Missing("token");
@@ -102,7 +102,7 @@ pub(crate) async fn list(
     let statement = "\
         select * from tokens where $1::text is null or id {compare} $1 \
         order by id {direction} limit $2";
-    let mut walk = Walk::new(&store.notes, page, Order::Ascending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Ascending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let mut transaction = store.read().await?;

@@ -8,12 +8,12 @@ use crate::Error;
 use crate::codes::{self, OutcomeColumns};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{bytea, int8, parameters};
 use crate::postgres::io::link::Transaction;
-use crate::postgres::page::{Order, Walk};
+use crate::postgres::page::Walk;
 use crate::postgres::row::{self, count, field, headers, id, is_missing, moment, optional_moment};
 use crate::queue::{AttemptRecord, Phases};
 
@@ -49,7 +49,7 @@ pub(crate) async fn list(
     filter: AttemptFilter,
     page: Page<AttemptId>,
 ) -> Result<Listed<AttemptEntry, AttemptId>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
     store
         .reading(async |transaction| walk_list(transaction, place, &filter, &mut walk).await)
         .await?;

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::ledger::delivery::entry;
-use crate::postgres::page::{Order, Walk};
+use crate::postgres::page::Walk;
 use crate::postgres::row::{field, is_missing};
 use crate::postgres::upkeep::dead_letters;
 
@@ -23,7 +23,7 @@ pub(crate) async fn list(
     filter: DeliveryFilter,
     page: Page<Place>,
 ) -> Result<Listed<DeliveryEntry, Place>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
     store
         .reading(async |transaction| walk_list(transaction, application, &filter, &mut walk).await)
         .await?;
@@ -74,7 +74,7 @@ pub(super) async fn purge(
     filter: DeliveryFilter,
     page: Page<Place>,
 ) -> Result<Listed<DeliveryKey, Place>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
     let mut transaction = store.write().await?;
     let result = match walk_list(&mut transaction, application, &filter, &mut walk).await {
         Ok(()) => purge_in(&mut transaction, walk.finish()).await,

@@ -8,12 +8,12 @@ use tokio_postgres::Row;
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter, settled_at};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{bytea, int8, parameters};
 use crate::postgres::io::link::Transaction;
-use crate::postgres::page::{Order, Walk};
+use crate::postgres::page::Walk;
 use crate::postgres::row::{
     self, count, field, id, is_missing, moment, optional_id, optional_moment, status,
 };
@@ -105,7 +105,7 @@ pub(crate) async fn list(
     filter: DeliveryFilter,
     page: Page<MessageKey>,
 ) -> Result<Listed<DeliveryEntry, MessageKey>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
     store
         .reading(async |transaction| walk_list(transaction, place, &filter, &mut walk).await)
         .await?;

@@ -10,12 +10,12 @@ use crate::Error;
 use crate::catalog::Name;
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::ledger::{MessageEntry, MessageFilter, Payload};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{bytea, int8, int8_array, parameters, text};
 use crate::postgres::io::link::Transaction;
-use crate::postgres::page::{Order, Walk};
+use crate::postgres::page::Walk;
 use crate::postgres::row::{damaged, field, id, moment, optional_moment};
 
 const MISSING: Error = Error::Missing("message");
@@ -56,7 +56,7 @@ pub(crate) async fn list(
     filter: MessageFilter,
     page: Page<MessageId>,
 ) -> Result<Listed<MessageEntry, MessageId>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
     store
         .reading(async |transaction| walk_list(transaction, application, &filter, &mut walk).await)
         .await?;

@@ -6,12 +6,12 @@ use tokio_postgres::types::Type;
 
 use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
 use crate::ledger::{NewTask, Task, TaskState};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{bytea, int2, int8, parameters, text};
 use crate::postgres::io::link::Transaction;
-use crate::postgres::page::{Order, Walk};
+use crate::postgres::page::Walk;
 use crate::postgres::row::{document, field, id, moment, write};
 use crate::{Error, codes};
 
@@ -80,7 +80,7 @@ pub(crate) async fn list(
         select * from replay_tasks \
         where ($1::bigint is null or application = $1) and ($2::bytea is null or id {compare} $2) \
         order by id {direction} limit $3";
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let columns = [

@@ -8,7 +8,7 @@ use crate::catalog::{
     Application, Change, Changed, Check, Edit, Name, NewApplication, Touches, edit,
 };
 use crate::keys::ApplicationKey;
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::sqlite::catalog::token;
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::io::writer::Writing;
@@ -80,10 +80,9 @@ pub(crate) fn list(
     page: &Page<ApplicationId>,
 ) -> Result<Listed<Application, ApplicationId>, Error> {
     let list = List {
-        onwards: "SELECT key, id, uid, revision, version, settings, created_at, updated_at
-            FROM applications WHERE deleted_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2",
-        backwards: "SELECT key, id, uid, revision, version, settings, created_at, updated_at
-            FROM applications WHERE deleted_at IS NULL AND id < ?1 ORDER BY id DESC LIMIT ?2",
+        statement: "SELECT key, id, uid, revision, version, settings, created_at, updated_at
+            FROM applications WHERE deleted_at IS NULL AND id {compare} ?1 ORDER BY id {direction} LIMIT ?2",
+        direction: Direction::Ascending,
         whose: None,
         beginning: page::before_all_ids(),
         at: page::at_id,

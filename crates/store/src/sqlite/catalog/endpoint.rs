@@ -14,7 +14,7 @@ use crate::catalog::{
     Changed, Confidential, Endpoint, EndpointEdit, Name, NewEndpoint, Touches, edit,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::sqlite::catalog::{application, secret};
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::io::writer::Writing;
@@ -98,20 +98,14 @@ pub(crate) fn list(
     page: &Page<EndpointId>,
 ) -> Result<Listed<Endpoint, EndpointId>, Error> {
     let list = List {
-        onwards: "SELECT e.key, e.application, e.id, e.uid, e.partition, e.state, e.reason,
+        statement: "SELECT e.key, e.application, e.id, e.uid, e.partition, e.state, e.reason,
                 e.turn_order, e.settings, e.confidential, e.created_at, e.updated_at
             FROM endpoints AS e INDEXED BY endpoints_id
-            WHERE e.application = ?1 AND e.id < ?2 AND e.state <> 3
+            WHERE e.application = ?1 AND e.id {compare} ?2 AND e.state <> 3
                 AND EXISTS (SELECT 1 FROM applications AS a
                     WHERE a.key = e.application AND a.deleted_at IS NULL)
-            ORDER BY e.id DESC LIMIT ?3",
-        backwards: "SELECT e.key, e.application, e.id, e.uid, e.partition, e.state, e.reason,
-                e.turn_order, e.settings, e.confidential, e.created_at, e.updated_at
-            FROM endpoints AS e INDEXED BY endpoints_id
-            WHERE e.application = ?1 AND e.id > ?2 AND e.state <> 3
-                AND EXISTS (SELECT 1 FROM applications AS a
-                    WHERE a.key = e.application AND a.deleted_at IS NULL)
-            ORDER BY e.id LIMIT ?3",
+            ORDER BY e.id {direction} LIMIT ?3",
+        direction: Direction::Descending,
         whose: Some(application.0),
         beginning: page::behind_all_ids(),
         at: page::at_id,

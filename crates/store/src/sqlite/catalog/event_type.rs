@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::Error;
 use crate::catalog::{Changed, Check, Edit, EventType, edit};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::page::{self, List};
 use crate::sqlite::row;
@@ -72,10 +72,9 @@ pub(crate) fn list(
     page: &Page<String>,
 ) -> Result<Listed<EventType, String>, Error> {
     let list = List {
-        onwards: "SELECT name, settings, created_at, updated_at FROM event_types
-            WHERE name > ?1 ORDER BY name LIMIT ?2",
-        backwards: "SELECT name, settings, created_at, updated_at FROM event_types
-            WHERE name < ?1 ORDER BY name DESC LIMIT ?2",
+        statement: "SELECT name, settings, created_at, updated_at FROM event_types
+            WHERE name {compare} ?1 ORDER BY name {direction} LIMIT ?2",
+        direction: Direction::Ascending,
         whose: None,
         beginning: vec![Value::Text(String::new())],
         at: |name: &String| vec![Value::Text(name.clone())],

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::Error;
 use crate::catalog::{Scope, Token};
 use crate::keys::ApplicationKey;
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::page::{self, List};
 use crate::sqlite::row;
@@ -66,11 +66,10 @@ pub(crate) fn list(
     page: &Page<String>,
 ) -> Result<Listed<Token, String>, Error> {
     let list = List {
-        onwards: "SELECT id, hash, name, application, read_only, created_at, expires_at, revoked_at
-            FROM tokens WHERE id > ?1 ORDER BY id LIMIT ?2",
-        backwards: "SELECT id, hash, name, application, read_only, created_at, expires_at,
-                revoked_at
-            FROM tokens WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+        statement:
+            "SELECT id, hash, name, application, read_only, created_at, expires_at, revoked_at
+            FROM tokens WHERE id {compare} ?1 ORDER BY id {direction} LIMIT ?2",
+        direction: Direction::Ascending,
         whose: None,
         beginning: vec![Value::Text(String::new())],
         at: |name: &String| vec![Value::Text(name.clone())],

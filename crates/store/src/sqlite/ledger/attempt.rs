@@ -10,7 +10,7 @@ use crate::Error;
 use crate::codes::{self, OutcomeColumns};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::queue::{AttemptRecord, Phases};
 use crate::sqlite::io::connection::erasing;
 use crate::sqlite::io::reader::Reading;
@@ -22,7 +22,7 @@ use crate::sqlite::row;
 pub(crate) const OF_ENDPOINT: &str =
     "SELECT a.id, a.status, a.began_at, m.event_type, m.application
     FROM attempts AS a CROSS JOIN messages AS m ON m.key = a.message
-    WHERE a.endpoint = ?1 AND a.id < ?2 ORDER BY a.id DESC LIMIT ?3";
+    WHERE a.endpoint = ?1 AND a.id {compare} ?2 ORDER BY a.id {direction} LIMIT ?3";
 
 pub(super) fn of_delivery(
     reading: &Reading<'_>,
@@ -54,10 +54,8 @@ pub(crate) fn list(
     page: &Page<AttemptId>,
 ) -> Result<Listed<AttemptEntry, AttemptId>, Error> {
     let list = List {
-        onwards: OF_ENDPOINT,
-        backwards: "SELECT a.id, a.status, a.began_at, m.event_type, m.application
-            FROM attempts AS a CROSS JOIN messages AS m ON m.key = a.message
-            WHERE a.endpoint = ?1 AND a.id > ?2 ORDER BY a.id LIMIT ?3",
+        statement: OF_ENDPOINT,
+        direction: Direction::Descending,
         whose: Some(endpoint.0),
         beginning: page::behind_all_ids(),
         at: page::at_id,

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::damage::Notes;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::ledger::delivery;
 use crate::sqlite::page::{self, List};
@@ -20,8 +20,8 @@ pub(crate) const DEAD_LETTERS: &str = "SELECT
         m.id AS message_id, m.event_type, m.received_at, m.policy
     FROM deliveries AS d INDEXED BY deliveries_dead
     CROSS JOIN messages AS m ON m.key = d.message
-    WHERE d.application = ?1 AND d.state = 2 AND (d.message, d.endpoint) < (?2, ?3)
-    ORDER BY d.message DESC, d.endpoint DESC LIMIT ?4";
+    WHERE d.application = ?1 AND d.state = 2 AND (d.message, d.endpoint) {compare} (?2, ?3)
+    ORDER BY d.message {direction}, d.endpoint {direction} LIMIT ?4";
 
 /// Some dead letters of an application.
 pub(crate) struct DeadLetters<'a> {
@@ -38,15 +38,8 @@ pub(crate) fn list(
 ) -> Result<Listed<DeliveryEntry, (MessageKey, EndpointKey)>, Error> {
     let DeadLetters { application, filter, page } = *wanted_ones;
     let list = List {
-        onwards: DEAD_LETTERS,
-        backwards: "SELECT d.endpoint, d.message, d.application, d.state, d.cause, d.due,
-                d.attempts, d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.last_attempt,
-                d.last_status, d.settled_at, m.id AS message_id, m.event_type, m.received_at,
-                m.policy
-            FROM deliveries AS d INDEXED BY deliveries_dead
-            CROSS JOIN messages AS m ON m.key = d.message
-            WHERE d.application = ?1 AND d.state = 2 AND (d.message, d.endpoint) > (?2, ?3)
-            ORDER BY d.message, d.endpoint LIMIT ?4",
+        statement: DEAD_LETTERS,
+        direction: Direction::Descending,
         whose: Some(application.0),
         beginning: vec![Value::Integer(i64::MAX), Value::Integer(i64::MAX)],
         at: at_dead_letter,

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter, settled_at};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::queue::{Request, RequestKind};
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::io::writer::Writing;
@@ -23,7 +23,7 @@ pub(crate) const OF_ENDPOINT: &str = "SELECT
         d.last_wait, d.expires_at, d.recorded, d.last_attempt, d.last_status, d.settled_at,
         m.id AS message_id, m.event_type, m.received_at, m.policy
     FROM deliveries AS d CROSS JOIN messages AS m ON m.key = d.message
-    WHERE d.endpoint = ?1 AND d.message < ?2 ORDER BY d.message DESC LIMIT ?3";
+    WHERE d.endpoint = ?1 AND d.message {compare} ?2 ORDER BY d.message {direction} LIMIT ?3";
 
 pub(crate) fn find(
     reading: &Reading<'_>,
@@ -69,13 +69,8 @@ pub(crate) fn list(
     page: &Page<MessageKey>,
 ) -> Result<Listed<DeliveryEntry, MessageKey>, Error> {
     let list = List {
-        onwards: OF_ENDPOINT,
-        backwards: "SELECT d.endpoint, d.message, d.application, d.state, d.cause, d.due,
-                d.attempts, d.ambiguous, d.last_wait, d.expires_at, d.recorded, d.last_attempt,
-                d.last_status, d.settled_at, m.id AS message_id, m.event_type, m.received_at,
-                m.policy
-            FROM deliveries AS d CROSS JOIN messages AS m ON m.key = d.message
-            WHERE d.endpoint = ?1 AND d.message > ?2 ORDER BY d.message LIMIT ?3",
+        statement: OF_ENDPOINT,
+        direction: Direction::Descending,
         whose: Some(endpoint.0),
         beginning: vec![Value::Integer(i64::MAX)],
         at: |message: &MessageKey| vec![Value::Integer(message.0)],

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::catalog::Name;
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::ledger::{MessageEntry, MessageFilter, Payload};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::page::{self, List};
 use crate::sqlite::queue::load;
@@ -18,7 +18,7 @@ pub(crate) const NEWEST_FIRST: &str = "SELECT
         key, application, id, event_type, event_id, channels, content_type, policy, deliver_at,
         only_endpoint, received_at, payload IS NULL AS payload_gone
     FROM messages INDEXED BY messages_id
-    WHERE application = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
+    WHERE application = ?1 AND id {compare} ?2 ORDER BY id {direction} LIMIT ?3";
 
 pub(crate) fn find(
     reading: &Reading<'_>,
@@ -42,11 +42,8 @@ pub(crate) fn list(
     page: &Page<MessageId>,
 ) -> Result<Listed<MessageEntry, MessageId>, Error> {
     let list = List {
-        onwards: NEWEST_FIRST,
-        backwards: "SELECT key, application, id, event_type, event_id, channels, content_type,
-                policy, deliver_at, only_endpoint, received_at, payload IS NULL AS payload_gone
-            FROM messages INDEXED BY messages_id
-            WHERE application = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
+        statement: NEWEST_FIRST,
+        direction: Direction::Descending,
         whose: Some(application.0),
         beginning: page::behind_all_ids(),
         at: page::at_id,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
 use crate::ledger::{NewTask, Task};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
 use crate::sqlite::catalog::application;
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::io::writer::Writing;
@@ -36,27 +36,22 @@ pub(crate) fn list(
     application: Option<ApplicationKey>,
     page: &Page<TaskId>,
 ) -> Result<Listed<Task, TaskId>, Error> {
-    let (onwards, backwards) = match application {
-        None => (
+    let statement = match application {
+        None => {
             "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, skipped,
                 state, started_by, created_at, updated_at
-            FROM replay_tasks WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+            FROM replay_tasks WHERE id {compare} ?1 ORDER BY id {direction} LIMIT ?2"
+        }
+        Some(_) => {
             "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, skipped,
                 state, started_by, created_at, updated_at
-            FROM replay_tasks WHERE id > ?1 ORDER BY id LIMIT ?2",
-        ),
-        Some(_) => (
-            "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, skipped,
-                state, started_by, created_at, updated_at
-            FROM replay_tasks WHERE application = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3",
-            "SELECT id, application, endpoint, kind, selection, upper, cursor, replayed, skipped,
-                state, started_by, created_at, updated_at
-            FROM replay_tasks WHERE application = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
-        ),
+            FROM replay_tasks
+            WHERE application = ?1 AND id {compare} ?2 ORDER BY id {direction} LIMIT ?3"
+        }
     };
     let list = List {
-        onwards,
-        backwards,
+        statement,
+        direction: Direction::Descending,
         whose: application.map(|application| application.0),
         beginning: page::behind_all_ids(),
         at: page::at_id,
