@@ -444,7 +444,7 @@ async fn open_postgres(
     let mut settings = postgres::Settings::new(&database.url.0, vault);
     settings.listen_url = database.listen_url.as_ref().map(|Hidden(url)| url.clone());
     settings.connections = database.connections;
-    settings.dead_letter_retention = configuration.retention.dead_letters;
+    settings.dead_letters_kept = configuration.retention.dead_letters;
     let store = Arc::new(Postgres::connect(settings).await?);
     Ok(Store { catalog: Arc::clone(&store) as _, ledger: Arc::clone(&store) as _, queue: store })
 }

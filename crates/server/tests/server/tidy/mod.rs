@@ -8,6 +8,7 @@
 //! - `rooms`: who may import whom; `supply`: what Cargo.lock may hold
 //! - `files`, `leftovers`: length, opening, names; what is not left lying around
 //! - `words`: the glossary; `promises`: codes and keys that must be documented
+//! - `twins`: what the stores in a file and in PostgreSQL have alike
 //! - `documents`: README, changelog, links, paths
 
 mod documents;
@@ -18,6 +19,7 @@ mod rooms;
 mod source;
 mod supply;
 mod tree;
+mod twins;
 mod words;
 
 use std::fmt;
