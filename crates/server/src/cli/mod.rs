@@ -9,15 +9,16 @@ mod doctor;
 mod migrate;
 mod policy;
 pub mod serve;
-mod table;
 mod token;
 
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::words::{printable, without_middle};
+pub(crate) use host::command::{Failure, Streams};
+pub(crate) use host::table;
 
 /// The most letters of a line of an error: what a file says in one line may fill a screen.
 const LONGEST_LINE: usize = 200;
@@ -51,29 +52,6 @@ enum Command {
     Token(token::Command),
 }
 
-/// Why a command did not do what it was asked.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The question makes no sense; asking differently helps.
-    Usage(String),
-    /// The question was fine, something else was not.
-    Other(anyhow::Error),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Other(error.into())
-    }
-}
-
-/// Where a command writes.
-pub(crate) struct Streams<'a> {
-    /// What was asked for.
-    pub(crate) out: &'a mut dyn Write,
-    /// What has to be said besides.
-    pub(crate) err: &'a mut dyn Write,
-}
-
 impl Arguments {
     /// Does what the command line says.
     pub fn run(self) -> ExitCode {
@@ -94,7 +72,7 @@ impl Arguments {
     }
 }
 
-fn report(failure: &Failure, err: &mut dyn Write) -> ExitCode {
+fn report(failure: &Failure, err: &mut dyn io::Write) -> ExitCode {
     let (text, code) = match failure {
         Failure::Usage(text) => (text.clone(), 2),
         // Whoever reads us may stop reading, as `head` does. That is no error.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::span;
 
 /// Writes a number with a comma between thousands.
-pub(crate) fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (position, digit) in digits.chars().enumerate() {
@@ -19,7 +19,7 @@ pub(crate) fn grouped(number: u64) -> String {
 
 /// Writes a span rounded to what matters at its length: milliseconds below ten seconds, seconds
 /// below an hour, minutes below two days, hours beyond.
-pub(crate) fn short(span: Duration) -> String {
+pub fn short(span: Duration) -> String {
     let whole = match span.as_secs() {
         0..10 => return span::format(span),
         10..3_600 => 1_000,
@@ -31,20 +31,20 @@ pub(crate) fn short(span: Duration) -> String {
 }
 
 /// Writes a number of things: `1 event`, `2,000 events`.
-pub(crate) fn counted(number: u64, thing: &str) -> String {
+pub fn counted(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", grouped(number))
 }
 
 /// Cuts the end off a text that is longer than so many letters. A letter outside of ASCII counts
 /// twice, because it may be as wide as two.
-pub(crate) fn shortened(text: &str, most: usize) -> String {
+pub fn shortened(text: &str, most: usize) -> String {
     cut(text, most.saturating_sub(1), 0)
 }
 
 /// Cuts the middle out of a text that is longer than so many letters: what it is about stands at
 /// its beginning, and what to do about it at its end.
-pub(crate) fn without_middle(text: &str, most: usize) -> String {
+pub fn without_middle(text: &str, most: usize) -> String {
     let tail = most.saturating_sub(1) / 3;
     cut(text, most.saturating_sub(1 + tail), tail)
 }
@@ -63,7 +63,7 @@ fn cut(text: &str, head: usize, tail: usize) -> String {
 /// Writes a text from somewhere else so that it is nothing but text: a terminal obeys control
 /// characters, and others turn the direction in which the rest is read. They are shown as their
 /// numbers, `\u{1b}`.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         if letter.is_control() || turns_text(letter) {

@@ -168,7 +168,7 @@ async fn commit(shared: &Shared, cut: Tickets) -> Option<u32> {
             Some(upkeep)
         }
         Err(error) => {
-            tracing::warn!(%error, "a batch was not committed");
+            tracing::warn!(target: "redial::committer", %error, "a batch was not committed");
             replies.restore(shared, batch, &Rejected::Store(Arc::new(error)));
             None
         }

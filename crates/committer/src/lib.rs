@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::time::Timestamp;
 use engine::Number;
 use engine::lanes::{Crowded, Entered, Lanes, Limits, Urgency, Which};
+use host::clock::Clock;
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Accepted, Done, Queue, Settle, Settled, Upkeep};
 use tokio::sync::{Notify, oneshot};
@@ -27,7 +28,6 @@ use tokio::task::JoinHandle;
 
 use self::parked::Parked;
 use self::weight::{rows_of_upkeep, weight_of_accept, weight_of_settle};
-use crate::clock::Clock;
 
 /// A handle on the committer. Clones share it.
 #[derive(Clone)]

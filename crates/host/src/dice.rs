@@ -13,12 +13,12 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 /// Fills a slice with bytes that nobody can guess.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
 #[expect(clippy::expect_used, reason = "without chance no key, id or nonce may be made")]
-pub(crate) fn entropy(bytes: &mut [u8]) {
+pub fn entropy(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the operating system gives random bytes");
 }
 
 /// Returns bytes that nobody can guess.
-pub(crate) fn unguessable<const N: usize>() -> [u8; N] {
+pub fn unguessable<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     entropy(&mut bytes);
     bytes
@@ -34,7 +34,7 @@ struct Block {
 
 /// Returns the random part of an id. It is fetched from the system a block at a time: one system
 /// call for each id would be felt at ten thousand messages a second.
-pub(crate) fn for_id<const N: usize>() -> [u8; N] {
+pub fn for_id<const N: usize>() -> [u8; N] {
     const { assert!(N <= BLOCK_BYTES, "a block holds at least one") };
     thread_local! {
         static BLOCK: RefCell<Block> =
@@ -57,11 +57,11 @@ pub(crate) fn for_id<const N: usize>() -> [u8; N] {
 
 /// An endless row of throws.
 #[derive(Debug)]
-pub(crate) struct Throws(ChaCha8Rng);
+pub struct Throws(ChaCha8Rng);
 
 impl Throws {
     /// Begins the row that belongs to a seed.
-    pub(crate) fn seeded(seed: u64) -> Self {
+    pub fn seeded(seed: u64) -> Self {
         // Spelt out instead of left to the generator's own stretching of small seeds: a printed
         // seed must mean the same row in every later version.
         let mut key = [0; 32];
@@ -70,7 +70,7 @@ impl Throws {
     }
 
     /// Makes the next throw.
-    pub(crate) fn throw(&mut self) -> Dice {
+    pub fn throw(&mut self) -> Dice {
         Dice::thrown(self.0.next_u64())
     }
 }

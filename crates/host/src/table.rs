@@ -2,7 +2,7 @@
 
 /// On which side of its column a text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     /// Words.
     Left,
     /// Numbers.
@@ -11,26 +11,26 @@ pub(crate) enum Side {
 
 /// A table that is being put together.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     sides: Vec<Side>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// Begins a table with its headings; a heading's side is its column's.
-    pub(crate) fn new<const N: usize>(headings: [(&str, Side); N]) -> Self {
+    pub fn new<const N: usize>(headings: [(&str, Side); N]) -> Self {
         let sides = headings.map(|(_, side)| side).to_vec();
         let heading = headings.map(|(text, _)| text.to_owned()).to_vec();
         Self { sides, rows: vec![heading] }
     }
 
     /// Begins a table without headings.
-    pub(crate) fn plain<const N: usize>(sides: [Side; N]) -> Self {
+    pub fn plain<const N: usize>(sides: [Side; N]) -> Self {
         Self { sides: sides.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row. What would move the cursor of a terminal is shown as a blank.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         let cells = cells.map(|cell| cell.replace(char::is_control, " "));
         self.rows.push(cells.to_vec());
     }

@@ -17,7 +17,7 @@ const ENCRYPTION_KEY: &str = "dHJpYWwtdHJpYWwtdHJpYWwtdHJpYWwtdHJpYWwtdHI=";
 const FILES_OF_OUR_OWN: u64 = 64;
 
 /// Raises the number of files that this process may open to what the system allows it.
-pub(crate) fn raise_file_limit() {
+pub fn raise_file_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // Where it is not allowed, what needs that many files says so itself.
     let _raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
@@ -25,7 +25,7 @@ pub(crate) fn raise_file_limit() {
 
 /// Returns how many of some limited things there may be if all of them may open a quarter of this
 /// process's files; at least one.
-pub(crate) fn within_files(most: u32) -> u32 {
+pub fn within_files(most: u32) -> u32 {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     within_a_quarter(most, files)
 }
@@ -36,7 +36,7 @@ fn within_a_quarter(most: u32, files: u64) -> u32 {
 
 /// Returns how many files a server wants to open: so many that it can reach all of these limits at
 /// once, and that [`within_files`] leaves them as they are.
-pub(crate) fn files_wanted(connections: usize, idle: usize, in_flight: u32, hanging: u32) -> u64 {
+pub fn files_wanted(connections: usize, idle: usize, in_flight: u32, hanging: u32) -> u64 {
     let [connections, idle] =
         [connections, idle].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
     let [in_flight, hanging] = [in_flight, hanging].map(u64::from);
@@ -47,10 +47,11 @@ pub(crate) fn files_wanted(connections: usize, idle: usize, in_flight: u32, hang
 
 /// Ends the process after a time, if it is still there: a disk that does not answer, or whatever else
 /// hangs, must not keep it.
-pub(crate) fn end_after(limit: Duration) {
+pub fn end_after(limit: Duration) {
     let end = move || {
         std::thread::sleep(limit);
-        tracing::error!("the process has not ended in time, so it is ended; nothing is lost");
+        let said = "the process has not ended in time, so it is ended; nothing is lost";
+        tracing::error!(target: "redial::process", "{said}");
         std::process::exit(1);
     };
     // Without a thread for it, the process can still be killed.
@@ -58,20 +59,20 @@ pub(crate) fn end_after(limit: Duration) {
 }
 
 /// Signals to stop.
-pub(crate) struct Stops {
+pub struct Stops {
     interrupted: Signal,
     terminated: Signal,
 }
 
 impl Stops {
     /// Begins to listen, on the runtime that this is called on.
-    pub(crate) fn listen() -> std::io::Result<Self> {
+    pub fn listen() -> std::io::Result<Self> {
         let [interrupted, terminated] = [SignalKind::interrupt(), SignalKind::terminate()];
         Ok(Self { interrupted: signal(interrupted)?, terminated: signal(terminated)? })
     }
 
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) {
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupted.recv() => {}
             _ = self.terminated.recv() => {}
