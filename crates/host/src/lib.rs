@@ -4,7 +4,7 @@
 //!
 //! # Layout
 //! - [`clock`]: the only place that tells the time; [`dice`]: the only one that throws
-//! - [`process`]: files and signals of the process, and how another one is started
+//! - [`process`]: files and signals of the process
 //! - [`command`]: what a command writes to, and why it fails
 //! - [`table`]: text in columns; [`words`]: numbers as people say them
 

@@ -1,17 +1,9 @@
-//! The process itself: the files it may open, the signals that stop it, and how another one of it is
-//! started by whoever measures or tries it out.
+//! The process itself: the files it may open, and the signals that stop it.
 
-use std::net::{Ipv4Addr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-
-/// Everybody may know the key of a server that is measured or tried out: 32 bytes, in base64.
-const ENCRYPTION_KEY: &str = "dHJpYWwtdHJpYWwtdHJpYWwtdHJpYWwtdHJpYWwtdHI=";
 
 /// File descriptors that a server needs besides those of connections and attempts.
 const FILES_OF_OUR_OWN: u64 = 64;
@@ -78,56 +70,6 @@ impl Stops {
             _ = self.terminated.recv() => {}
         }
     }
-}
-
-/// How `redial serve` is started as a process of its own.
-///
-/// It gets an empty environment but for what is said here, and a directory of its own, so that
-/// nobody's configuration changes what is measured. What it says goes to `server.log` there.
-#[derive(Debug, Clone)]
-pub struct Launch {
-    /// The binary.
-    pub executable: PathBuf,
-    /// The PostgreSQL URL, if the store is not a file.
-    pub database: Option<String>,
-    /// The admin token.
-    pub token: &'static str,
-    /// Further settings, as they are called in the environment.
-    pub settings: Vec<(&'static str, String)>,
-}
-
-impl Launch {
-    /// Starts it in a directory, on a port of this machine.
-    ///
-    /// # Errors
-    /// If there is no such directory or no such binary.
-    pub fn spawn(&self, directory: &Path, port: u16) -> anyhow::Result<Child> {
-        let log = directory.join("server.log");
-        let log = std::fs::File::options().append(true).create(true).open(log)?;
-        let mut command = Command::new(&self.executable);
-        command.args(["serve", "--listen", &format!("{}:{port}", Ipv4Addr::LOCALHOST)]);
-        command.arg("--data").arg(directory.join("data"));
-        command.args(["--allow-egress", "127.0.0.0/8"]);
-        command.env_clear().env("REDIAL_ADMIN_TOKEN", self.token);
-        command.env("REDIAL_EGRESS_PLAIN_HTTP", "yes");
-        if let Some(database) = &self.database {
-            command.env("REDIAL_DATABASE", database).env("REDIAL_ENCRYPTION_KEY", ENCRYPTION_KEY);
-        }
-        command.envs(self.settings.iter().map(|(name, value)| (name, value)));
-        command.current_dir(directory).stdin(Stdio::null());
-        command.stdout(log.try_clone()?).stderr(log);
-        let started = command.spawn();
-        started.with_context(|| format!("cannot start {}", self.executable.display()))
-    }
-}
-
-/// Returns a port that is free. Somebody may take it before a server does; then the server says so
-/// and ends.
-///
-/// # Errors
-/// If there is none.
-pub fn free_port() -> std::io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
-//! A cheap HTTP client: it shares the cores with the server it measures, so it does as little as
-//! can be done and still be a client. It dials this machine and nothing else.
+//! What is sent over and over, on connections of this machine.
 //!
 //! A closed loop sends the next request when the last one was answered; it finds out how much the
 //! other side can take. An open loop, in [`super::pace`], sends when the time has come.
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,11 +10,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bytes::Bytes;
 use domain::time::Timestamp;
-use http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
-use http_body_util::{BodyExt as _, Full};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use testkit::connection::Connection;
 use tokio::task::JoinSet;
 
 use super::body::Body;
@@ -29,75 +25,6 @@ const TURNED_AWAY_WAIT: Duration = Duration::from_millis(2);
 const MOST_TURNS: u32 = 5_000;
 /// The most of an answer that an error quotes.
 const QUOTED_BYTES: usize = 300;
-
-/// One connection, with one request at a time.
-#[derive(Debug)]
-pub(super) struct Connection {
-    port: u16,
-    sender: SendRequest<Full<Bytes>>,
-}
-
-impl Connection {
-    /// Connects to a port of this machine.
-    pub(super) async fn open(port: u16) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-        stream.set_nodelay(true)?;
-        let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
-        // A broken connection is told to whoever sends on it next.
-        tokio::spawn(async { drop(driver.await) });
-        Ok(Self { port, sender })
-    }
-
-    /// Sends a request and returns the answer. A server closes a connection that was idle for long, so
-    /// another one is opened if there is none any more before anything is written.
-    pub(super) async fn exchange(
-        &mut self,
-        request: Request<Full<Bytes>>,
-    ) -> anyhow::Result<(StatusCode, Bytes)> {
-        if self.sender.ready().await.is_err() {
-            *self = Self::open(self.port).await?;
-            self.sender.ready().await?;
-        }
-        let (head, mut body) = self.sender.send_request(request).await?.into_parts();
-        let mut kept = Bytes::new();
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame?.into_data() else { continue };
-            // Nearly every answer comes in one piece, and then nothing is copied.
-            kept = if kept.is_empty() { data } else { [kept, data].concat().into() };
-        }
-        Ok((head.status, kept))
-    }
-
-    /// Sends the next request of a source. A server that is full may take a part of it, or nothing;
-    /// then there is a short wait.
-    ///
-    /// # Errors
-    /// If the answer is neither a success nor "later", or nothing was taken for too long.
-    pub(super) async fn send(&mut self, source: &Source, at: Timestamp) -> anyhow::Result<Taken> {
-        let number = source.next.fetch_add(1, Ordering::Relaxed);
-        let mut turned_away = 0;
-        for _ in 0..MOST_TURNS {
-            let (status, body) = self.exchange(source.request(number, at)).await?;
-            anyhow::ensure!(
-                status.is_success() || is_full(status),
-                "{}",
-                quoted(&source.head, status, &body)
-            );
-            let messages = source.accepted(status, &body);
-            let refused = source.messages() - messages;
-            turned_away += refused;
-            if turned_away == 0 {
-                return Ok(Taken { messages, ..Taken::default() });
-            }
-            tokio::time::sleep(TURNED_AWAY_WAIT).await;
-            // Sent again, it would bring once more what was taken of it.
-            if messages > 0 {
-                return Ok(Taken { messages, turned_away, given_up: refused });
-            }
-        }
-        anyhow::bail!("{} was turned away {MOST_TURNS} times", source.head.uri())
-    }
-}
 
 /// What became of a request, or of several.
 #[derive(Debug, Clone, Copy, Default)]
@@ -124,9 +51,10 @@ fn is_full(status: StatusCode) -> bool {
 }
 
 /// Says what was answered to what.
-pub(super) fn quoted<B>(request: &Request<B>, status: StatusCode, body: &[u8]) -> String {
+pub(super) fn quoted(what: &str, answer: &Response<Bytes>) -> String {
+    let (status, body) = (answer.status(), answer.body());
     let text = String::from_utf8_lossy(&body[..body.len().min(QUOTED_BYTES)]);
-    format!("{} {} was answered with {status}: {text}", request.method(), request.uri())
+    format!("{what} was answered with {status}: {text}")
 }
 
 /// What is sent over and over.
@@ -157,6 +85,38 @@ impl Source {
     pub(super) fn with_keys(mut self, beginning: &str) -> Self {
         self.keys = Some(beginning.to_owned());
         self
+    }
+
+    /// Sends the next request. A server that is full may take a part of it, or nothing; then there is a
+    /// short wait.
+    ///
+    /// # Errors
+    /// If the answer is neither a success nor "later", or nothing was taken for too long.
+    pub(super) async fn send(
+        &self,
+        connection: &mut Connection,
+        at: Timestamp,
+    ) -> anyhow::Result<Taken> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let what = || format!("{} {}", self.head.method(), self.head.uri());
+        let mut turned_away = 0;
+        for _ in 0..MOST_TURNS {
+            let answer = connection.exchange(self.request(number, at)).await?;
+            let status = answer.status();
+            anyhow::ensure!(status.is_success() || is_full(status), "{}", quoted(&what(), &answer));
+            let messages = self.accepted(status, answer.body());
+            let refused = self.messages() - messages;
+            turned_away += refused;
+            if turned_away == 0 {
+                return Ok(Taken { messages, ..Taken::default() });
+            }
+            tokio::time::sleep(TURNED_AWAY_WAIT).await;
+            // Sent again, it would bring once more what was taken of it.
+            if messages > 0 {
+                return Ok(Taken { messages, turned_away, given_up: refused });
+            }
+        }
+        anyhow::bail!("{} was turned away {MOST_TURNS} times", self.head.uri())
     }
 
     /// Returns how many requests it has made.
@@ -293,7 +253,7 @@ async fn work(
         if !tickets.take(source.messages(), now) {
             return Ok(all);
         }
-        let taken = connection.send(&source, now).await?;
+        let taken = source.send(&mut connection, now).await?;
         tickets.give_back(source.messages() - taken.messages);
         all.add(taken);
     }

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, header};
 use http_body_util::Full;
 use serde_json::Value;
+use testkit::connection::Connection;
 
 use super::body::Body;
-use super::client::{Connection, Source, quoted};
+use super::client::{Source, quoted};
 use super::process::TOKEN;
 use super::shapes;
 
@@ -77,10 +78,10 @@ impl Customer {
         let request = request.header(header::AUTHORIZATION, bearer()?);
         let request = request.header(header::CONTENT_TYPE, "application/json");
         let request = request.body(Full::new(Bytes::from(body)))?;
-        let head = Request::builder().method(Method::POST).uri(path).body(())?;
-        let (status, body) = self.connection.exchange(request).await?;
-        anyhow::ensure!(status.is_success(), "{}", quoted(&head, status, &body));
-        Ok(serde_json::from_slice(&body).unwrap_or(Value::Null))
+        let answer = self.connection.exchange(request).await?;
+        let what = format!("POST {path}");
+        anyhow::ensure!(answer.status().is_success(), "{}", quoted(&what, &answer));
+        Ok(serde_json::from_slice(answer.body()).unwrap_or(Value::Null))
     }
 }
 

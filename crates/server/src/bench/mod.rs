@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, SystemClock};
-use crate::process::{Launch, Stops, raise_file_limit};
+use crate::process::{Stops, raise_file_limit};
 use machine::Machine;
 use plan::Plan;
 use progress::{Progress, Style};
@@ -51,6 +51,7 @@ use report::Report;
 use scenario::Scenario;
 use scratch::Directory;
 use subject::{Build, Subject};
+use testkit::server::Launch;
 use usage::Processes;
 
 /// Why there is no figure for CPU time.
@@ -156,7 +157,7 @@ pub(crate) fn run(order: Order, progress: &mut dyn Write) -> anyhow::Result<Repo
     }
     bench.progress.end();
     if let Some(server) = &bench.launch.database {
-        runtime.block_on(scratch::remove_all(server, &bench.directory.name()))?;
+        runtime.block_on(testkit::database::remove_all(server, &bench.directory.name()))?;
     }
     Ok(report)
 }

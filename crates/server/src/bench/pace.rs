@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::time::Timestamp;
+use testkit::connection::Connection;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
 
-use super::client::{Connection, Source};
+use super::client::Source;
 use super::latencies::Latencies;
 use crate::clock::Clock;
 
@@ -132,7 +133,7 @@ impl Line {
         loop {
             let due = self.due.lock().await.recv().await;
             let Some(at) = due else { return Ok(()) };
-            connection.send(&self.source, at).await?;
+            self.source.send(&mut connection, at).await?;
             let took = self.clock.now().since(at);
             self.answered.lock().unwrap_or_else(PoisonError::into_inner).record(took);
         }

@@ -1,27 +1,19 @@
-//! The receivers: one small HTTP server on a thread of its own plays them all.
+//! The receivers: one HTTP server on a thread of its own plays them all.
 //!
 //! The first part of a path says which of two groups an endpoint is in. `/steady/…` answers at
 //! once; `/crowd/…` answers at once, late or never, as the scenario has it, so that one thing can
 //! be changed and everything else stays. The second part is the endpoint's number in its group.
 
-use std::convert::Infallible;
-use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
 use domain::time::Timestamp;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
+use testkit::receiver::{self, Keeping, converse};
 
 use super::body;
 use super::latencies::Latencies;
@@ -35,8 +27,6 @@ const LATE: Duration = Duration::from_millis(5);
 const BUSY_MILLIS: (u64, u64) = (250, 750);
 /// The highest number of an endpoint in its group, plus one.
 const MOST_ENDPOINTS: usize = 8_192;
-/// How many connections may wait to be taken: a crowd may come all at once.
-const MOST_WAITING: u32 = 4_096;
 /// How often a wait for arrivals looks.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -117,46 +107,37 @@ struct Shared {
 
 /// All receivers.
 pub(super) struct Receiver {
-    port: u16,
     shared: Arc<Shared>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    listening: receiver::Receiver,
 }
 
 impl Receiver {
     /// Starts the receivers on a free port of this machine.
     pub(super) fn start(clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let listener = listen(&runtime)?;
-        let port = listener.local_addr()?.port();
         let shared = Arc::new(Shared {
             steady: Arrivals::new(),
             crowd: Arrivals::new(),
             behaviour: AtomicU8::new(0),
             clock,
         });
-        let (stop, stopped) = oneshot::channel();
         let served = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("bench-receiver".to_owned());
-        let thread = thread.spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = serve(listener, served) => {}
-                    _ = stopped => {}
-                }
-            });
+        let listening = receiver::Receiver::on_a_thread(move |stream, _| {
+            let shared = Arc::clone(&served);
+            async move {
+                converse(stream, Keeping::Alive, |request| answer(request, &shared)).await;
+            }
         })?;
-        Ok(Self { port, shared, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { shared, listening })
     }
 
     /// Returns the port.
     pub(super) fn port(&self) -> u16 {
-        self.port
+        self.listening.port()
     }
 
     /// Returns the URL of an endpoint.
     pub(super) fn url(&self, group: Group, endpoint: usize) -> String {
-        format!("http://{}:{}{}", Ipv4Addr::LOCALHOST, self.port, path(group, endpoint))
+        self.listening.url(&path(group, endpoint))
     }
 
     /// Forgets what has arrived.
@@ -227,16 +208,6 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A panic in it has been told already.
-            drop(thread.join());
-        }
-    }
-}
-
 impl Shared {
     fn arrivals(&self, group: Group) -> &Arrivals {
         match group {
@@ -265,14 +236,6 @@ fn busy(number: u64) -> Duration {
     Duration::from_millis(least + number.wrapping_mul(97) % (most - least + 1))
 }
 
-/// Listens on a free port, for the tasks of a runtime.
-fn listen(runtime: &Runtime) -> std::io::Result<TcpListener> {
-    let _entered = runtime.enter();
-    let socket = TcpSocket::new_v4()?;
-    socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
-    socket.listen(MOST_WAITING)
-}
-
 /// Returns the path of an endpoint.
 pub(super) fn path(group: Group, endpoint: usize) -> String {
     match group {
@@ -288,39 +251,13 @@ fn endpoint_at(path: &str) -> Option<(Group, usize)> {
     Some((group, number.parse().ok()?))
 }
 
-async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    loop {
-        // An error here is about one connection, or about too many: the next one may work.
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(LOOK).await;
-            continue;
-        };
-        tokio::spawn(converse(stream, Arc::clone(&shared)));
-    }
-}
-
-async fn converse(stream: TcpStream, shared: Arc<Shared>) {
-    // Without it answers would wait for more to send; the rest works all the same.
-    drop(stream.set_nodelay(true));
-    let service = service_fn(|request| answer(request, &shared));
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    // A connection that breaks is the sender's business: it will try again.
-    drop(connection.await);
-}
-
-async fn answer(
-    mut request: Request<Incoming>,
-    shared: &Shared,
-) -> Result<Response<Empty<Bytes>>, Infallible> {
+async fn answer(mut request: Request<Incoming>, shared: &Shared) -> Response<Full<Bytes>> {
     let mut first = None;
     while let Some(Ok(frame)) = request.body_mut().frame().await {
         first = first.or_else(|| frame.data_ref().and_then(|data| body::time_in(data)));
     }
-    let mut response = Response::new(Empty::new());
-    *response.status_mut() = StatusCode::NO_CONTENT;
     let Some((group, endpoint)) = endpoint_at(request.uri().path()) else {
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        return Ok(response);
+        return receiver::status(StatusCode::NOT_FOUND);
     };
     shared.arrivals(group).record(endpoint, first, shared.clock.now());
     match shared.behaviour(group) {
@@ -329,7 +266,7 @@ async fn answer(
         Behaviour::Busy => tokio::time::sleep(busy(shared.arrived(group))).await,
         Behaviour::Hangs => std::future::pending().await,
     }
-    Ok(response)
+    receiver::status(StatusCode::NO_CONTENT)
 }
 
 #[cfg(test)]

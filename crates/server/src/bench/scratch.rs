@@ -1,10 +1,10 @@
-//! Places that vanish afterwards: a directory for files, and databases on somebody's PostgreSQL
-//! server. Nothing that was there before is touched.
+//! Where servers write: a directory that vanishes afterwards, and what is to be known of a PostgreSQL
+//! server.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use tokio_postgres::{Client, NoTls};
+use testkit::database::{Database, connect};
 use url::Url;
 
 use super::shapes;
@@ -44,58 +44,10 @@ impl Drop for Directory {
     }
 }
 
-/// A database of our own.
-#[derive(Debug)]
-pub(super) struct Database {
-    server: String,
-    name: String,
-    url: String,
-}
-
-impl Database {
-    /// Makes a database on the server that a URL leads to.
-    pub(super) async fn beside(server: &str, name: &str) -> anyhow::Result<Self> {
-        let mut url = Url::parse(server).context("the database's URL cannot be read")?;
-        url.set_path(name);
-        connect(server).await?.batch_execute(&format!("create database {name}")).await?;
-        Ok(Self { server: server.to_owned(), name: name.to_owned(), url: url.into() })
-    }
-
-    /// Returns its URL.
-    pub(super) fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// Returns how many bytes it has on disk.
-    pub(super) async fn bytes(&self) -> anyhow::Result<u64> {
-        let client = connect(&self.server).await?;
-        let row =
-            client.query_one("select pg_database_size($1::text::name)", &[&self.name]).await?;
-        Ok(u64::try_from(row.get::<_, i64>(0))?)
-    }
-
-    /// Returns how many partitions each node owns that owns some.
-    pub(super) async fn shares(&self) -> anyhow::Result<Vec<i64>> {
-        let rows = connect(&self.url).await?.query(shapes::SHARES, &[]).await?;
-        Ok(rows.iter().map(|row| row.get("owned")).collect())
-    }
-
-    /// Removes it, together with whoever is still connected.
-    pub(super) async fn remove(self) -> anyhow::Result<()> {
-        let statement = format!("drop database if exists {} with (force)", self.name);
-        Ok(connect(&self.server).await?.batch_execute(&statement).await?)
-    }
-}
-
-/// Removes all databases whose names begin so: a scenario that failed leaves its own behind.
-pub(super) async fn remove_all(server: &str, beginning: &str) -> anyhow::Result<()> {
-    let client = connect(server).await?;
-    let statement = "select datname::text from pg_database where starts_with(datname, $1)";
-    for row in client.query(statement, &[&beginning]).await? {
-        let name: String = row.get(0);
-        client.batch_execute(&format!("drop database if exists {name} with (force)")).await?;
-    }
-    Ok(())
+/// Returns how many partitions each node of a fleet owns that owns some.
+pub(super) async fn shares(database: &Database) -> anyhow::Result<Vec<i64>> {
+    let rows = connect(database.url()).await?.query(shapes::SHARES, &[]).await?;
+    Ok(rows.iter().map(|row| row.get("owned")).collect())
 }
 
 /// Asks a PostgreSQL server what it is.
@@ -110,14 +62,6 @@ pub(super) fn local_port(server: &str) -> Option<u16> {
     let url = Url::parse(server).ok()?;
     let local = matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"));
     local.then(|| url.port().unwrap_or(5_432))
-}
-
-async fn connect(server: &str) -> anyhow::Result<Client> {
-    let connected = tokio_postgres::connect(server, NoTls).await;
-    let (client, connection) = connected.context("cannot connect to the database")?;
-    // Its end is told to whoever asks next.
-    tokio::spawn(async { drop(connection.await) });
-    Ok(client)
 }
 
 /// Returns eight letters and digits that nobody else has.

@@ -3,8 +3,6 @@
 
 use serde_json::{Value, json};
 
-/// Answers as soon as the server can be used.
-pub(super) const HEALTH: &str = "/api/v1/health";
 /// What the server answers without looking at anything.
 pub(super) const PING: &str = "/api/v1/health/ping";
 /// What the server counts.

@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::partition::PARTITIONS;
+use testkit::database::Database;
+use testkit::server::{Launch, Server};
 
 use super::client::{Closed, Limit, Source, Taken};
 use super::customer::{Customer, EVERYBODY, Ingest, messages};
 use super::metrics::Counters;
-use super::process::Server;
+use super::process;
 use super::receiver::Group;
-use super::scratch::Database;
+use super::scratch;
 use super::usage::{Processes, bytes_under};
 use super::{Bench, per_second, real};
 use crate::clock::Clock;
-use crate::process::Launch;
 
 /// How long nothing may arrive before a run is given up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -91,7 +92,7 @@ impl Site {
         };
         launch.database = database.as_ref().map(|it| it.url().to_owned());
         let directory = bench.fresh_directory(name);
-        let server = Server::start(&launch, &directory, &bench.clock).await?;
+        let server = process::start(launch, directory).await?;
         let customer = Customer::of(server.port()).await?;
         Ok(Self { server, others: Vec::new(), customer, database })
     }
@@ -149,9 +150,9 @@ impl Site {
 
     /// Returns what all nodes count together.
     pub(super) async fn counters(&self) -> anyhow::Result<Counters> {
-        let mut all = self.server.counters().await?;
+        let mut all = process::counters(&self.server).await?;
         for other in &self.others {
-            all = all.and(other.counters().await?);
+            all = all.and(process::counters(other).await?);
         }
         Ok(all)
     }
@@ -183,7 +184,7 @@ impl Site {
         let Some(database) = &self.database else { return Ok(()) };
         let began = clock.now();
         loop {
-            let shares = database.shares().await?;
+            let shares = scratch::shares(database).await?;
             if are_even(&shares, nodes) {
                 return Ok(());
             }
@@ -204,8 +205,8 @@ impl Site {
     }
 
     /// Waits for the server that was started anew.
-    pub(super) async fn after_restart(&mut self, bench: &Bench<'_>) -> anyhow::Result<()> {
-        self.server.ready(&bench.clock).await?;
+    pub(super) async fn after_restart(&mut self) -> anyhow::Result<()> {
+        self.server.ready().await?;
         self.customer = Customer::of(self.server.port()).await?;
         Ok(())
     }

@@ -18,10 +18,10 @@ use store::queue::Order;
 use store::sqlite::{Settings, Sqlite};
 use store::vault::KEY_BYTES;
 use store::{Catalog, Queue, Vault};
+use testkit::database::Database;
 
 use super::lifecycle::{self, Target};
 use super::pairs::{Pair, median};
-use super::scratch::Database;
 use crate::clock::{Clock, SystemClock};
 use crate::committer::{self, Committer, Nobody, Transactions};
 use crate::dice;

@@ -1,8 +1,9 @@
 use http::Method;
+use testkit::connection::Connection;
 
 use super::*;
 use crate::bench::body::Body;
-use crate::bench::client::{Closed, Connection, Limit, Source};
+use crate::bench::client::{Closed, Limit, Source};
 use crate::bench::pace::Open;
 use crate::clock::SystemClock;
 
@@ -69,7 +70,7 @@ async fn what_hangs_has_arrived_and_is_not_answered() {
     receiver.behave(Behaviour::Hangs);
     let mut connection = Connection::open(receiver.port()).await.unwrap();
     let source = source(&path(Group::Crowd, 1));
-    let answered = connection.send(&source, clock.now());
+    let answered = source.send(&mut connection, clock.now());
     let arrived = receiver.wait_for(Group::Crowd, 1, PATIENCE);
     tokio::select! {
         answer = answered => panic!("answered: {answer:?}"),
@@ -88,7 +89,7 @@ async fn waiting_for_what_does_not_come_ends() {
 async fn an_unknown_path_is_not_counted() {
     let (receiver, clock) = receiver();
     let mut connection = Connection::open(receiver.port()).await.unwrap();
-    let refused = connection.send(&source("/elsewhere"), clock.now()).await.unwrap_err();
+    let refused = source("/elsewhere").send(&mut connection, clock.now()).await.unwrap_err();
     assert!(refused.to_string().contains("POST /elsewhere was answered with 404"), "{refused}");
     assert_eq!(receiver.arrived(Group::Steady) + receiver.arrived(Group::Crowd), 0);
 }

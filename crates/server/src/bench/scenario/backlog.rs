@@ -14,6 +14,7 @@ use crate::bench::client::{Closed, Limit, Taken};
 use crate::bench::customer::Ingest;
 use crate::bench::figure::{Bound, Figure, Unit, seconds};
 use crate::bench::plan::{Kills, Plan};
+use crate::bench::process;
 use crate::bench::receiver::Group;
 use crate::bench::shapes;
 use crate::bench::site::{Flow, PATIENCE, Site, Turns};
@@ -188,7 +189,7 @@ impl Waiting {
         bench.receiver.wait_for(Group::Steady, some, PATIENCE).await?;
         self.remember_memory()?;
         match ending {
-            Ending::Stopped => self.site.server.stop(&bench.clock).await?,
+            Ending::Stopped => process::stop(&mut self.site.server).await?,
             Ending::Killed => self.site.server.kill()?,
         }
         tokio::time::sleep(LAST_BYTES).await;
@@ -200,7 +201,7 @@ impl Waiting {
         self.site.server.respawn()?;
         bench.receiver.wait_for(Group::Steady, before + 1, PATIENCE).await?;
         let took = bench.clock.now().since(began);
-        self.site.after_restart(bench).await?;
+        self.site.after_restart().await?;
         let text = Unit::Time.format(seconds(took));
         bench.say(&format!("restarted with {pending} pending; the first was sent after {text}"));
         Ok(Start { took, pending })

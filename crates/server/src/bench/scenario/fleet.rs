@@ -9,7 +9,7 @@ use crate::bench::Bench;
 use crate::bench::customer::Ingest;
 use crate::bench::figure::{Bound, Figure, Unit};
 use crate::bench::pairs::{Pair, measured_comes_first};
-use crate::bench::process::{Server, launch};
+use crate::bench::process::{self, launch};
 use crate::bench::shapes;
 use crate::bench::site::{Flow, Site};
 use crate::bench::usage::Processes;
@@ -77,7 +77,7 @@ async fn with_one(
     messages: u64,
 ) -> anyhow::Result<f64> {
     for mut second in site.others.drain(..) {
-        second.stop(&bench.clock).await?;
+        process::stop(&mut second).await?;
     }
     site.shared(&bench.clock, 1).await?;
     warm_up(bench, site, flow).await?;
@@ -96,7 +96,7 @@ async fn with_two(
         let mut launch = launch(bench.launch.executable.clone(), database);
         launch.settings.push(shapes::without_notice());
         let directory = bench.fresh_directory("second");
-        site.others.push(Server::start(&launch, &directory, &bench.clock).await?);
+        site.others.push(process::start(launch, directory).await?);
     }
     site.shared(&bench.clock, 2).await?;
     warm_up(bench, site, flow).await?;

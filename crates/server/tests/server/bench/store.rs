@@ -1,6 +1,7 @@
 //! `redial bench store`: a store beside a bare loop.
 
 use tempfile::TempDir;
+use testkit::database::of_tests;
 
 use crate::binary::{redial, redial_json};
 
@@ -16,20 +17,13 @@ fn the_store_is_measured_beside_a_bare_loop() {
 
 #[test]
 fn postgres_is_measured_by_the_same_command_in_databases_that_vanish() {
-    let server = postgres();
+    let server = of_tests();
     let small = ["--lifecycles", "300", "--pairs", "1", "--json"];
     let report = redial_json(&[&["bench", "store", "--database", &server], &small[..]].concat());
     has_all(&report);
     let both = ["bench", "store", "--database", &server, "--directory", "somewhere"];
     assert_eq!(redial(&both).code, Some(2));
     assert_eq!(redial(&["bench", "store"]).code, Some(2));
-}
-
-/// Returns the server that `scripts/with-postgres` starts.
-#[expect(clippy::disallowed_methods, reason = "the script has no other way to say it")]
-pub(super) fn postgres() -> String {
-    std::env::var("REDIAL_TEST_POSTGRES")
-        .expect("run the tests with scripts/with-postgres, which starts a PostgreSQL server")
 }
 
 fn has_all(report: &serde_json::Value) {

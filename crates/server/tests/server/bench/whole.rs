@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::database::of_tests;
 
-use super::store::postgres;
 use crate::binary::{redial, redial_json};
 
 #[test]
@@ -54,7 +54,7 @@ fn the_smoke_form_finds_no_ratio_below_half_of_what_it_should_be() {
 /// It has the machine to itself, too.
 #[test]
 fn the_smoke_form_finds_no_ratio_below_half_with_a_database() {
-    let server = postgres();
+    let server = of_tests();
     let run = ["bench", "--smoke", "--pairs", "3", "--json", "--database", &server];
     let report = redial_json(&[&run[..], &["--only", "end-to-end,fleet"]].concat());
     let figures = report["figures"].as_array().unwrap();
@@ -69,7 +69,7 @@ fn the_smoke_form_finds_no_ratio_below_half_with_a_database() {
 
 #[test]
 fn what_a_database_makes_impossible_is_named() {
-    let server = postgres();
+    let server = of_tests();
     let run = ["bench", "--quick", "--only", "bare,slow-sync", "--json", "--database", &server];
     let report = redial_json(&run);
     assert_eq!(report["left_out"][0]["scenario"], "slow-sync", "{report:#}");

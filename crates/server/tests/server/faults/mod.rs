@@ -20,7 +20,7 @@ fn ground(postgres: Option<String>) -> Ground {
 }
 
 fn fleet() -> Ground {
-    ground(Some(variable("REDIAL_TEST_POSTGRES").expect("run by scripts/with-postgres")))
+    ground(Some(testkit::database::of_tests()))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the script that starts the database says so")]

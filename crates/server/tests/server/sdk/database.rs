@@ -1,8 +1,7 @@
 //! A database of a test's own, on the PostgreSQL server that `scripts/with-postgres` starts.
 
-use tokio_postgres::NoTls;
-
-const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
+use testkit::database::of_tests;
+use testkit::server::ENCRYPTION_KEY;
 
 /// A database that is there for one test. The server goes away with all of them.
 pub(crate) struct Database {
@@ -11,20 +10,13 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    #[expect(clippy::disallowed_methods, reason = "the script has no other way to say it")]
     pub(crate) async fn create(name: &str) -> Self {
-        let url = std::env::var("REDIAL_TEST_POSTGRES")
-            .expect("run the tests with scripts/with-postgres, which starts a PostgreSQL server");
         let name = format!("redial_{name}_{}", std::process::id());
-        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-        let driven = tokio::spawn(connection);
-        client.batch_execute(&format!("create database {name}")).await.unwrap();
-        drop(client);
-        driven.await.unwrap().unwrap();
-        let mut own: url::Url = url.parse().unwrap();
-        own.set_path(&name);
-        let options = [format!("--database={own}"), format!("--set=encryption_key={KEY}")];
-        Self { url: own.into(), options }
+        let made = testkit::database::Database::beside(&of_tests(), &name).await.unwrap();
+        let url = made.url().to_owned();
+        let options =
+            [format!("--database={url}"), format!("--set=encryption_key={ENCRYPTION_KEY}")];
+        Self { url, options }
     }
 
     /// Returns what `redial serve` is told.
@@ -34,6 +26,6 @@ impl Database {
 
     /// Returns the same as settings.
     pub(crate) fn settings(&self) -> [(&str, &str); 2] {
-        [("database", self.url.as_str()), ("encryption_key", KEY)]
+        [("database", self.url.as_str()), ("encryption_key", ENCRYPTION_KEY)]
     }
 }

@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use database::Database;
-use process::{Running, Server, free_port};
+use process::{Running, Server};
 use rust_tour::Tour;
+use testkit::server::free_ports;
 
 const TOKEN: &str = "a-token-for-the-tour-of-an-sdk";
 
@@ -53,7 +54,7 @@ fn tour(mut command: Command) {
     command
         .env("URL", server.url())
         .env("TOKEN", TOKEN)
-        .env("RECEIVER_PORT", free_port().to_string());
+        .env("RECEIVER_PORT", free_ports::<1>().unwrap()[0].to_string());
     let (status, out) = Running::start(command).end();
     let worked = status.is_some_and(|it| it.success()) && out.ends_with("done\n");
     assert!(worked, "the tour ended with {status:?}:\n{out}\nthe server said:\n{}", server.log());

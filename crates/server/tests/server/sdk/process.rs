@@ -3,7 +3,6 @@
 //! What they print goes to files, so that no pipe fills up and a failure can quote all of it.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -26,11 +25,6 @@ pub(super) fn eventually<T>(mut ask: impl FnMut() -> Option<T>) -> Option<T> {
         thread::sleep(STEP);
     }
     None
-}
-
-/// Returns a port on which nobody listened a moment ago.
-pub(super) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// A process with all that it started. It is killed when this is dropped.

@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::process::{Running, Server, free_port};
+use testkit::server::free_ports;
+
+use super::process::{Running, Server};
 use super::python;
 
 /// The ports as the README writes them.
@@ -59,7 +61,7 @@ impl Terminals {
         assert_eq!(words[..serve], ["cargo", "run", "--release", "--"], "{words:?}");
         let server = Server::start(&words[serve + 1..], token);
 
-        let receiver_port = free_port().to_string();
+        let receiver_port = free_ports::<1>().unwrap()[0].to_string();
         let first = blocks(text, "Send a message", "sh").remove(0);
         let mut command = Command::new("bash");
         command.arg("-c").arg(replaced(&first, &[(RECEIVER_PORT, &receiver_port)]));

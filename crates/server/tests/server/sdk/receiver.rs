@@ -3,30 +3,16 @@
 //! It tells its paths apart, so that each endpoint of a tour has one of its own.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
+use testkit::receiver::{self, Keeping, converse, whole};
 
-/// Asks again and again, for thirty seconds at the most.
-pub(crate) async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    for _ in 0..1_500 {
-        if let Some(found) = ask().await {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("within thirty seconds it did not happen that {what}");
-}
+pub(crate) use testkit::eventually;
 
 /// One request as it arrived, and what it was answered.
 #[derive(Debug, Clone)]
@@ -44,11 +30,12 @@ impl Arrival {
 }
 
 /// Listens on a port of this machine.
-#[derive(Clone)]
 pub(crate) struct Receiver {
-    port: u16,
-    paths: Arc<Mutex<BTreeMap<String, Path>>>,
+    paths: Paths,
+    listening: receiver::Receiver,
 }
+
+type Paths = Arc<Mutex<BTreeMap<String, Path>>>;
 
 #[derive(Default)]
 struct Path {
@@ -60,42 +47,18 @@ struct Path {
 
 impl Receiver {
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let receiver = Self { port, paths: Arc::default() };
-        let own = receiver.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let own = own.clone();
-                let service = service_fn(move |request| own.clone().receive(request));
-                let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-                tokio::spawn(serving);
-            }
+        let paths = Paths::default();
+        let own = Arc::clone(&paths);
+        let listening = receiver::Receiver::start(move |stream, _| {
+            let own = Arc::clone(&own);
+            async move { converse(stream, Keeping::Alive, |request| receive(request, &own)).await }
         });
-        receiver
+        Self { paths, listening: listening.unwrap() }
     }
 
     /// Returns a URL of this receiver.
     pub(crate) fn url(&self, name: &str) -> String {
-        format!("http://127.0.0.1:{}/{name}", self.port)
-    }
-
-    async fn receive(
-        self,
-        request: Request<Incoming>,
-    ) -> Result<Response<Empty<Bytes>>, Infallible> {
-        let (parts, body) = request.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        let mut paths = self.paths.lock().unwrap();
-        let path = paths.entry(parts.uri.path().to_owned()).or_default();
-        let status = path.answers.pop_front().unwrap_or(204);
-        path.arrivals.push(Arrival { headers: parts.headers, body, status });
-        let mut response = Response::new(Empty::new());
-        *response.status_mut() = StatusCode::from_u16(status).unwrap();
-        if let Some(wish) = path.retry_after.as_ref().filter(|_| status >= 400) {
-            response.headers_mut().insert(RETRY_AFTER, wish.parse().unwrap());
-        }
-        Ok(response)
+        self.listening.url(&format!("/{name}"))
     }
 
     /// Gives the next requests for a name these statuses; later ones get 204.
@@ -125,4 +88,17 @@ impl Receiver {
         })
         .await
     }
+}
+
+async fn receive(request: Request<Incoming>, paths: &Paths) -> Response<Full<Bytes>> {
+    let (parts, body) = whole(request).await.unwrap().into_parts();
+    let mut paths = paths.lock().unwrap();
+    let path = paths.entry(parts.uri.path().to_owned()).or_default();
+    let status = path.answers.pop_front().unwrap_or(204);
+    path.arrivals.push(Arrival { headers: parts.headers, body, status });
+    let mut response = receiver::status(StatusCode::from_u16(status).unwrap());
+    if let Some(wish) = path.retry_after.as_ref().filter(|_| status >= 400) {
+        response.headers_mut().insert(RETRY_AFTER, wish.parse().unwrap());
+    }
+    response
 }

@@ -7,15 +7,16 @@ use super::tree::{self, File};
 use super::{Complaint, assert_tidy};
 
 /// Each crate's folder, and which of our crates it may depend on.
-const CRATES: [(&str, &[&str]); 8] = [
+const CRATES: [(&str, &[&str]); 9] = [
     ("signature", &[]),
     ("domain", &[]),
     ("host", &["domain"]),
+    ("testkit", &[]),
     ("engine", &["store", "domain"]),
     ("store", &["domain"]),
     ("committer", &["host", "engine", "store", "domain"]),
     ("simulation", &["engine", "store", "domain"]),
-    ("server", &["committer", "host", "engine", "store", "signature", "domain"]),
+    ("server", &["committer", "host", "testkit", "engine", "store", "signature", "domain"]),
 ];
 
 /// Crates whose every answer follows from their arguments.

@@ -1,13 +1,12 @@
 //! A receiver that follows a script, byte by byte, and remembers what it was sent.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use testkit::receiver;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::net::TcpStream;
 
 /// An answer of two bytes.
 pub(super) const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -101,9 +100,8 @@ pub(super) async fn read_request(
 pub(super) struct Receiver {
     /// Where it listens.
     pub(super) address: SocketAddr,
-    connections: Arc<AtomicUsize>,
     seen: Arc<Mutex<Vec<Seen>>>,
-    task: JoinHandle<()>,
+    listening: receiver::Receiver,
 }
 
 impl Receiver {
@@ -123,18 +121,13 @@ impl Receiver {
     where
         Doing: Future<Output = ()> + Send + 'static,
     {
-        let listener = TcpListener::bind(address).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (connections, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::default()));
-        let (counter, shared) = (Arc::clone(&connections), Arc::clone(&seen));
-        let task = tokio::spawn(async move {
-            while let Ok((tcp, _)) = listener.accept().await {
-                let connection = counter.fetch_add(1, Ordering::SeqCst);
-                tcp.set_nodelay(true).unwrap();
-                tokio::spawn(script(Talk { tcp, connection, seen: Arc::clone(&shared) }));
-            }
+        let seen = Arc::<Mutex<Vec<Seen>>>::default();
+        let shared = Arc::clone(&seen);
+        let listening = receiver::Receiver::at(address, move |tcp, connection| {
+            script(Talk { tcp, connection, seen: Arc::clone(&shared) })
         });
-        Self { address, connections, seen, task }
+        let listening = listening.unwrap();
+        Self { address: listening.address(), seen, listening }
     }
 
     /// Starts a receiver that answers every request with the same bytes.
@@ -153,7 +146,7 @@ impl Receiver {
 
     /// Returns how many connections were made.
     pub(super) fn connections(&self) -> usize {
-        self.connections.load(Ordering::SeqCst)
+        self.listening.connections()
     }
 
     /// Returns the requests so far.
@@ -163,12 +156,6 @@ impl Receiver {
 
     /// Returns its URL.
     pub(super) fn url(&self) -> String {
-        format!("http://{}/hook?token=t0k3n", self.address)
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.task.abort();
+        self.listening.url("/hook?token=t0k3n")
     }
 }

@@ -11,6 +11,7 @@ use super::books::{Books, Findings};
 use super::client::Client;
 use super::modes::{Bad, Mode};
 use super::payload::{message, payload};
+use super::process;
 use super::receiver::{Arrival, Manner};
 use super::scene::{EVERYBODY, Endpoint, Ground, Scene};
 use super::senders::{Ledger, Plan};
@@ -91,7 +92,7 @@ pub(crate) async fn run(ground: &Ground, order: Order) -> anyhow::Result<Report>
     let mut met = Vec::new();
     for look in 1.. {
         tokio::time::sleep(LOOK).await;
-        memory.push(scene.nodes[0].resident_bytes()?);
+        memory.push(process::resident_bytes(&scene.nodes[0])?);
         if scene.clock.now().since(began) >= order.span && look % 5 == 0 {
             met = meet(&mut client, &application, &ids).await?;
             let enough = met.iter().all(|met| met.attempts >= order.attempts);

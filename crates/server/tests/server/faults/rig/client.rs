@@ -1,17 +1,14 @@
 //! The API as somebody uses it whose server may be killed at any moment: every call either has an
 //! answer or has none, and both are told.
 
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
-use http_body_util::{BodyExt as _, Full};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
 use serde_json::Value;
-use tokio::net::TcpStream;
+use testkit::connection::Connection;
 
 use super::process::TOKEN;
 
@@ -34,19 +31,13 @@ pub(crate) struct Answer {
 #[derive(Debug)]
 pub(crate) struct Client {
     port: u16,
-    connection: Option<SendRequest<Full<Bytes>>>,
+    connection: Option<Connection>,
 }
 
 impl Client {
     /// Makes a client of the server at a port of this machine.
     pub(crate) fn of(port: u16) -> Self {
         Self { port, connection: None }
-    }
-
-    /// Tells whether the server can be used.
-    pub(crate) async fn is_healthy(&mut self) -> bool {
-        let asked = self.call(Method::GET, "/health", Bytes::new(), None).await;
-        asked.is_ok_and(|answer| answer.status.is_success())
     }
 
     /// Sends a message under an idempotency key.
@@ -104,35 +95,16 @@ impl Client {
         };
         let request = request.body(Full::new(body))?;
         // A connection on which something went wrong is not used again.
-        let mut sender = match self.connection.take() {
-            Some(sender) if !sender.is_closed() => sender,
-            Some(_) | None => connect(self.port).await?,
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Connection::open(self.port).await?,
         };
-        let exchanged = tokio::time::timeout(PATIENCE, exchange(&mut sender, request)).await;
-        let answer = exchanged.context("the server does not answer")??;
-        self.connection = Some(sender);
-        Ok(answer)
+        let exchanged = tokio::time::timeout(PATIENCE, connection.exchange(request)).await;
+        let (head, body) = exchanged.context("the server does not answer")??.into_parts();
+        self.connection = Some(connection);
+        let says_when = head.headers.contains_key(header::RETRY_AFTER);
+        Ok(Answer { status: head.status, says_when, body })
     }
-}
-
-async fn connect(port: u16) -> anyhow::Result<SendRequest<Full<Bytes>>> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
-    stream.set_nodelay(true)?;
-    let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
-    // A broken connection is told to whoever sends on it next.
-    tokio::spawn(async { drop(driver.await) });
-    Ok(sender)
-}
-
-async fn exchange(
-    sender: &mut SendRequest<Full<Bytes>>,
-    request: Request<Full<Bytes>>,
-) -> anyhow::Result<Answer> {
-    sender.ready().await?;
-    let (head, body) = sender.send_request(request).await?.into_parts();
-    let body = body.collect().await?.to_bytes();
-    let says_when = head.headers.contains_key(header::RETRY_AFTER);
-    Ok(Answer { status: head.status, says_when, body })
 }
 
 fn read(path: &str, answer: &Answer) -> anyhow::Result<Value> {

@@ -3,39 +3,20 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::Context as _;
 use domain::ids::{EndpointId, MessageId};
 use domain::time::Timestamp;
-use tokio_postgres::{Client, NoTls, Row};
-use url::Url;
-
-/// A database of our own.
-pub(crate) struct Database {
-    server: String,
-    name: String,
-    pub(crate) url: String,
-}
+use testkit::database::{Database, connect};
+use tokio_postgres::Row;
 
 /// How many databases this process has made.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-impl Database {
-    /// Makes one, named after a directory that is nobody else's.
-    pub(crate) async fn on(server: &str, directory: &Path) -> anyhow::Result<Self> {
-        let unique = directory.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        let unique = unique.replace(|c: char| !c.is_ascii_alphanumeric(), "");
-        let name = format!("faults_{unique}_{}", MADE.fetch_add(1, Ordering::Relaxed));
-        let mut url = Url::parse(server).context("the database's URL cannot be read")?;
-        url.set_path(&name);
-        connect(server).await?.batch_execute(&format!("create database {name}")).await?;
-        Ok(Self { server: server.to_owned(), name, url: url.into() })
-    }
-
-    /// Removes it, together with whoever is still connected.
-    pub(crate) async fn remove(self) -> anyhow::Result<()> {
-        let statement = format!("drop database if exists {} with (force)", self.name);
-        Ok(connect(&self.server).await?.batch_execute(&statement).await?)
-    }
+/// Makes one, named after a directory that is nobody else's.
+pub(crate) async fn on(server: &str, directory: &Path) -> anyhow::Result<Database> {
+    let unique = directory.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let unique = unique.replace(|c: char| !c.is_ascii_alphanumeric(), "");
+    let name = format!("faults_{unique}_{}", MADE.fetch_add(1, Ordering::Relaxed));
+    Database::beside(server, &name).await
 }
 
 /// Returns epoch and owner of each partition.
@@ -80,12 +61,4 @@ pub(crate) async fn attempts(url: &str) -> anyhow::Result<Vec<Attempt>> {
         })
     };
     rows.iter().map(read).collect()
-}
-
-async fn connect(server: &str) -> anyhow::Result<Client> {
-    let connected = tokio_postgres::connect(server, NoTls).await;
-    let (client, connection) = connected.context("cannot connect to the database")?;
-    // Its end is told to whoever asks next.
-    tokio::spawn(async { drop(connection.await) });
-    Ok(client)
 }

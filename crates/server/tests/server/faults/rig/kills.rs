@@ -8,6 +8,7 @@ use store::limits::LEASE;
 
 use super::books::{Books, Findings, Outage};
 use super::chance::Chance;
+use super::process;
 use super::receiver::Manner;
 use super::scene::{EVERYBODY, Endpoint, Ground, Scene};
 use super::senders::{Ledger, Plan};
@@ -69,16 +70,16 @@ pub(crate) async fn run(ground: &Ground, order: Order) -> anyhow::Result<Report>
         let long = order.nodes > 1 && cycle % CYCLES_PER_LEASE == 0;
         if long && cycle % (2 * CYCLES_PER_LEASE) == 0 {
             // It comes back after another has taken over from it, and must see that for itself.
-            scene.nodes[node].freeze(LONGER_THAN_A_LEASE).await?;
+            process::freeze(&scene.nodes[node], LONGER_THAN_A_LEASE).await?;
             tokio::time::sleep(RECOVERY).await;
         } else if long {
             tokio::time::sleep(LONGER_THAN_A_LEASE).await;
         }
         let from = scene.clock.now();
-        scene.nodes[node].kill()?;
+        process::kill(&mut scene.nodes[node])?;
         let twice = chance.below(STARTS_PER_KILL) == 0;
         if twice {
-            scene.nodes[node].restart_twice(chance.millis(STARTING)).await?;
+            process::restart_twice(&mut scene.nodes[node], chance.millis(STARTING)).await?;
         } else {
             scene.nodes[node].restart().await?;
         }

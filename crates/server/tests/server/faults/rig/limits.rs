@@ -20,6 +20,7 @@ use store::limits::LEASE;
 
 use super::books::{Books, Findings, Outage};
 use super::database::Attempt;
+use super::process;
 use super::receiver::{Arrival, Manner};
 use super::scene::{EVERYBODY, Endpoint, Ground, Scene};
 use super::senders::Plan;
@@ -81,7 +82,7 @@ pub(crate) async fn run(ground: &Ground, rounds: u32) -> anyhow::Result<Report> 
         scene.nodes[node].restart().await?;
         scene.shared_out().await?;
         let from = scene.clock.now();
-        scene.nodes[node].kill()?;
+        process::kill(&mut scene.nodes[node])?;
         // The other takes over before the killed one is back to take its share again.
         tokio::time::sleep(LEASE + SECOND * 3).await;
         scene.nodes[node].restart().await?;

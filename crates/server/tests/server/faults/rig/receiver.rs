@@ -1,4 +1,4 @@
-//! The receivers: one small HTTP server plays all endpoints, and logs each request that arrives.
+//! The receivers: one HTTP server plays all endpoints, and logs each request that arrives.
 //!
 //! An endpoint is a number in the path. Each has its manner, its own secret, and a tally of what it
 //! is busy with. A request is logged when all of it was read; whether it was signed and is what was
@@ -7,23 +7,18 @@
 //! There are two doors: at one of them connections are taken in at once, at the other only now and
 //! then, after they have waited for up to a second with their requests.
 
-use std::convert::Infallible;
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use domain::time::Timestamp;
-use futures_util::FutureExt as _;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use redial::clock::{Clock, SystemClock};
 use signature::{Profile, SharedSecret, SigningSecret, Verifier};
-use tokio::net::{TcpListener, TcpStream};
+use testkit::receiver::{self, Keeping, converse, status, whole};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::chance::Chance;
@@ -83,15 +78,17 @@ struct Hall {
     log: Mutex<Log>,
     chance: Mutex<Chance>,
     clock: SystemClock,
+    /// Lets in the connections that wait.
+    opened: Notify,
 }
 
 /// All receivers.
 pub(crate) struct Receiver {
-    port: u16,
-    /// Where connections wait.
-    reluctant_port: u16,
     hall: Arc<Hall>,
-    tasks: [JoinHandle<()>; 2],
+    door: receiver::Receiver,
+    /// Where connections wait.
+    reluctant: receiver::Receiver,
+    opening: JoinHandle<()>,
 }
 
 impl Receiver {
@@ -109,23 +106,31 @@ impl Receiver {
         }
         let log = Log { tallies: vec![Tally::default(); stations.len()], ..Log::default() };
         let (log, chance) = (Mutex::new(log), Mutex::new(Chance::new(seed)));
-        let hall = Arc::new(Hall { stations, log, chance, clock });
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let slow = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let (port, reluctant_port) = (listener.local_addr()?.port(), slow.local_addr()?.port());
-        let tasks = [
-            tokio::spawn(serve(listener, Arc::clone(&hall))),
-            tokio::spawn(serve_reluctantly(slow, Arc::clone(&hall))),
-        ];
-        Ok(Self { port, reluctant_port, hall, tasks })
+        let hall = Arc::new(Hall { stations, log, chance, clock, opened: Notify::new() });
+        let (door, reluctant) = (Arc::clone(&hall), Arc::clone(&hall));
+        Ok(Self {
+            opening: tokio::spawn(open_reluctantly(Arc::clone(&hall))),
+            hall,
+            door: receiver::Receiver::start(move |stream, _| {
+                let hall = Arc::clone(&door);
+                async move { converse(stream, Keeping::Alive, |it| answer(it, &hall)).await }
+            })?,
+            reluctant: receiver::Receiver::start(move |stream, _| {
+                let hall = Arc::clone(&reluctant);
+                async move {
+                    hall.opened.notified().await;
+                    converse(stream, Keeping::Once, |it| answer(it, &hall)).await;
+                }
+            })?,
+        })
     }
 
     /// Returns the URL of an endpoint.
     pub(crate) fn url(&self, endpoint: usize) -> String {
         let manner = self.hall.stations.get(endpoint).map(|station| station.manner);
         let reluctant = matches!(manner, Some(Manner::Reluctant));
-        let port = if reluctant { self.reluctant_port } else { self.port };
-        format!("http://{}:{port}/{endpoint}", Ipv4Addr::LOCALHOST)
+        let door = if reluctant { &self.reluctant } else { &self.door };
+        door.url(&format!("/{endpoint}"))
     }
 
     /// Returns everything that has arrived, in order.
@@ -151,7 +156,7 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
+        self.opening.abort();
     }
 }
 
@@ -203,58 +208,31 @@ impl Drop for Busy {
     }
 }
 
-async fn serve(listener: TcpListener, hall: Arc<Hall>) {
-    loop {
-        // An error here is about one connection: the next one may work.
-        if let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(converse(stream, Arc::clone(&hall), true));
-        }
-    }
-}
-
-/// Takes in now and then whoever waits.
-async fn serve_reluctantly(listener: TcpListener, hall: Arc<Hall>) {
+/// Lets in now and then all connections that wait.
+async fn open_reluctantly(hall: Arc<Hall>) {
     loop {
         tokio::time::sleep(Duration::from_millis(50 + hall.below(950))).await;
-        while let Some(Ok((stream, _))) = listener.accept().now_or_never() {
-            tokio::spawn(converse(stream, Arc::clone(&hall), false));
-        }
+        hall.opened.notify_waiters();
     }
 }
 
-async fn converse(stream: TcpStream, hall: Arc<Hall>, again: bool) {
-    // Without it answers would wait for more to send; the rest works all the same.
-    drop(stream.set_nodelay(true));
-    let service = service_fn(|request| answer(request, &hall));
-    let mut server = http1::Builder::new();
-    let connection = server.keep_alive(again).serve_connection(TokioIo::new(stream), service);
-    // A connection that breaks is the sender's business.
-    drop(connection.await);
-}
-
-async fn answer(
-    request: Request<Incoming>,
-    hall: &Arc<Hall>,
-) -> Result<Response<Empty<Bytes>>, Infallible> {
-    let mut response = Response::new(Empty::new());
+async fn answer(request: Request<Incoming>, hall: &Arc<Hall>) -> Response<Full<Bytes>> {
     let endpoint = request.uri().path().trim_start_matches('/').parse().unwrap_or(usize::MAX);
     let Some(station) = hall.stations.get(endpoint) else {
         hall.wrong(format!("nobody lives at {}", request.uri().path()));
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        return Ok(response);
+        return status(StatusCode::NOT_FOUND);
     };
     let _busy = Busy::with(hall, endpoint);
-    let (head, body) = request.into_parts();
     // A request that breaks off in the middle has not arrived.
-    let Ok(body) = body.collect().await else { return Ok(response) };
-    let body = body.to_bytes();
-    let (status, wait) = decide(station.manner, hall);
+    let Some(request) = whole(request).await else { return status(StatusCode::OK) };
+    let (head, body) = request.into_parts();
+    let (told, wait) = decide(station.manner, hall);
     let header = |name: &str| head.headers.get(name).map(http::HeaderValue::as_bytes);
     let seconds = hall.clock.wall().as_micros() / 1_000_000;
     match (station.verifier.verify(header, &body, seconds), number_of(&body)) {
         (Ok(verified), Some(number)) => {
             let message = verified.message_id.unwrap_or_default().to_owned();
-            let ends = !status.is_server_error();
+            let ends = !told.is_server_error();
             let at = hall.clock.now();
             hall.log().arrivals.push(Arrival { at, endpoint, number, message, ends });
         }
@@ -265,8 +243,7 @@ async fn answer(
         }
     }
     tokio::time::sleep(wait).await;
-    *response.status_mut() = status;
-    Ok(response)
+    status(told)
 }
 
 fn decide(manner: Manner, hall: &Hall) -> (StatusCode, Duration) {

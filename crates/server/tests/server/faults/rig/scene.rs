@@ -10,11 +10,13 @@ use domain::partition::Partition;
 use redial::clock::SystemClock;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::database::Database;
+use testkit::server::Server;
 
 use super::books::{Books, Outage};
 use super::client::Client;
-use super::database::{self, Database};
-use super::process::{Node, launch};
+use super::database;
+use super::process::{self, launch};
 use super::receiver::{Manner, Receiver, secret};
 use super::senders::{Ledger, Plan, Senders};
 use super::stalls::Stalls;
@@ -60,7 +62,7 @@ pub(crate) const EVERYBODY: &str = "everybody";
 /// Servers, endpoints and receivers.
 pub(crate) struct Scene {
     pub(crate) clock: SystemClock,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<Server>,
     pub(crate) receiver: Receiver,
     pub(crate) endpoints: Vec<Endpoint>,
     pub(crate) application: String,
@@ -82,15 +84,15 @@ impl Scene {
         let temporary = TempDir::new()?;
         let directory = ground.keep.clone().unwrap_or_else(|| temporary.path().to_owned());
         let database = match &ground.postgres {
-            Some(server) => Some(Database::on(server, temporary.path()).await?),
+            Some(server) => Some(database::on(server, temporary.path()).await?),
             None => None,
         };
-        let url = database.as_ref().map(|database| database.url.clone());
+        let url = database.as_ref().map(|database| database.url().to_owned());
         let launch = launch(ground.executable.clone(), url);
         let mut started = Vec::new();
         for number in 0..nodes {
             let place = directory.join(format!("node-{number}"));
-            started.push(Node::start(&launch, place).await?);
+            started.push(process::start(&launch, place).await?);
         }
         let stalls = launch.database.clone().map(Stalls::watch);
         let manners: Vec<Manner> = endpoints.iter().map(|endpoint| endpoint.manner).collect();
@@ -120,7 +122,7 @@ impl Scene {
 
     /// Returns the ports of all servers.
     pub(crate) fn ports(&self) -> Vec<u16> {
-        self.nodes.iter().map(Node::port).collect()
+        self.nodes.iter().map(Server::port).collect()
     }
 
     /// Begins to send messages to the application, at all servers.
@@ -192,13 +194,13 @@ impl Scene {
     /// Returns epoch and owner of each partition; only a fleet has them.
     pub(crate) async fn owners(&self) -> anyhow::Result<Vec<(i64, Option<String>)>> {
         let Some(database) = &self.database else { return Ok(Vec::new()) };
-        database::owners(&database.url).await
+        database::owners(database.url()).await
     }
 
     /// Returns the attempts on record; only those of a fleet can be read.
     pub(crate) async fn attempts(&self) -> anyhow::Result<Vec<database::Attempt>> {
         let Some(database) = &self.database else { return Ok(Vec::new()) };
-        database::attempts(&database.url).await
+        database::attempts(database.url()).await
     }
 
     /// Waits until every partition has an owner, and each of the servers has some.
@@ -232,7 +234,7 @@ impl Scene {
         let mut panics = Vec::new();
         for node in &mut self.nodes {
             node.stop().await?;
-            panics.extend(node.panics());
+            panics.extend(process::panics(node));
         }
         if let Some(database) = self.database.take() {
             database.remove().await?;

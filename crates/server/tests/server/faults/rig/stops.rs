@@ -12,12 +12,13 @@ use anyhow::Context as _;
 use redial::clock::{Clock as _, SystemClock};
 use serde_json::json;
 use tempfile::TempDir;
+use testkit::receiver::Receiver;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 use super::client::Client;
 use super::payload::{message, payload};
-use super::process::{Node, launch};
+use super::process::{file_limits, launch, start};
 use super::scene::{EVERYBODY, Ground};
 
 /// How long a wait may take, in looks: a minute.
@@ -46,7 +47,7 @@ pub(crate) struct Report {
 
 /// A receiver that hangs until it is told to answer.
 struct Hanging {
-    port: u16,
+    listening: Receiver,
     arrived: Arc<AtomicUsize>,
     answers: Arc<AtomicBool>,
 }
@@ -58,22 +59,22 @@ pub(crate) async fn run(ground: &Ground, grace: Duration, asked: Asked) -> anyho
     let receiver = Hanging::start().await?;
     let mut launch = launch(ground.executable.clone(), None);
     launch.settings.push(("REDIAL_LIMITS_SHUTDOWN", format!("{}s", grace.as_secs())));
-    let mut node = Node::start(&launch, directory).await?;
+    let mut node = start(&launch, directory).await?;
     let mut client = Client::of(node.port());
     let application = client.create("/app", &json!({ "name": "stops" })).await?;
-    let url = format!("http://{}:{}/", Ipv4Addr::LOCALHOST, receiver.port);
+    let url = receiver.listening.url("/");
     let endpoint = json!({ "url": url, "channels": [EVERYBODY] });
     let endpoint = client.create(&format!("/app/{application}/endpoint"), &endpoint).await?;
     client.send(&application, message(&payload(1, 0), &[EVERYBODY]), "stops").await?;
     until("the message arrives", || Ok(receiver.arrivals() > 0)).await?;
     let mut half = TcpStream::connect((Ipv4Addr::LOCALHOST, node.port())).await?;
     half.write_all(b"POST /api/v1/app HTTP/1.1\r\nhost: local").await?;
-    let (soft, hard) = node.file_limits()?;
+    let (soft, hard) = file_limits(&node)?;
 
     let asked_at = clock.now();
     node.ask_to_stop()?;
     if asked == Asked::Twice {
-        until("it hears the first signal", || Ok(node.has_said("stopping"))).await?;
+        until("it hears the first signal", || Ok(node.said().contains("stopping"))).await?;
         node.ask_to_stop()?;
     }
     let status = node.end().await?;
@@ -109,7 +110,7 @@ pub(crate) async fn hung(
     launch.settings.push(("REDIAL_LIMITS_SHUTDOWN", format!("{}s", grace.as_secs())));
     launch.settings.push(("REDIAL_SYNC_DELAY", format!("{}s", HUNG.as_secs())));
     // Taking its partitions is the first thing that it writes, and does not end.
-    let mut node = Node::start(&launch, directory.join("hung")).await?;
+    let mut node = start(&launch, directory.join("hung")).await?;
     let asked_at = clock.now();
     node.ask_to_stop()?;
     let status = node.end().await?;
@@ -131,16 +132,13 @@ async fn until(
 
 impl Hanging {
     async fn start() -> anyhow::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let port = listener.local_addr()?.port();
         let (arrived, answers) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
         let own = (Arc::clone(&arrived), Arc::clone(&answers));
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(hang(stream, own.clone()));
-            }
-        });
-        Ok(Self { port, arrived, answers })
+        let listening = Receiver::start(move |stream, _| {
+            let own = own.clone();
+            async move { drop(hang(stream, own).await) }
+        })?;
+        Ok(Self { listening, arrived, answers })
     }
 
     fn arrivals(&self) -> usize {

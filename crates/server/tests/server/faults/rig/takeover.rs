@@ -10,6 +10,7 @@ use std::time::Duration;
 use redial::clock::Clock as _;
 
 use super::chance::Chance;
+use super::process;
 use super::receiver::Manner;
 use super::scene::{EVERYBODY, Endpoint, Ground, Scene};
 use super::senders::Plan;
@@ -85,7 +86,7 @@ async fn gap(scene: &mut Scene, node: usize, end: End) -> anyhow::Result<(Durati
     let before = scene.owners().await?;
     let count = scene.receiver.count();
     match end {
-        End::Killed => scene.nodes[node].kill()?,
+        End::Killed => process::kill(&mut scene.nodes[node])?,
         End::Stopped => scene.nodes[node].stop().await?,
     }
     let ended = scene.clock.now();
