@@ -3,11 +3,11 @@
 //!
 //! Each is one SVG file without scripts, fonts or links, in the manner of the policy lab's.
 
+use svg::{MARGIN, Place, WIDTH, card, dot, line, pixels, text};
+
 use super::figure::{Bound, Figure, Unit};
 use super::report::Report;
 use super::scenario::Scenario;
-use crate::lab::svg::element::{Place, dot, line, pixels, text};
-use crate::lab::svg::{MARGIN, WIDTH, card};
 use crate::words::shortened;
 
 /// Where bars begin and end.

@@ -7,20 +7,21 @@ use super::tree::{self, File};
 use super::{Complaint, assert_tidy};
 
 /// Each crate's folder, and which of our crates it may depend on.
-const CRATES: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 10] = [
     ("signature", &[]),
     ("domain", &[]),
+    ("svg", &[]),
     ("host", &["domain"]),
     ("testkit", &[]),
     ("engine", &["store", "domain"]),
     ("store", &["domain"]),
     ("committer", &["host", "engine", "store", "domain"]),
-    ("simulation", &["engine", "store", "domain"]),
-    ("server", &["committer", "host", "testkit", "engine", "store", "signature", "domain"]),
+    ("simulation", &["svg", "engine", "store", "domain"]),
+    ("server", &["committer", "host", "svg", "testkit", "engine", "store", "signature", "domain"]),
 ];
 
 /// Crates whose every answer follows from their arguments.
-const PURE: [&str; 3] = ["signature", "domain", "engine"];
+const PURE: [&str; 4] = ["signature", "domain", "engine", "svg"];
 /// What brings a clock, dice, a runtime, SQL or logs with it.
 const IMPURE: [&str; 14] = [
     "async-std",
