@@ -1,11 +1,10 @@
 //! The shell around the pure rooms: command line, API, node, transport, and the policy lab.
 //!
-//! A library, so that the binary stays a few lines and benchmarks can reach inside.
+//! A library, so that the binary stays a few lines and tests can reach inside.
 //!
 //! # Layout
 //! - [`config`]: what an operator can set
 //! - [`app`]: everything that can be done, once; `api`: the same over HTTP; `problem`: its errors
-//! - `bench`: benchmarks that a sceptic can run
 //! - [`cli`]: one file per command
 //! - `lab`: what a policy does to a receiver, on virtual time
 //! - [`node`]: the shell around the engine; [`transport`]: the one way out
@@ -18,7 +17,6 @@ mod api;
 #[cfg(fuzzing)]
 pub use api::fuzzing;
 pub mod app;
-mod bench;
 pub mod cli;
 pub mod config;
 mod lab;

@@ -19,9 +19,6 @@ pub struct Connection {
 
 impl Connection {
     /// Connects to a port of this machine.
-    ///
-    /// # Errors
-    /// If nobody listens there.
     pub async fn open(port: u16) -> anyhow::Result<Self> {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
         stream.set_nodelay(true)?;
@@ -33,9 +30,6 @@ impl Connection {
 
     /// Sends a request and returns the answer. A server closes a connection that was idle for long, so
     /// another one is opened if there is none any more before anything is written.
-    ///
-    /// # Errors
-    /// If there is no answer. The server may have done what it was asked all the same.
     pub async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,

@@ -15,9 +15,6 @@ pub struct Database {
 
 impl Database {
     /// Makes a database on the server that a URL leads to.
-    ///
-    /// # Errors
-    /// If the URL cannot be read, or its user may not create databases.
     pub async fn beside(server: &str, name: &str) -> anyhow::Result<Self> {
         let mut url = Url::parse(server).context("the database's URL cannot be read")?;
         url.set_path(name);
@@ -26,15 +23,11 @@ impl Database {
     }
 
     /// Returns its URL.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
     /// Returns how many bytes it has on disk.
-    ///
-    /// # Errors
-    /// If the server does not tell.
     pub async fn bytes(&self) -> anyhow::Result<u64> {
         let client = connect(&self.server).await?;
         let row =
@@ -43,9 +36,6 @@ impl Database {
     }
 
     /// Removes it, and ends the connections that it still has.
-    ///
-    /// # Errors
-    /// If the server refuses.
     pub async fn remove(self) -> anyhow::Result<()> {
         let statement = format!("drop database if exists {} with (force)", self.name);
         Ok(connect(&self.server).await?.batch_execute(&statement).await?)
@@ -53,9 +43,6 @@ impl Database {
 }
 
 /// Removes all databases whose names begin so: a run that failed leaves its own behind.
-///
-/// # Errors
-/// If the server refuses.
 pub async fn remove_all(server: &str, beginning: &str) -> anyhow::Result<()> {
     let client = connect(server).await?;
     let statement = "select datname::text from pg_database where starts_with(datname, $1)";
@@ -67,9 +54,6 @@ pub async fn remove_all(server: &str, beginning: &str) -> anyhow::Result<()> {
 }
 
 /// Connects to a database.
-///
-/// # Errors
-/// If nobody listens there, or the user is refused.
 pub async fn connect(url: &str) -> anyhow::Result<Client> {
     let connected = tokio_postgres::connect(url, NoTls).await;
     let (client, connection) = connected.context("cannot connect to the database")?;
@@ -82,7 +66,6 @@ pub async fn connect(url: &str) -> anyhow::Result<Client> {
 ///
 /// # Panics
 /// If the test was started without that script.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "the script has no other way to say it")]
 #[expect(clippy::expect_used, reason = "a test without its database has failed")]
 pub fn of_tests() -> String {

@@ -41,9 +41,6 @@ struct Thread {
 
 impl Receiver {
     /// Starts one on a free port. The script gets each connection with its number, counted from 0.
-    ///
-    /// # Errors
-    /// If there is no free port.
     pub fn start<Doing>(
         script: impl Fn(TcpStream, usize) -> Doing + Send + 'static,
     ) -> std::io::Result<Self>
@@ -54,9 +51,6 @@ impl Receiver {
     }
 
     /// Starts one at an address.
-    ///
-    /// # Errors
-    /// If the address is taken.
     pub fn at<Doing>(
         address: SocketAddr,
         script: impl Fn(TcpStream, usize) -> Doing + Send + 'static,
@@ -74,9 +68,6 @@ impl Receiver {
     }
 
     /// Starts one on a free port and on a thread of its own, beside what is measured.
-    ///
-    /// # Errors
-    /// If there is no free port, or no thread.
     pub fn on_a_thread<Doing>(
         script: impl Fn(TcpStream, usize) -> Doing + Send + 'static,
     ) -> std::io::Result<Self>
@@ -96,25 +87,21 @@ impl Receiver {
     }
 
     /// Returns where it listens.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Returns its port.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
     /// Returns the URL of a path, which begins with a slash.
-    #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
     /// Returns how many connections it has taken.
-    #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
@@ -185,7 +172,6 @@ pub async fn whole(request: Request<Incoming>) -> Option<Request<Bytes>> {
 }
 
 /// Makes an answer of nothing but a status.
-#[must_use]
 pub fn status(status: StatusCode) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = status;

@@ -73,10 +73,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server in a directory, which is made, and on a port, and waits until it is ready.
-    ///
-    /// # Errors
-    /// If it ends, or is not ready in time; the text quotes what it said.
+    /// Starts a server in a directory, which is made, and on a port, and waits until it is ready. If it is
+    /// not in time, the error quotes what it said.
     pub async fn start(launch: Launch, directory: PathBuf, port: u16) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&directory)?;
         let child = launch.spawn(&directory, port)?;
@@ -86,27 +84,18 @@ impl Server {
     }
 
     /// Starts the server again that was killed or stopped, and does not wait until it is ready.
-    ///
-    /// # Errors
-    /// If the binary is gone.
     pub fn respawn(&mut self) -> anyhow::Result<()> {
         self.child = self.launch.spawn(&self.directory, self.port)?;
         Ok(())
     }
 
     /// Starts the server again that was killed or stopped, and waits until it is ready.
-    ///
-    /// # Errors
-    /// As for a start.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.respawn()?;
         self.ready().await
     }
 
     /// Waits until the server says that it can be used.
-    ///
-    /// # Errors
-    /// As for a start.
     pub async fn ready(&mut self) -> anyhow::Result<()> {
         let ready = async {
             loop {
@@ -127,36 +116,24 @@ impl Server {
     }
 
     /// Kills the process, as a power cut would.
-    ///
-    /// # Errors
-    /// If the system refuses.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Makes sure that the server has not ended by itself.
-    ///
-    /// # Errors
-    /// If it has; the text quotes what it said.
+    /// Makes sure that the server has not ended by itself; otherwise the error quotes what it said.
     pub fn still_runs(&mut self) -> anyhow::Result<()> {
         let Some(status) = self.child.try_wait()? else { return Ok(()) };
         anyhow::bail!("the server ended by itself with {status}:\n{}", self.last_words())
     }
 
     /// Asks the process to stop.
-    ///
-    /// # Errors
-    /// If the system refuses.
     pub fn ask_to_stop(&self) -> anyhow::Result<()> {
         Ok(kill_process(self.pid(), Signal::TERM)?)
     }
 
     /// Waits until the process has ended.
-    ///
-    /// # Errors
-    /// If it does not.
     pub async fn end(&mut self) -> anyhow::Result<ExitStatus> {
         let ended = async {
             loop {
@@ -173,9 +150,6 @@ impl Server {
     }
 
     /// Asks the process to stop, and waits until it has, which must be a good end.
-    ///
-    /// # Errors
-    /// If it does not end, or says that it failed.
     pub async fn stop(&mut self) -> anyhow::Result<()> {
         self.ask_to_stop()?;
         let (status, said) = (self.end().await?, self.last_words());
@@ -184,38 +158,32 @@ impl Server {
     }
 
     /// Returns the port that it listens on.
-    #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Returns the number of the process.
-    #[must_use]
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
     /// Returns the process, for signals.
-    #[must_use]
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
     /// Returns where it keeps its data.
-    #[must_use]
     pub fn data(&self) -> PathBuf {
         self.directory.join("data")
     }
 
     /// Returns what a setting was that it was started with.
-    #[must_use]
     pub fn setting(&self, name: &str) -> Option<&str> {
         let found = self.launch.settings.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| value.as_str())
     }
 
     /// Returns what it said.
-    #[must_use]
     pub fn said(&self) -> String {
         std::fs::read_to_string(self.directory.join("server.log")).unwrap_or_default()
     }
@@ -237,9 +205,6 @@ impl Drop for Server {
 
 /// Returns ports that are free. Somebody may take one before a server does; then the server says so and
 /// ends.
-///
-/// # Errors
-/// If there are none.
 pub fn free_ports<const N: usize>() -> std::io::Result<[u16; N]> {
     let (mut ports, mut held) = ([0; N], Vec::new());
     for port in &mut ports {
@@ -249,6 +214,23 @@ pub fn free_ports<const N: usize>() -> std::io::Result<[u16; N]> {
         held.push(listener);
     }
     Ok(ports)
+}
+
+/// Returns the memory of a process that is resident, in bytes.
+pub fn resident_bytes(process: u32) -> Option<u64> {
+    memory(process, "VmRSS:")
+}
+
+/// Returns the most memory of a process that was ever resident, in bytes.
+pub fn most_resident_bytes(process: u32) -> Option<u64> {
+    memory(process, "VmHWM:")
+}
+
+fn memory(process: u32, which: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(which))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1_024)
 }
 
 async fn is_healthy(port: u16) -> bool {

@@ -3,7 +3,6 @@
 //! Exit codes: 0 it worked; 1 it failed; 2 what was asked for makes no sense, and the message says
 //! what would; 3 a server's data directory has gone while it ran.
 
-mod bench;
 mod client;
 mod doctor;
 mod migrate;
@@ -17,7 +16,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::words::{printable, without_middle};
-pub(crate) use host::command::{Failure, Streams};
+pub use host::command::{Failure, Streams};
 pub(crate) use host::table;
 
 /// The most letters of a line of an error: what a file says in one line may fill a screen.
@@ -29,15 +28,15 @@ const EXIT_CODES: &str = "Exit codes: 0 it worked, 1 it failed, 2 what was asked
 /// Webhook delivery that keeps calling until the receiver picks up.
 #[derive(Debug, Parser)]
 #[command(name = "redial", version, arg_required_else_help = true, after_help = EXIT_CODES)]
-pub struct Arguments {
+pub struct Arguments<Further: Subcommand> {
     #[command(subcommand)]
-    command: Command,
+    command: Command<Further>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    /// Measure what this machine makes of it
-    Bench(bench::Arguments),
+enum Command<Further: Subcommand> {
+    #[command(flatten)]
+    Further(Further),
     /// Look at what a server needs, and change nothing
     Doctor(doctor::Arguments),
     /// Bring the store's schema up to date
@@ -52,15 +51,18 @@ enum Command {
     Token(token::Command),
 }
 
-impl Arguments {
-    /// Does what the command line says.
-    pub fn run(self) -> ExitCode {
+impl<Further: Subcommand> Arguments<Further> {
+    /// Does what the command line says. The binary has further commands, which it does itself.
+    pub fn run(
+        self,
+        further: impl FnOnce(Further, &mut Streams<'_>) -> Result<(), Failure>,
+    ) -> ExitCode {
         let mut out = io::BufWriter::new(io::stdout().lock());
         // Not locked: a server logs there from many threads for as long as it runs.
         let mut err = io::stderr();
         let mut streams = Streams { out: &mut out, err: &mut err };
         let done = match self.command {
-            Command::Bench(arguments) => arguments.run(&mut streams),
+            Command::Further(command) => further(command, &mut streams),
             Command::Doctor(arguments) => doctor::run(&arguments, &mut streams),
             Command::Migrate(arguments) => migrate::run(&arguments, &mut streams),
             Command::Policy(command) => command.run(&mut streams),
