@@ -5,7 +5,7 @@
 //! # Layout
 //! - [`config`]: what an operator can set
 //! - [`app`]: everything that can be done, once; `api`: the same over HTTP; `problem`: its errors
-//! - [`cli`]: one file per command
+//! - [`cli`]: one file per command; `http`: listeners and connections
 //! - `lab`: what a policy does to a receiver, on virtual time
 //! - [`node`]: the shell around the engine; [`transport`]: the one way out
 //! - `replay`: what a replay task means, as it is kept; `telemetry`: logs and figures
@@ -19,6 +19,7 @@ pub use api::fuzzing;
 pub mod app;
 pub mod cli;
 pub mod config;
+mod http;
 mod lab;
 pub mod node;
 mod problem;

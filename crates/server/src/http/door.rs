@@ -1,4 +1,4 @@
-//! Connections to the API: plain HTTP/1.1, and TLS with HTTP/2 or HTTP/1.1, as the client prefers.
+//! Connections of clients: plain HTTP/1.1, and TLS with HTTP/2 or HTTP/1.1, as the client prefers.
 //!
 //! There is no HTTP/2 without TLS: what stands in front of such a listener often reads it another
 //! way. Every wait for a client ends: for its handshake, for its headers, until it reads what it
@@ -8,15 +8,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use axum::body::Body;
+use axum::response::Response;
 use hyper::body::Incoming;
+use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
@@ -24,8 +22,8 @@ use tokio_rustls::TlsAcceptor;
 use super::activity::{Activity, Counted};
 use super::patient::Patient;
 use super::rest::{self, Patience};
-use crate::api;
-use crate::config::{Limits, Tls};
+use super::tls::Secure;
+use crate::config::Limits;
 
 /// How long to wait after the listener could not accept, usually for want of file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
@@ -39,44 +37,9 @@ const HEADER_BYTES: u32 = 16 << 10;
 /// The most bytes of one answer that wait in a buffer over HTTP/2.
 const SENT_BYTES: usize = 64 << 10;
 
-/// A listener whose connections are encrypted.
-pub(super) struct Secure {
-    /// Where it listens.
-    pub(super) listener: TcpListener,
-    acceptor: TlsAcceptor,
-}
-
-impl Secure {
-    /// Reads certificate and key, and begins to listen.
-    pub(super) async fn listen(tls: &Tls) -> anyhow::Result<Self> {
-        let config = Self::read(tls)?;
-        let listener = TcpListener::bind(tls.listen).await;
-        let listener = listener.with_context(|| format!("cannot listen on {}", tls.listen))?;
-        Ok(Self { listener, acceptor: TlsAcceptor::from(Arc::new(config)) })
-    }
-
-    /// Reads certificate and key.
-    pub(super) fn read(tls: &Tls) -> anyhow::Result<ServerConfig> {
-        let place = tls.certificate.display();
-        let certificates = CertificateDer::pem_file_iter(&tls.certificate)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .with_context(|| format!("tls.certificate: {place} cannot be read"))?;
-        let key = PrivateKeyDer::from_pem_file(&tls.key)
-            .with_context(|| format!("tls.key: {} cannot be read", tls.key.display()))?;
-        let mut config =
-            ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-                .with_safe_default_protocol_versions()?
-                .with_no_client_auth()
-                .with_single_cert(certificates, key)
-                .with_context(|| format!("tls.certificate: {place} does not fit tls.key"))?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(config)
-    }
-}
-
 /// Lets clients in, as long as there is room.
-pub(super) struct Door {
-    service: api::Service,
+pub(crate) struct Door<S> {
+    service: S,
     slots: Arc<Semaphore>,
     patience: Duration,
     rest: Patience,
@@ -94,8 +57,12 @@ struct Guest {
     slot: OwnedSemaphorePermit,
 }
 
-impl Door {
-    pub(super) fn new(service: api::Service, limits: &Limits) -> Self {
+impl<S> Door<S>
+where
+    S: Service<http::Request<Body>, Response = Response, Error = Infallible, Future: Send>,
+    S: Clone + Send + 'static,
+{
+    pub(crate) fn new(service: S, limits: &Limits) -> Self {
         let mut first = auto::Builder::new(TokioExecutor::new()).http1_only();
         first.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
         let mut second = auto::Builder::new(TokioExecutor::new()).http2_only();
@@ -124,7 +91,7 @@ impl Door {
     }
 
     /// Lets clients in, for as long as it is polled.
-    pub(super) async fn open(&self, plain: &TcpListener, secure: Option<&Secure>) {
+    pub(crate) async fn open(&self, plain: &TcpListener, secure: Option<&Secure>) {
         loop {
             if let Some(guest) = self.wait(plain, secure).await {
                 self.serve(guest);
@@ -137,7 +104,7 @@ impl Door {
         let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         let (accepted, tls) = tokio::select! {
             accepted = plain.accept() => (accepted, None),
-            (accepted, tls) = accept_secure(secure) => (accepted, Some(tls)),
+            (accepted, tls) = Secure::accept(secure) => (accepted, Some(tls)),
         };
         match accepted {
             Ok((stream, _)) => {
@@ -187,33 +154,24 @@ impl Door {
     }
 
     /// Waits until everybody has been answered.
-    pub(super) async fn close(self) {
+    pub(crate) async fn close(self) {
         self.graceful.shutdown().await;
     }
 }
 
-async fn accept_secure(
-    secure: Option<&Secure>,
-) -> (std::io::Result<(TcpStream, std::net::SocketAddr)>, TlsAcceptor) {
-    match secure {
-        Some(secure) => (secure.listener.accept().await, secure.acceptor.clone()),
-        None => std::future::pending().await,
-    }
-}
-
-/// Hands hyper's requests to the API, with the body as axum has it.
+/// Hands hyper's requests on, with the body as axum has it.
 #[derive(Clone)]
-struct Erased {
-    service: api::Service,
+struct Erased<S> {
+    service: S,
     rest: Patience,
 }
 
-impl hyper::service::Service<http::Request<Incoming>> for Erased {
-    type Response = axum::response::Response;
-    type Error = Infallible;
-    type Future = api::Answering;
+impl<S: Service<http::Request<Body>>> Service<http::Request<Incoming>> for Erased<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
-        self.service.answer(rest::drained(request, self.rest))
+        self.service.call(rest::drained(request, self.rest))
     }
 }

@@ -33,26 +33,26 @@ const CONNECTIONS: usize = 16;
 
 /// Whoever shows the figures.
 #[derive(Clone)]
-pub(super) struct Scraping {
+pub(crate) struct Scraping {
     /// What was counted.
-    pub(super) metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<Metrics>,
     /// Where to ask how much waits.
-    pub(super) queue: Arc<dyn Queue>,
+    pub(crate) queue: Arc<dyn Queue>,
     /// Where to ask what is damaged.
-    pub(super) ledger: Arc<dyn Ledger>,
+    pub(crate) ledger: Arc<dyn Ledger>,
     /// The time of the rows.
-    pub(super) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// Begins to listen.
-pub(super) async fn listen(address: std::net::SocketAddr) -> anyhow::Result<TcpListener> {
+pub(crate) async fn listen(address: std::net::SocketAddr) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
     listener.with_context(|| format!("metrics.listen: cannot listen on {address}"))
 }
 
 impl Scraping {
     /// Shows the figures to whoever asks, until it is dropped.
-    pub(super) async fn serve(self, listener: TcpListener) {
+    pub(crate) async fn serve(self, listener: TcpListener) {
         let router = Router::new()
             .route("/metrics", get(show))
             .method_not_allowed_fallback(async || Problem::NoSuchMethod)
