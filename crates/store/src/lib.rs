@@ -10,6 +10,7 @@
 //! - [`vault`]: what is kept encrypted
 //! - [`keys`], [`page`], [`error`], [`damage`], [`headers`], [`limits`], `retention`: what all of
 //!   them share
+//! - `codes`: enums as numbers, for both databases
 //! - [`postgres`]: everything in PostgreSQL, for any number of nodes
 //! - [`memory`]: the reference, for tests and the simulator
 //! - `conformance`: what every implementation must do, as tests
@@ -19,6 +20,8 @@
 //! with a retryable error may have taken effect all the same; repeating it changes nothing more.
 
 pub mod catalog;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod codes;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod damage;

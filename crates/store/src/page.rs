@@ -31,3 +31,27 @@ pub struct Listed<T, Id> {
     /// Whether the list ends here, in the direction of the walk.
     pub done: bool,
 }
+
+/// The natural order of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Smallest id first.
+    Ascending,
+    /// Largest id first.
+    Descending,
+}
+
+impl Direction {
+    /// Tells whether a walk for a page goes from smaller ids to larger ones.
+    pub(crate) fn is_upwards<Id>(self, from: &From<Id>) -> bool {
+        let backwards = matches!(from, From::Before(_));
+        (self == Self::Ascending) != backwards
+    }
+}
+
+/// Writes the way of a walk into its statement, for `{compare}` and `{direction}`.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn direct(statement: &str, upwards: bool) -> String {
+    let (compare, direction) = if upwards { (">", "asc") } else { ("<", "desc") };
+    statement.replace("{compare}", compare).replace("{direction}", direction)
+}

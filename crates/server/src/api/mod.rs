@@ -56,7 +56,7 @@ use crate::app::App;
 use crate::config::{Limits, Role};
 use crate::problem::Problem;
 use operation::Routes;
-pub(crate) use shortcut::{Answering, Shortcut};
+pub(crate) use shortcut::Shortcut;
 
 /// What every handler can reach.
 #[derive(Clone)]

@@ -37,15 +37,19 @@ impl<S> Shortcut<S> {
 }
 
 /// What is on its way to be an answer.
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+type Answering = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
-impl<S> Shortcut<S>
+impl<S> hyper::service::Service<Incoming> for Shortcut<S>
 where
     S: Service<Incoming, Response = Response, Error = Infallible, Future: Send>,
     S: Clone + Send + 'static,
 {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Answering;
+
     /// Answers a request. What the usual way needs is copied only for who takes it.
-    pub(crate) fn answer(&self, request: Incoming) -> Answering {
+    fn call(&self, request: Incoming) -> Answering {
         match &self.shared {
             Some(shared) if Plain::of(&request).is_some() => {
                 let (shared, rule) = (shared.clone(), self.rule);

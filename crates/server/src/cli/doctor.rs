@@ -19,10 +19,11 @@ use rustix::process::{Resource, getrlimit};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::serve::{self, check_tls};
+use super::serve;
 use super::{Failure, Streams, token};
 use crate::clock::SystemClock;
 use crate::config::Configuration;
+use crate::http::Secure;
 use crate::process::files_wanted;
 use crate::transport::PoolLimits;
 use crate::words::grouped;
@@ -109,12 +110,12 @@ fn found(subject: &'static str, state: State, text: impl Into<String>) -> Findin
 /// The configuration was read, or this would not be asked; what it names may be missing.
 fn read(configuration: &Configuration) -> Finding {
     let subject = "configuration";
-    match configuration.tls.as_ref().map(check_tls) {
+    match configuration.tls.as_ref().map(Secure::read) {
         Some(Err(error)) => {
             let text = format!("{error:#}; correct the path, or make the file readable");
             found(subject, State::Bad, text)
         }
-        Some(Ok(())) => found(subject, State::Good, "it makes sense; certificate and key fit"),
+        Some(Ok(_)) => found(subject, State::Good, "it makes sense; certificate and key fit"),
         None => found(subject, State::Good, "it makes sense"),
     }
 }

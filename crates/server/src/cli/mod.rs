@@ -3,21 +3,21 @@
 //! Exit codes: 0 it worked; 1 it failed; 2 what was asked for makes no sense, and the message says
 //! what would; 3 a server's data directory has gone while it ran.
 
-mod bench;
 mod client;
 mod doctor;
 mod migrate;
 mod policy;
 pub mod serve;
-mod table;
 mod token;
 
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::words::{printable, without_middle};
+pub use host::command::{Failure, Streams};
+pub(crate) use host::table;
 
 /// The most letters of a line of an error: what a file says in one line may fill a screen.
 const LONGEST_LINE: usize = 200;
@@ -28,15 +28,15 @@ const EXIT_CODES: &str = "Exit codes: 0 it worked, 1 it failed, 2 what was asked
 /// Webhook delivery that keeps calling until the receiver picks up.
 #[derive(Debug, Parser)]
 #[command(name = "redial", version, arg_required_else_help = true, after_help = EXIT_CODES)]
-pub struct Arguments {
+pub struct Arguments<Further: Subcommand> {
     #[command(subcommand)]
-    command: Command,
+    command: Command<Further>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
-    /// Measure what this machine makes of it
-    Bench(bench::Arguments),
+enum Command<Further: Subcommand> {
+    #[command(flatten)]
+    Further(Further),
     /// Look at what a server needs, and change nothing
     Doctor(doctor::Arguments),
     /// Bring the store's schema up to date
@@ -51,38 +51,18 @@ enum Command {
     Token(token::Command),
 }
 
-/// Why a command did not do what it was asked.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The question makes no sense; asking differently helps.
-    Usage(String),
-    /// The question was fine, something else was not.
-    Other(anyhow::Error),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Other(error.into())
-    }
-}
-
-/// Where a command writes.
-pub(crate) struct Streams<'a> {
-    /// What was asked for.
-    pub(crate) out: &'a mut dyn Write,
-    /// What has to be said besides.
-    pub(crate) err: &'a mut dyn Write,
-}
-
-impl Arguments {
-    /// Does what the command line says.
-    pub fn run(self) -> ExitCode {
+impl<Further: Subcommand> Arguments<Further> {
+    /// Does what the command line says. The binary has further commands, which it does itself.
+    pub fn run(
+        self,
+        further: impl FnOnce(Further, &mut Streams<'_>) -> Result<(), Failure>,
+    ) -> ExitCode {
         let mut out = io::BufWriter::new(io::stdout().lock());
         // Not locked: a server logs there from many threads for as long as it runs.
         let mut err = io::stderr();
         let mut streams = Streams { out: &mut out, err: &mut err };
         let done = match self.command {
-            Command::Bench(arguments) => arguments.run(&mut streams),
+            Command::Further(command) => further(command, &mut streams),
             Command::Doctor(arguments) => doctor::run(&arguments, &mut streams),
             Command::Migrate(arguments) => migrate::run(&arguments, &mut streams),
             Command::Policy(command) => command.run(&mut streams),
@@ -94,7 +74,7 @@ impl Arguments {
     }
 }
 
-fn report(failure: &Failure, err: &mut dyn Write) -> ExitCode {
+fn report(failure: &Failure, err: &mut dyn io::Write) -> ExitCode {
     let (text, code) = match failure {
         Failure::Usage(text) => (text.clone(), 2),
         // Whoever reads us may stop reading, as `head` does. That is no error.

@@ -6,16 +6,10 @@
 //!
 //! # Layout
 //! - `runtimes`: what all of it runs on
-//! - `connections`: clients of the API; `rest`: what they send in vain; `scraping`: `/metrics`
 //! - `renamed`: names that a migration had to change
 
-mod activity;
-mod connections;
-mod patient;
 mod renamed;
-mod rest;
 mod runtimes;
-mod scraping;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,15 +29,15 @@ use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use self::connections::{Door, Secure};
 use self::runtimes::Sending;
-use self::scraping::Scraping;
 use super::{Failure, Streams};
 use crate::api;
 use crate::app::{App, Parts, Settings};
 use crate::clock::{Clock, SystemClock};
 use crate::committer::Transactions;
-use crate::config::{Configuration, Database, Hidden, Role, Sources, Tls};
+use crate::config::{Configuration, Database, Hidden, Role, Sources};
+use crate::http::scraping::{self, Scraping};
+use crate::http::{Door, Secure};
 use crate::node::{self, Ending, Node, Outward, again_and_again};
 use crate::process::{Stops, end_after, raise_file_limit, within_files};
 use crate::telemetry::{Measured, Metrics};
@@ -133,11 +127,6 @@ impl Arguments {
         let sources = Sources::of_process(self.config.clone(), self.options()?).map_err(usage)?;
         Configuration::read(sources).map_err(usage)
     }
-}
-
-/// Makes sure that certificate and key can be read and fit.
-pub(super) fn check_tls(tls: &Tls) -> anyhow::Result<()> {
-    Secure::read(tls).map(drop)
 }
 
 pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
@@ -444,7 +433,7 @@ async fn open_postgres(
     let mut settings = postgres::Settings::new(&database.url.0, vault);
     settings.listen_url = database.listen_url.as_ref().map(|Hidden(url)| url.clone());
     settings.connections = database.connections;
-    settings.dead_letter_retention = configuration.retention.dead_letters;
+    settings.dead_letters_kept = configuration.retention.dead_letters;
     let store = Arc::new(Postgres::connect(settings).await?);
     Ok(Store { catalog: Arc::clone(&store) as _, ledger: Arc::clone(&store) as _, queue: store })
 }

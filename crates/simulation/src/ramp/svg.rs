@@ -1,35 +1,12 @@
 //! The picture of a ramp: the whole outage above, the first seconds after the recovery below.
 
-use std::fmt::Write as _;
 use std::time::Duration;
+
+use svg::{MARGIN, Place, card, line, rect, text};
 
 use super::Ramp;
 
-const STYLE: &str = "
-  svg { color-scheme: light dark; }
-  .card { fill: #ffffff; stroke: #dfe3e8; }
-  text { font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif;
-         font-size: 13px; fill: #5c6773; font-variant-numeric: tabular-nums; }
-  .title { font-size: 24px; font-weight: 650; fill: #1b2430; letter-spacing: -0.2px; }
-  .name { font-size: 14px; font-weight: 650; fill: #1b2430; }
-  .tick { font-size: 11.5px; fill: #7b8794; }
-  .grid { stroke: #e8ebef; fill: none; }
-  .succeeded { fill: #2b8a8a; }
-  .failed { fill: #d9593d; }
-  .outage { fill: #d9593d; fill-opacity: 0.10; }
-  @media (prefers-color-scheme: dark) {
-    .card { fill: #161b22; stroke: #2b323c; }
-    text { fill: #a3afbd; }
-    .title, .name { fill: #eef2f6; }
-    .tick { fill: #8593a3; }
-    .grid { stroke: #262d37; }
-    .succeeded { fill: #4fb8b0; }
-    .failed { fill: #f0795c; }
-    .outage { fill: #f0795c; fill-opacity: 0.14; }
-  }
-";
-
-const WIDTH: f64 = 1_080.0;
+const TITLE: &str = "The load on a receiver that is back after an hour";
 const HEIGHT: f64 = 640.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 1_040.0;
@@ -53,21 +30,14 @@ impl Ramp {
     pub fn to_svg(&self) -> String {
         let recovery = self.recovery();
         let last = self.arrivals.last().map_or(recovery, |(at, _)| *at);
-        let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-labelledby=\"title desc\" \
-             viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\">\n\
-             <title id=\"title\">The load on a receiver that is back after an hour</title>\n\
-             <desc id=\"desc\">{self}</desc>\n<style>{STYLE}</style>\n\
-             <rect class=\"card\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"14\"/>\n\
-             <text class=\"title\" x=\"40\" y=\"56\">The load on a receiver that is back after an \
-             hour</text>\n\
-             <text x=\"40\" y=\"82\">{} deliveries waiting; {} requests while it was down; the \
-             endpoint's settings are the defaults</text>\n",
-            WIDTH - 1.0,
-            HEIGHT - 1.0,
+        let subtitle = format!(
+            "{} deliveries waiting; {} requests while it was down; the endpoint's settings are the \
+             defaults",
             self.waiting,
             self.wasted()
         );
+        let mut out = text("title", Place::left(MARGIN, 56.0), TITLE);
+        out.push_str(&text("", Place::left(MARGIN, 82.0), &subtitle));
         self.panel(
             &mut out,
             &Panel {
@@ -94,8 +64,7 @@ impl Ramp {
                 ticks: 8,
             },
         );
-        out.push_str("</svg>\n");
-        out
+        card(TITLE, &self.to_string(), &out, HEIGHT)
     }
 
     fn panel(&self, out: &mut String, panel: &Panel<'_>) {
@@ -115,23 +84,13 @@ impl Ramp {
         let bottom = panel.top + panel.height;
         let x = |seconds: f64| LEFT + (RIGHT - LEFT) * seconds / span;
         self.shade(out, panel, &x);
-        let _ = writeln!(
-            out,
-            "<text class=\"name\" x=\"{LEFT}\" y=\"{}\">{}</text>",
-            panel.top - 14.0,
-            panel.name
-        );
+        out.push_str(&text("name", Place::left(LEFT, panel.top - 14.0), panel.name));
         for part in 0..=4_u32 {
             let share = f64::from(part) / 4.0;
             let y = bottom - panel.height * share;
-            let _ = writeln!(
-                out,
-                "<path class=\"grid\" d=\"M{LEFT} {y:.1}L{RIGHT} {y:.1}\"/>\n<text class=\"tick\" \
-                 x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{:.1}</text>",
-                LEFT - 8.0,
-                y + 4.0,
-                most * share
-            );
+            out.push_str(&line("grid", (LEFT, y), (RIGHT, y)));
+            let label = format!("{:.1}", most * share);
+            out.push_str(&text("tick", Place::right(LEFT - 8.0, y + 4.0), &label));
         }
         for (number, (good, bad)) in (0..panel.columns).zip(&counts) {
             let left = x(f64::from(number) * column);
@@ -142,12 +101,7 @@ impl Ramp {
                 ("failed", low.max(f64::from((*bad).min(1)) * 3.0), bottom - high),
             ] {
                 if height > 0.0 {
-                    let y = base - height;
-                    let _ = writeln!(
-                        out,
-                        "<rect class=\"{class}\" x=\"{left:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
-                         height=\"{height:.1}\"/>"
-                    );
+                    out.push_str(&rect(class, (left, base - height), (width, height)));
                 }
             }
         }
@@ -160,13 +114,8 @@ impl Ramp {
         let to = self.outage.1.min(panel.to).saturating_sub(panel.from);
         if to > from {
             let (left, right) = (x(from.as_secs_f64()), x(to.as_secs_f64()));
-            let _ = writeln!(
-                out,
-                "<rect class=\"outage\" x=\"{left:.1}\" y=\"{}\" width=\"{:.1}\" height=\"{}\"/>",
-                panel.top,
-                right - left,
-                panel.height
-            );
+            let size = (right - left, panel.height);
+            out.push_str(&rect("outage", (left, panel.top), size));
         }
     }
 
@@ -178,13 +127,8 @@ impl Ramp {
         };
         for number in 0..=panel.ticks {
             let at = span * f64::from(number) / f64::from(panel.ticks);
-            let _ = writeln!(
-                out,
-                "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-                x(at),
-                panel.top + panel.height + 20.0,
-                (panel.tick)(at - zero)
-            );
+            let place = Place::middle(x(at), panel.top + panel.height + 20.0);
+            out.push_str(&text("tick", place, &(panel.tick)(at - zero)));
         }
     }
 }

@@ -13,69 +13,61 @@
 //! # Layout
 //! - [`Harness`]: what a case gets
 //! - [`Scene`]: what a case arranges with
-//! - `accepting`, `settling`, `fencing`, `loading`, `leases`, `upkeep`, `replays`,
-//!   `missing`, `pruning`, `retention`, `scheduled`, `expunging`, `catalog`, `changes`, `disabling`,
-//!   `editing`,
-//!   `secrets`, `listing`, `filters`, `records`, `counting`, `answers`, `tokens`: the cases, by theme
+//! - `queue`: accepting, settling, fencing, loading, leases, what is scheduled
+//! - `upkeep`, `replays`, `missing`, `pruning`, `retention`: steps of upkeep
+//! - `catalog`, `changes`, `disabling`, `editing`, `secrets`, `tokens`: what people set up
+//! - `ledger`: listing, filters, records, counting, answers, expunging
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
 
 mod cases;
 mod harness;
+mod ledger;
+mod queue;
 mod scene;
 
-pub mod accepting;
-pub mod answers;
 pub mod catalog;
 pub mod changes;
-pub mod counting;
 pub mod disabling;
 pub mod editing;
-pub mod expunging;
-pub mod fencing;
-pub mod filters;
-pub mod leases;
-pub mod listing;
-pub mod loading;
 pub mod missing;
 pub mod pruning;
-pub mod records;
 pub mod replays;
 pub mod retention;
-pub mod scheduled;
 pub mod secrets;
-pub mod settling;
 pub mod sizes;
 pub mod tokens;
 pub mod upkeep;
 
+pub use self::ledger::{answers, counting, expunging, filters, listing, records};
+pub use self::queue::{accepting, fencing, leases, loading, scheduled, settling};
 pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, long_ago, success};
 
 #[cfg(test)]
 const THEMES: [(&str, &str); 24] = [
-    ("accepting", include_str!("accepting.rs")),
-    ("answers", include_str!("answers.rs")),
+    ("accepting", include_str!("queue/accepting.rs")),
+    ("answers", include_str!("ledger/answers.rs")),
     ("catalog", include_str!("catalog.rs")),
     ("changes", include_str!("changes.rs")),
-    ("counting", include_str!("counting.rs")),
+    ("counting", include_str!("ledger/counting.rs")),
     ("disabling", include_str!("disabling.rs")),
     ("editing", include_str!("editing.rs")),
-    ("expunging", include_str!("expunging.rs")),
-    ("fencing", include_str!("fencing.rs")),
-    ("filters", include_str!("filters.rs")),
-    ("leases", include_str!("leases.rs")),
-    ("listing", include_str!("listing.rs")),
-    ("loading", include_str!("loading.rs")),
+    ("expunging", include_str!("ledger/expunging.rs")),
+    ("fencing", include_str!("queue/fencing.rs")),
+    ("filters", include_str!("ledger/filters.rs")),
+    ("leases", include_str!("queue/leases.rs")),
+    ("listing", include_str!("ledger/listing.rs")),
+    ("loading", include_str!("queue/loading.rs")),
     ("missing", include_str!("missing.rs")),
     ("pruning", include_str!("pruning.rs")),
-    ("records", include_str!("records.rs")),
+    ("records", include_str!("ledger/records.rs")),
     ("replays", include_str!("replays.rs")),
     ("retention", include_str!("retention.rs")),
-    ("scheduled", include_str!("scheduled.rs")),
+    ("scheduled", include_str!("queue/scheduled.rs")),
     ("secrets", include_str!("secrets.rs")),
-    ("settling", include_str!("settling.rs")),
+    ("settling", include_str!("queue/settling.rs")),
     ("sizes", include_str!("sizes.rs")),
     ("tokens", include_str!("tokens.rs")),
     ("upkeep", include_str!("upkeep.rs")),

@@ -109,3 +109,17 @@ pub struct AttemptFilter {
     /// Only begun before this moment.
     pub until: Option<Timestamp>,
 }
+
+impl AttemptFilter {
+    /// Tells whether an attempt is wanted that was answered like this, and begun then.
+    #[must_use]
+    pub fn wants(&self, status: Option<u16>, event_type: &str, began_at: Timestamp) -> bool {
+        let class = StatusClass::of(status);
+        let succeeded = class == StatusClass::Success;
+        self.succeeded.is_none_or(|wanted| wanted == succeeded)
+            && self.status_class.is_none_or(|wanted| wanted == class)
+            && (self.event_types.is_empty() || self.event_types.iter().any(|it| it == event_type))
+            && self.since.is_none_or(|since| began_at >= since)
+            && self.until.is_none_or(|until| began_at < until)
+    }
+}

@@ -60,3 +60,14 @@ pub struct MessageFilter {
     /// Whether payloads are wanted.
     pub with_payload: bool,
 }
+
+impl MessageFilter {
+    /// Tells whether a message is wanted.
+    #[must_use]
+    pub fn wants(&self, event_type: &str, channels: &[String], received_at: Timestamp) -> bool {
+        (self.event_types.is_empty() || self.event_types.iter().any(|it| it == event_type))
+            && self.channel.as_ref().is_none_or(|channel| channels.contains(channel))
+            && self.since.is_none_or(|since| received_at >= since)
+            && self.until.is_none_or(|until| received_at < until)
+    }
+}

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use domain::delivery::Delivery;
 use domain::ids::MessageId;
 
-use super::State;
-use super::rows::DeliveryRow;
 use crate::keys::{DeliveryKey, EndpointKey, MessageKey};
+use crate::memory::State;
+use crate::memory::rows::DeliveryRow;
 
 impl State {
     /// Returns what is wrong with the state, in words; nothing if all is well.

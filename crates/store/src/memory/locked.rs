@@ -6,7 +6,6 @@ use domain::ids::{ApplicationId, AttemptId, DeliveryId, EndpointId, MessageId, T
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
-use super::State;
 use crate::catalog::{
     Admission, Application, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
     EventType, FanOut, Name, NewApplication, NewEndpoint, Secret, Token,
@@ -17,6 +16,7 @@ use crate::ledger::{
     AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, MessageEntry,
     MessageFilter, NewTask, StoredAnswer, Tally, Task,
 };
+use crate::memory::State;
 use crate::page::{Listed, Page};
 use crate::queue::{
     Batch, Call, Committed, Confirmed, Load, Loaded, Minute, Renewal, Request, Rollup, Running,

@@ -5,31 +5,22 @@
 //! puts it behind the three traits.
 //!
 //! # Layout
+//! Each path is here as it is in the stores in a file and in PostgreSQL, as far as there is
+//! something to say.
 //! - `rows`: what a state is made of
-//! - `accept`, `settle`, `upkeep`, `prune`: a batch, item by item
-//! - `load`, `lease`: what the engine reads, and who owns what
-//! - `applications`, `endpoints`, `names`: the catalog
-//! - `messages`, `deliveries`, `counts`, `tasks`: the ledger; `walk`: its pages
+//! - `queue`, `upkeep`: a batch, item by item; what the engine reads, and who owns what
+//! - `catalog`, `ledger`: what people set up and look at; `page`: its lists
 //! - `check`: what must hold between any two calls
 //! - `locked`: the three traits, over a state behind a lock
 
-mod accept;
-mod applications;
+mod catalog;
 mod check;
-mod counts;
-mod deliveries;
-mod endpoints;
-mod lease;
-mod load;
+mod ledger;
 mod locked;
-mod messages;
-mod names;
-mod prune;
+mod page;
+mod queue;
 mod rows;
-mod settle;
-mod tasks;
 mod upkeep;
-mod walk;
 
 pub use locked::{Clock, Memory};
 pub use rows::State;

@@ -6,7 +6,7 @@
 
 use tokio_postgres::{Client, NoTls, Statement};
 
-use super::failure::Failure;
+use crate::postgres::failure::Failure;
 use crate::{Error, Headers};
 
 const HEADERS: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];

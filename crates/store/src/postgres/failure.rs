@@ -13,7 +13,7 @@ const UNFIT: &str =
 
 /// Why a statement or a transaction failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// The connection is gone, and with it what was not committed.
     Lost(tokio_postgres::Error),
     /// The connection is gone, and whether the commit that was under way took effect is unknown.
@@ -36,7 +36,7 @@ pub(super) enum Failure {
 
 impl Failure {
     /// Tells whether the statement failed because of this unique index.
-    pub(super) fn violates(&self, index: &str) -> bool {
+    pub(crate) fn violates(&self, index: &str) -> bool {
         match self {
             Self::Data { constraint, .. } => constraint.as_deref() == Some(index),
             Self::Lost(_)
@@ -48,7 +48,7 @@ impl Failure {
     }
 
     /// Returns what it means if it was a commit that failed.
-    pub(super) fn of_commit(self) -> Self {
+    pub(crate) fn of_commit(self) -> Self {
         match self {
             // Without an answer nobody knows.
             Self::Lost(error) => Self::Unknown(error),
@@ -61,7 +61,7 @@ impl Failure {
     }
 
     /// Tells whether the connection that reported it is of no more use.
-    pub(super) fn ends_connection(&self) -> bool {
+    pub(crate) fn ends_connection(&self) -> bool {
         match self {
             Self::Lost(_) | Self::Unknown(_) => true,
             Self::Conflict(_) | Self::Slow(_) | Self::Data { .. } | Self::Final(_) => false,
@@ -140,7 +140,7 @@ impl From<Failure> for Error {
 }
 
 /// Returns what the database said, without the values it said it about.
-pub(super) fn said(error: &tokio_postgres::Error) -> String {
+pub(crate) fn said(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         // The detail often quotes a whole row; the message does not.
         Some(db) => format!("PostgreSQL refused it: {} ({})", db.message(), db.code().code()),

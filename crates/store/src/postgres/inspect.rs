@@ -2,12 +2,12 @@
 
 use domain::time::Timestamp;
 
-use super::failure::Failure;
-use super::link::{Access, Pool, Transaction};
-use super::row::field;
-use super::tls::Connector;
-use super::{Settings, codes, migrate};
 use crate::Error;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::link::{Access, Pool, Transaction};
+use crate::postgres::io::tls::Connector;
+use crate::postgres::row::{field, unknown};
+use crate::postgres::{Settings, migrate};
 
 /// What was found.
 #[derive(Debug)]
@@ -64,13 +64,13 @@ pub async fn inspect(
 async fn version(transaction: &mut Transaction<'_>) -> Result<String, Failure> {
     let statement = "select current_setting('server_version') as version";
     let row = transaction.one(statement, &[]).await?;
-    let row = row.ok_or_else(|| codes::unknown("the version", "none"))?;
+    let row = row.ok_or_else(|| unknown("the version", "none"))?;
     Ok(field(&row, "version")?)
 }
 
 async fn clock(transaction: &mut Transaction<'_>) -> Result<Timestamp, Failure> {
     let statement = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint as now";
     let row = transaction.one(statement, &[]).await?;
-    let row = row.ok_or_else(|| codes::unknown("the time", "none"))?;
+    let row = row.ok_or_else(|| unknown("the time", "none"))?;
     Ok(Timestamp::from_micros(field(&row, "now")?))
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
-use super::failure::Failure;
-use super::link::{Access, Pool, Transaction};
-use super::row::field;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::link::{Access, Pool, Transaction};
+use crate::postgres::row::field;
 use crate::{Error, Vault};
 
 /// How long a step waits for a table. Whoever wants the table after it waits behind it, accepting
@@ -86,7 +86,7 @@ const MIGRATIONS: [Migration; 10] = [
 ];
 
 /// Checks the server, runs what is missing, and checks the key.
-pub(super) async fn migrate(pool: &Pool, vault: &Vault) -> Result<(), Error> {
+pub(crate) async fn migrate(pool: &Pool, vault: &Vault) -> Result<(), Error> {
     let mut tried = 0;
     loop {
         let mut transaction = pool.begin(Access::Write).await?;
@@ -116,17 +116,17 @@ async fn steps(transaction: &mut Transaction<'_>, vault: &Vault) -> Result<(), F
 }
 
 /// What a look at a database found.
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Whether this server can be used.
-    pub(super) server: Result<(), Error>,
+    pub(crate) server: Result<(), Error>,
     /// How many steps its schema is behind, or why this version cannot use it.
-    pub(super) behind: Result<usize, Error>,
+    pub(crate) behind: Result<usize, Error>,
     /// Whether the key fits.
-    pub(super) key: Result<(), Error>,
+    pub(crate) key: Result<(), Error>,
 }
 
 /// Looks at a database, and changes nothing.
-pub(super) async fn look(
+pub(crate) async fn look(
     transaction: &mut Transaction<'_>,
     vault: &Vault,
 ) -> Result<Found, Failure> {

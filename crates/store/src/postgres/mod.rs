@@ -1,15 +1,14 @@
 //! Everything in PostgreSQL, shared by any number of nodes.
 //!
 //! # Layout
-//! - [`Postgres`] and its [`Settings`]: opening
-//! - `accept`, `settle`, `upkeep`: the three lanes of a batch, each a transaction on a connection of
-//!   its own
-//! - `load`, `loading`, `lease`, `wake`: the rest of the queue
+//! Outside of `io` each path is here as it is in the store in a file.
+//! - `queue`, `upkeep`: the three lanes of a batch, each a transaction on a connection of its own;
+//!   loading, leases
 //! - `catalog`, `ledger`: what people set up and look at
-//! - `link`, `tls`, `failure`, `migrate`: connections, and what goes wrong with them
-//! - `gate`: whose turn it is at an application
-//! - `codes`, `columns`, `row`, `page`: how values become columns and back
+//! - `row`, `page`: values and lists as they are stored; `failure`: errors
+//! - `migrate`: the schema; `plans`: how its statements are carried out
 //! - [`Bare`]: the yardstick for benchmarks; [`inspect`]: a look from outside
+//! - `io`: connections, other nodes, and batches as columns
 //!
 //! # Poolers
 //! Everything but LISTEN works through a pooler that hands out connections by transaction: no
@@ -21,41 +20,34 @@
 //! epoch is its own, and touch only rows joined to them. A take-over needs the same rows
 //! `FOR UPDATE`. So nothing commits under an epoch that is not current at the commit.
 
-mod accept;
 mod bare;
 mod catalog;
-mod codes;
-mod columns;
 mod failure;
-mod gate;
 mod inspect;
-mod lease;
+mod io;
 mod ledger;
-mod link;
-mod load;
-mod loading;
 mod migrate;
 mod page;
+#[cfg(test)]
+mod plans;
 mod queue;
 mod row;
-mod settle;
-mod tls;
 mod upkeep;
-mod wake;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio_postgres::Row;
 
 pub use self::bare::Bare;
 use self::failure::Failure;
 pub use self::inspect::{Inspection, inspect};
-use self::link::{Access, Pool, Transaction};
-use self::loading::Loads;
-use self::tls::Connector;
-use self::wake::Wake;
+use self::io::link::{Access, Parameter, Pool, Transaction};
+use self::io::loading::Loads;
+use self::io::tls::Connector;
+use self::io::wake::Wake;
 use crate::damage::Notes;
 use crate::{Answer, Error, Vault, limits};
 
@@ -76,7 +68,7 @@ pub struct Settings {
     /// of it, and a call is given up after three times as long.
     pub patience: Duration,
     /// How long dead letters are kept.
-    pub dead_letter_retention: Duration,
+    pub dead_letters_kept: Duration,
 }
 
 impl Settings {
@@ -90,7 +82,7 @@ impl Settings {
             vault,
             connections: 8,
             patience: Duration::from_secs(10),
-            dead_letter_retention: limits::DEAD_LETTERS,
+            dead_letters_kept: limits::DEAD_LETTERS,
         }
     }
 }
@@ -113,7 +105,7 @@ pub struct Postgres {
     notes: Arc<Notes>,
     loads: Loads,
     patience: Duration,
-    dead_letter_retention: Duration,
+    dead_letters_kept: Duration,
 }
 
 impl Postgres {
@@ -130,7 +122,7 @@ impl Postgres {
             vault,
             connections,
             patience,
-            dead_letter_retention,
+            dead_letters_kept,
         } = settings;
         let connector = Connector::new(&url, authorities.as_deref())?;
         let listener = match listen_url {
@@ -156,7 +148,7 @@ impl Postgres {
             notes,
             loads,
             patience,
-            dead_letter_retention,
+            dead_letters_kept,
         })
     }
 
@@ -168,6 +160,51 @@ impl Postgres {
     /// Begins a transaction of the catalog or the ledger that writes.
     async fn write(&self) -> Result<Transaction<'_>, Failure> {
         self.pool.begin(Access::Write).await
+    }
+
+    /// Reads in a transaction: as of one moment.
+    async fn reading<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut transaction = self.read().await?;
+        let result = work(&mut transaction).await;
+        transaction.end(result).await
+    }
+
+    /// Writes in a transaction: all of it, or nothing.
+    async fn writing<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut transaction = self.write().await?;
+        let result = work(&mut transaction).await;
+        transaction.end(result).await
+    }
+
+    /// Reads rows with a single statement.
+    async fn query(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, Failure> {
+        self.pool.query(Access::Read, statement, parameters).await
+    }
+
+    /// Reads at most one row with a single statement.
+    async fn one(
+        &self,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Option<Row>, Failure> {
+        Ok(self.query(statement, parameters).await?.pop())
+    }
+
+    /// Writes with a single statement; returns how many rows it changed.
+    async fn execute(&self, statement: &str, parameters: &[Parameter<'_>]) -> Result<u64, Failure> {
+        let mut transaction = self.write().await?;
+        let result = transaction.execute(statement, parameters).await;
+        transaction.end(result).await
     }
 
     /// Boxes an answer, and limits how long it may be waited for: a network that swallows packets

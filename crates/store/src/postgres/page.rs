@@ -5,26 +5,17 @@
 
 use tokio_postgres::Row;
 
-use super::row;
 use crate::Error;
 use crate::damage::Notes;
 use crate::ledger::MOST_WALKED;
-use crate::page::{From, Listed, Page};
+use crate::page::{Direction, From, Listed, Page, direct};
+use crate::postgres::row;
 
 /// How many rows are fetched at a time once the first ones did not fill the page.
 const CHUNK: usize = 1_000;
 
-/// The natural order of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    /// Smallest id first.
-    Ascending,
-    /// Largest id first.
-    Descending,
-}
-
 /// A page in the making.
-pub(super) struct Walk<'a, Entry, Id> {
+pub(crate) struct Walk<'a, Entry, Id> {
     notes: &'a Notes,
     upwards: bool,
     backwards: bool,
@@ -38,7 +29,8 @@ pub(super) struct Walk<'a, Entry, Id> {
 }
 
 impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
-    pub(super) fn new(notes: &'a Notes, page: Page<Id>, order: Order) -> Self {
+    pub(crate) fn new(notes: &'a Notes, page: Page<Id>, direction: Direction) -> Self {
+        let upwards = direction.is_upwards(&page.from);
         let (place, backwards) = match page.from {
             From::Start => (None, false),
             From::After(id) => (Some(id), false),
@@ -46,7 +38,7 @@ impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
         };
         Self {
             notes,
-            upwards: (order == Order::Ascending) != backwards,
+            upwards,
             backwards,
             limit: usize::try_from(page.limit).unwrap_or(usize::MAX),
             walked: 0,
@@ -58,13 +50,12 @@ impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
     }
 
     /// Writes the way of the walk into a statement, for `{compare}` and `{direction}`.
-    pub(super) fn direct(&self, statement: &str) -> String {
-        let (compare, direction) = if self.upwards { (">", "asc") } else { ("<", "desc") };
-        statement.replace("{compare}", compare).replace("{direction}", direction)
+    pub(crate) fn direct(&self, statement: &str) -> String {
+        direct(statement, self.upwards)
     }
 
     /// Returns behind which row to go on and how many to fetch; nothing if the page is made.
-    pub(super) fn next(&mut self) -> Option<(Option<Id>, i64)> {
+    pub(crate) fn next(&mut self) -> Option<(Option<Id>, i64)> {
         if self.ended {
             return None;
         }
@@ -84,7 +75,7 @@ impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
 
     /// Takes the rows that were fetched. A row that does not read as what it should be is passed
     /// over and noted.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         rows: &[Row],
         read: impl Fn(&Row) -> Result<(Id, Option<Entry>), Error>,
@@ -119,7 +110,7 @@ impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
     }
 
     /// Returns the page.
-    pub(super) fn finish(mut self) -> Listed<Entry, Id> {
+    pub(crate) fn finish(mut self) -> Listed<Entry, Id> {
         if self.backwards {
             self.listed.entries.reverse();
         }
@@ -134,7 +125,7 @@ mod tests {
     /// Walks the numbers from 1 to 3,000, of which the multiples of `wanted` are wanted.
     fn page(from: From<i64>, limit: u32, wanted: i64) -> (Listed<i64, i64>, usize) {
         let notes = Notes::default();
-        let mut walk = Walk::new(&notes, Page { from, limit }, Order::Ascending);
+        let mut walk = Walk::new(&notes, Page { from, limit }, Direction::Ascending);
         let mut fetches = 0;
         while let Some((place, rows)) = walk.next() {
             fetches += 1;

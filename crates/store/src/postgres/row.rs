@@ -7,27 +7,26 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
-use super::codes;
 use crate::damage::Notes;
-use crate::{Error, Headers};
+use crate::{Error, Headers, codes};
 
 /// Reads a column.
-pub(super) fn field<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, Error> {
+pub(crate) fn field<'a, T: FromSql<'a>>(row: &'a Row, name: &str) -> Result<T, Error> {
     row.try_get(name).map_err(|error| damaged(name, error))
 }
 
 /// Reads an id.
-pub(super) fn id<N: Noun>(row: &Row, name: &str) -> Result<Id<N>, Error> {
+pub(crate) fn id<N: Noun>(row: &Row, name: &str) -> Result<Id<N>, Error> {
     read_id(field(row, name)?, name)
 }
 
 /// Reads an id that may be missing.
-pub(super) fn optional_id<N: Noun>(row: &Row, name: &str) -> Result<Option<Id<N>>, Error> {
+pub(crate) fn optional_id<N: Noun>(row: &Row, name: &str) -> Result<Option<Id<N>>, Error> {
     field::<Option<&[u8]>>(row, name)?.map(|bytes| read_id(bytes, name)).transpose()
 }
 
 /// Tells whether there is no id in a column: what was to be joined is gone.
-pub(super) fn is_missing(row: &Row, name: &str) -> Result<bool, Error> {
+pub(crate) fn is_missing(row: &Row, name: &str) -> Result<bool, Error> {
     Ok(field::<Option<&[u8]>>(row, name)?.is_none())
 }
 
@@ -37,44 +36,44 @@ fn read_id<N: Noun>(bytes: &[u8], name: &str) -> Result<Id<N>, Error> {
 }
 
 /// Reads a moment.
-pub(super) fn moment(row: &Row, name: &str) -> Result<Timestamp, Error> {
+pub(crate) fn moment(row: &Row, name: &str) -> Result<Timestamp, Error> {
     field(row, name).map(Timestamp::from_micros)
 }
 
 /// Reads a moment that may be missing.
-pub(super) fn optional_moment(row: &Row, name: &str) -> Result<Option<Timestamp>, Error> {
+pub(crate) fn optional_moment(row: &Row, name: &str) -> Result<Option<Timestamp>, Error> {
     Ok(field::<Option<i64>>(row, name)?.map(Timestamp::from_micros))
 }
 
 /// Reads a count.
-pub(super) fn count(row: &Row, name: &str) -> Result<u32, Error> {
+pub(crate) fn count(row: &Row, name: &str) -> Result<u32, Error> {
     field(row, name).map(codes::count)
 }
 
 /// Reads a status that may be missing.
-pub(super) fn status(row: &Row, name: &str) -> Result<Option<u16>, Error> {
+pub(crate) fn status(row: &Row, name: &str) -> Result<Option<u16>, Error> {
     Ok(field::<Option<i32>>(row, name)?.and_then(|status| u16::try_from(status).ok()))
 }
 
 /// Reads a partition.
-pub(super) fn partition(row: &Row, name: &str) -> Result<Partition, Error> {
+pub(crate) fn partition(row: &Row, name: &str) -> Result<Partition, Error> {
     let number: i16 = field(row, name)?;
     let partition = u8::try_from(number).ok().and_then(Partition::from_number);
-    partition.ok_or_else(|| codes::unknown("a partition", number))
+    partition.ok_or_else(|| unknown("a partition", number))
 }
 
 /// Reads a document.
-pub(super) fn document<T: serde::de::DeserializeOwned>(row: &Row, name: &str) -> Result<T, Error> {
+pub(crate) fn document<T: serde::de::DeserializeOwned>(row: &Row, name: &str) -> Result<T, Error> {
     serde_json::from_str(field(row, name)?).map_err(|error| damaged(name, error))
 }
 
 /// Reads headers.
-pub(super) fn headers(row: &Row, name: &str) -> Result<Headers, Error> {
+pub(crate) fn headers(row: &Row, name: &str) -> Result<Headers, Error> {
     Headers::from_stored(field(row, name)?).map_err(|error| damaged(name, error))
 }
 
 /// Reads the columns that say when a delivery is due and what is left of its budget.
-pub(super) fn pending(row: &Row) -> Result<Pending, Error> {
+pub(crate) fn pending(row: &Row) -> Result<Pending, Error> {
     let budget = Budget {
         attempts: count(row, "attempts")?,
         ambiguous: count(row, "ambiguous")?,
@@ -85,23 +84,17 @@ pub(super) fn pending(row: &Row) -> Result<Pending, Error> {
 }
 
 /// Reads the columns that say where a delivery stands.
-pub(super) fn delivery(row: &Row) -> Result<Delivery, Error> {
-    match field::<i16>(row, "state")? {
-        codes::PENDING => pending(row).map(Delivery::Pending),
-        codes::DELIVERED => Ok(Delivery::Delivered),
-        codes::DEAD => codes::read_cause(field(row, "cause")?).map(Delivery::Dead),
-        codes::CANCELLED => Ok(Delivery::Cancelled),
-        other => Err(codes::unknown("the state of a delivery", other)),
-    }
+pub(crate) fn delivery(row: &Row) -> Result<Delivery, Error> {
+    codes::read_delivery(field(row, "state")?, || pending(row), || field(row, "cause"))
 }
 
 /// Writes a document.
-pub(super) fn write<T: serde::Serialize>(what: &str, document: &T) -> Result<String, Error> {
+pub(crate) fn write<T: serde::Serialize>(what: &str, document: &T) -> Result<String, Error> {
     serde_json::to_string(document).map_err(|error| damaged(what, error))
 }
 
 /// Reads rows; those that do not read as what they should be are passed over and noted.
-pub(super) fn readable<T>(
+pub(crate) fn readable<T>(
     notes: &Notes,
     rows: &[Row],
     read: impl Fn(&Row) -> Result<T, Error>,
@@ -111,7 +104,7 @@ pub(super) fn readable<T>(
 }
 
 /// Says of a damaged row which one it is, as far as its columns tell.
-pub(super) fn at_row(row: &Row, error: Error) -> Error {
+pub(crate) fn at_row(row: &Row, error: Error) -> Error {
     let Error::Damaged { what, text } = error else {
         return error;
     };
@@ -130,6 +123,11 @@ pub(super) fn at_row(row: &Row, error: Error) -> Error {
 }
 
 /// Reports a column that does not read as it should.
-pub(super) fn damaged(what: &str, text: impl std::fmt::Display) -> Error {
+pub(crate) fn damaged(what: &str, text: impl std::fmt::Display) -> Error {
     Error::Damaged { what: format!("column `{what}`"), text: text.to_string() }
+}
+
+/// Reports something that no version of this store wrote.
+pub(crate) fn unknown(what: &str, number: impl std::fmt::Display) -> Error {
+    Error::Damaged { what: what.to_owned(), text: format!("{number} is none that is known") }
 }

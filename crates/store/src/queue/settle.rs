@@ -77,6 +77,22 @@ pub struct AttemptRecord {
     pub error: Option<String>,
 }
 
+impl AttemptRecord {
+    /// Returns the status that it was answered with.
+    #[must_use]
+    pub const fn status(&self) -> Option<u16> {
+        match self.outcome {
+            Outcome::Answered { status, .. } => Some(status),
+            Outcome::TimedOut
+            | Outcome::Unreachable(_)
+            | Outcome::TlsFailed
+            | Outcome::BrokenAnswer
+            | Outcome::Blocked
+            | Outcome::Interrupted => None,
+        }
+    }
+}
+
 /// What makes an attempt happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {

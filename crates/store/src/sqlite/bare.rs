@@ -8,8 +8,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, params};
 
-use super::connection::Place;
-use super::schema;
+use crate::sqlite::io::connection::Place;
+use crate::sqlite::migrate;
 use crate::{Error, Headers};
 
 const PAYLOAD: [u8; 512] = [b'x'; 512];
@@ -34,7 +34,7 @@ impl Bare {
     pub fn create(directory: &Path) -> Result<Self, Error> {
         let place = Place { file: directory.join("bare.db") };
         let mut connection = place.create()?;
-        schema::migrate(&mut connection)?;
+        migrate::migrate(&mut connection)?;
         // It has no thread that checkpoints, so it does so by itself, as SQLite's default is.
         connection.pragma_update_and_check(None, "wal_autocheckpoint", 1_000, |_| Ok(()))?;
         let headers = |names: &[&str]| names.iter().map(|it| (it, "0123456789abcdef")).collect();

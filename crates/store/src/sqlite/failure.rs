@@ -1,9 +1,10 @@
 //! SQLite's errors, by what the caller can do about them.
 
-use rusqlite::types::ValueRef;
-use rusqlite::{ErrorCode, Row};
+use rusqlite::ErrorCode;
+use rusqlite::types::Type;
 
 use crate::Error;
+use crate::codes::Unknown;
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
@@ -16,38 +17,20 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
-/// Says of a damaged row which one it is, as far as its columns tell.
-pub(super) fn at_row(row: &Row<'_>, error: Error) -> Error {
-    let Error::Damaged { text, .. } = error else {
-        return error;
-    };
-    let statement: &rusqlite::Statement<'_> = row.as_ref();
-    let keys = ["key", "id", "application", "hash", "endpoint", "message", "name", "minute"];
-    let told = keys.iter().filter_map(|column| {
-        let value = row.get_ref(statement.column_index(column).ok()?).ok()?;
-        Some(format!("{column} {}", told(value)))
-    });
-    Error::Damaged { what: format!("the row of {}", told.collect::<Vec<_>>().join(", ")), text }
-}
-
-/// Tells a value that is part of a key.
-fn told(value: ValueRef<'_>) -> String {
-    match value {
-        ValueRef::Integer(number) => number.to_string(),
-        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
-        ValueRef::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
-        ValueRef::Null | ValueRef::Real(_) => "unknown".to_owned(),
+impl From<Unknown> for rusqlite::Error {
+    fn from(unknown: Unknown) -> Self {
+        Self::FromSqlConversionFailure(0, Type::Integer, unknown.to_string().into())
     }
 }
 
 /// Answers for a thread that is no more.
-pub(super) fn gone() -> Error {
+pub(crate) fn gone() -> Error {
     let text = "the thread that should answer has ended".to_owned();
     Error::Unavailable { text, source: None }
 }
 
 /// Tells whether an item, and not the store, is to blame.
-pub(super) fn is_about_the_item(error: &rusqlite::Error) -> bool {
+pub(crate) fn is_about_the_item(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::TooBig | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch)
@@ -55,7 +38,7 @@ pub(super) fn is_about_the_item(error: &rusqlite::Error) -> bool {
 }
 
 /// Tells whether a row, or the page that it is on, cannot be read. Whoever does not need it can go on.
-pub(super) fn is_damage(error: &Error) -> bool {
+pub(crate) fn is_damage(error: &Error) -> bool {
     match error {
         Error::Damaged { .. } => true,
         Error::Unavailable { source: Some(source), .. } => {
@@ -75,7 +58,7 @@ pub(super) fn is_damage(error: &Error) -> bool {
 ///
 /// A full disk and a busy file are safe: SQLite has rolled back and says so. After anything else
 /// that the file did (a failed fsync above all) nobody knows what is on disk.
-pub(super) fn is_doubtful(error: &Error) -> bool {
+pub(crate) fn is_doubtful(error: &Error) -> bool {
     let Error::Unavailable { source: Some(source), .. } = error else {
         return false;
     };

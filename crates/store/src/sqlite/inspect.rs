@@ -8,8 +8,9 @@ use domain::time::Timestamp;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
-use super::{Clock, connection, directory, schema};
 use crate::Error;
+use crate::sqlite::io::{connection, directory};
+use crate::sqlite::{Clock, migrate};
 use crate::vault::KEY_BYTES;
 
 /// How long each table is looked at while a server runs. Its log cannot begin anew meanwhile.
@@ -67,7 +68,7 @@ pub fn inspect(
     complaints.truncate(MOST_COMPLAINTS);
     Ok(Some(Inspection {
         in_use,
-        behind: schema::behind(&connection),
+        behind: migrate::behind(&connection),
         key: directory::check_key(directory, key, &connection),
         complaints,
         unchecked,

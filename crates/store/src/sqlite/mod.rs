@@ -5,71 +5,28 @@
 //! have to read for each item: revisions, epochs, the next number of the sequence.
 //!
 //! # Layout
-//! - `directory`: the data directory, its lock and its key
-//! - `connection`, `schema`: how the file is opened, and what must be in it
-//! - `writer`, `reader`, `checkpoint`: the threads; `seats`: their connections, and what is done when
-//!   the file is in doubt; `presence`: whether it is still there; `memo`: what the writer remembers
-//! - `batch`, `accept`, `settle`, `upkeep`, `replay`, `missing`: what a batch does; `prune`, `dead_letters`,
-//!   `purge`: what goes
-//! - `load`, `lease`: what the engine reads, and who owns what
-//! - `applications`, `endpoints`, `secrets`, `fan_out`, `event_types`, `tokens`, `renamed`: the
-//!   catalog
-//! - `messages`, `deliveries`, `counts`, `attempts`, `rollups`, `tasks`: the ledger; `walk`: its
-//!   pages; `once`: what comes again
-//! - `queue`, `catalog`, `ledger`: the three traits
-//! - `bare`: the yardstick for benchmarks; `inspect`: a look from outside
-//! - `codec`, `record`, `running`: values as they are stored; `failure`: errors
+//! Outside of `io` each path is here as it is in the store in PostgreSQL.
+//! - `queue`: accepting, settling, loading, leases, and the batch that carries the first two
+//! - `upkeep`: the steps of upkeep, and what pruning removes
+//! - `catalog`, `ledger`: what people set up and look at
+//! - `row`, `page`: values and lists as they are stored; `failure`: errors
+//! - `migrate`: what must be in the file; `plans`: how its statements are carried out
+//! - [`Bare`]: the yardstick for benchmarks; [`inspect`]: a look from outside
+//! - `io`: the file and the threads
 
-mod accept;
-mod applications;
-mod attempts;
 mod bare;
-mod batch;
 mod catalog;
-mod checkpoint;
-mod codec;
-mod connection;
-mod counts;
-mod dead_letters;
-mod deliveries;
-mod directory;
-mod endpoints;
-mod event_types;
 mod failure;
-mod fan_out;
-mod hot;
 mod inspect;
-mod lease;
+mod io;
 mod ledger;
-mod load;
-mod memo;
-mod messages;
-mod missing;
-mod number;
-mod once;
-mod presence;
-mod prune;
-mod purge;
-mod queue;
-mod reader;
-mod record;
-mod renamed;
-mod replay;
-mod rollups;
-mod running;
-mod schema;
-mod seats;
-mod secrets;
-mod settle;
-mod sizes;
-mod tasks;
-mod tokens;
-mod upkeep;
-mod walk;
-mod writer;
-
+mod migrate;
+mod page;
 #[cfg(test)]
 mod plans;
+mod queue;
+mod row;
+mod upkeep;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,19 +34,20 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 
+pub use self::bare::Bare;
+pub use self::inspect::{Inspection, inspect};
+use self::io::checkpoint::{self, Checkpointer, Syncs};
+use self::io::connection::Place;
+use self::io::directory;
+use self::io::presence::Presence;
+use self::io::reader::{self, Readers, Reading};
+use self::io::seats::{Seat, Seats};
+use self::io::writer::{Writer, WriterThread, Writing};
+#[cfg(all(test, feature = "postgres"))]
+pub(crate) use self::migrate::steps;
 use crate::damage::Notes;
 use crate::vault::{Entropy, KEY_BYTES};
 use crate::{Answer, Error, limits};
-pub use bare::Bare;
-use checkpoint::{Checkpointer, Syncs};
-use connection::Place;
-pub use inspect::{Inspection, inspect};
-use presence::Presence;
-use reader::{Readers, Reading};
-#[cfg(all(test, feature = "postgres"))]
-pub(crate) use schema::steps;
-use seats::{Seat, Seats};
-use writer::{Writer, WriterThread, Writing};
 
 /// Tells the time of the rows' timeline.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -156,7 +114,7 @@ impl Sqlite {
         let place = Place { file: directory.join("redial.db") };
         directory::prepare(&place.file)?;
         let mut connection = place.create()?;
-        schema::migrate(&mut connection)?;
+        migrate::migrate(&mut connection)?;
         let vault = Arc::new(directory::vault(&directory, key, entropy, &connection)?);
         let notes = Arc::new(Notes::default());
         let seats = Arc::new(Seats::new(reader::THREADS + 1));

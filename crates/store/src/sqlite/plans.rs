@@ -3,12 +3,16 @@
 
 use rusqlite::{Connection, StatementStatus};
 
-use super::{attempts, deliveries, load, messages, number, schema};
+use crate::page::direct;
 use crate::queue::turn::SCHEDULED;
+use crate::sqlite::ledger::{attempt, dead_letter, delivery, message};
+use crate::sqlite::migrate;
+use crate::sqlite::queue::load;
+use crate::sqlite::upkeep::number;
 
 fn connection() -> Connection {
     let mut connection = Connection::open_in_memory().unwrap();
-    schema::migrate(&mut connection).unwrap();
+    migrate::migrate(&mut connection).unwrap();
     connection
 }
 
@@ -42,19 +46,16 @@ fn every_list_walks_one_index_and_sorts_nothing() {
             number::DUE,
             "SEARCH deliveries USING INDEX deliveries_pending (endpoint=? AND turn>? AND turn<?)",
         ),
+        (message::NEWEST_FIRST, "SEARCH messages USING INDEX messages_id (application=? AND id<?)"),
+        (delivery::OF_ENDPOINT, "SEARCH d USING PRIMARY KEY (endpoint=? AND message<?)"),
         (
-            messages::NEWEST_FIRST,
-            "SEARCH messages USING INDEX messages_id (application=? AND id<?)",
-        ),
-        (deliveries::OF_ENDPOINT, "SEARCH d USING PRIMARY KEY (endpoint=? AND message<?)"),
-        (
-            deliveries::DEAD_LETTERS,
+            dead_letter::DEAD_LETTERS,
             "SEARCH d USING INDEX deliveries_dead (application=? AND (message,endpoint)<(?,?))",
         ),
-        (attempts::OF_ENDPOINT, "SEARCH a USING PRIMARY KEY (endpoint=? AND id<?)"),
+        (attempt::OF_ENDPOINT, "SEARCH a USING PRIMARY KEY (endpoint=? AND id<?)"),
     ];
     for (sql, first) in lists {
-        let plan = plan(sql);
+        let plan = plan(&direct(sql, false));
         assert_eq!(plan[0], first, "{plan:#?}");
         assert!(plan.iter().all(|step| step.starts_with("SEARCH ")), "{plan:#?}");
     }

@@ -1,28 +1,24 @@
 //! The picture of an experiment: attempts over time, one panel per variant, all on the same axes.
 //!
 //! What arrived stands above the line, what failed hangs below it, and the outage is shaded. A dot
-//! marks the busiest second, because columns are averages and hide it. It is one SVG file without scripts, fonts or links, so that it can be put anywhere; the colours follow
-//! the reader's choice of light or dark.
+//! marks the busiest second, because columns are averages and hide it.
 //!
 //! # Layout
 //! - here: the card with title, legend, panels and caption
-//! - [`panel`]: one variant; [`scale`]: from time and rate to places; [`element`]: pieces of SVG
+//! - [`panel`]: one variant; [`scale`]: from time and rate to places
 
-pub(crate) mod element;
 mod panel;
 mod scale;
 
 use domain::span;
+use svg::{MARGIN, Place, WIDTH, card, dot, text};
 
 use super::{Experiment, Observed};
 use crate::words::{counted, grouped, short, shortened};
-use element::{Place, dot, escaped, text};
 use panel::{Frame, figures, panel};
 use scale::Scales;
 
-/// The size of the card and where things stand on it, in pixels.
-pub(crate) const WIDTH: f64 = 1_080.0;
-pub(crate) const MARGIN: f64 = 40.0;
+/// Where things stand on the card, in pixels.
 const PLOT_LEFT: f64 = 84.0;
 const PLOT_RIGHT: f64 = 796.0;
 const FIGURES_LEFT: f64 = 828.0;
@@ -32,41 +28,6 @@ const HEIGHT: f64 = 124.0;
 const GAP: f64 = 46.0;
 /// The most letters of a policy's name that the title has room for.
 const NAME_LENGTH: usize = 24;
-
-const STYLE: &str = "
-  svg { color-scheme: light dark; }
-  .card { fill: #ffffff; stroke: #dfe3e8; }
-  text { font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif;
-         font-size: 13px; fill: #5c6773; font-variant-numeric: tabular-nums; }
-  .title { font-size: 24px; font-weight: 650; fill: #1b2430; letter-spacing: -0.2px; }
-  .name { font-size: 14px; font-weight: 650; fill: #1b2430; }
-  .figure { font-weight: 600; fill: #1b2430; }
-  .tick { font-size: 11.5px; fill: #7b8794; }
-  .note { font-size: 12px; font-weight: 600; fill: #1b2430; paint-order: stroke; stroke: #ffffff;
-          stroke-width: 4px; stroke-linejoin: round; }
-  .grid { stroke: #e8ebef; fill: none; }
-  .line { stroke: #aab4bf; fill: none; }
-  .succeeded { fill: #2b8a8a; }
-  .failed { fill: #d9593d; }
-  .outage { fill: #d9593d; fill-opacity: 0.10; }
-  .mark { stroke: #1b2430; stroke-dasharray: 3 3; fill: none; }
-  .peak { stroke: #1b2430; fill: none; }
-  .summit { fill: #1b2430; stroke: #ffffff; }
-  @media (prefers-color-scheme: dark) {
-    .card { fill: #161b22; stroke: #2b323c; }
-    text { fill: #a3afbd; }
-    .title, .name, .figure { fill: #eef2f6; }
-    .tick { fill: #8593a3; }
-    .note { fill: #eef2f6; stroke: #161b22; }
-    .grid { stroke: #262d37; }
-    .line { stroke: #566273; }
-    .succeeded { fill: #4fb8b0; }
-    .failed { fill: #f0795c; }
-    .outage { fill: #f0795c; fill-opacity: 0.14; }
-    .mark, .peak { stroke: #eef2f6; }
-    .summit { fill: #eef2f6; stroke: #161b22; }
-  }
-";
 
 /// Draws an experiment with the policy of this name.
 pub(crate) fn draw(name: &str, experiment: &Experiment) -> String {
@@ -83,21 +44,6 @@ pub(crate) fn draw(name: &str, experiment: &Experiment) -> String {
     body.push_str(&time_axis(&scales, bottom));
     body.push_str(&text("", Place::left(MARGIN, bottom + 78.0), &caption(experiment)));
     card(&heading(name, experiment), &caption(experiment), &body, bottom + 106.0)
-}
-
-/// Puts a picture on a card, with a title and a description for whoever cannot see it.
-pub(crate) fn card(title: &str, description: &str, body: &str, height: f64) -> String {
-    let (title, description) = (escaped(title), escaped(description));
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" aria-labelledby=\"title desc\" \
-         viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\">\n\
-         <title id=\"title\">{title}</title>\n<desc id=\"desc\">{description}</desc>\n\
-         <style>{STYLE}</style>\n\
-         <rect class=\"card\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"14\"/>\n\
-         {body}</svg>\n",
-        WIDTH - 1.0,
-        height - 1.0,
-    )
 }
 
 fn heading(name: &str, experiment: &Experiment) -> String {

@@ -1,6 +1,7 @@
 //! One variant: its attempts over time, and the numbers beside them.
 
-use super::element::{Place, dot, line, pixels, text};
+use svg::{Place, dot, line, pixels, rect, text};
+
 use super::scale::{Column, Scales};
 use crate::lab::tally::Tally;
 use crate::lab::{Experiment, Observed};
@@ -83,13 +84,8 @@ fn outage(frame: &Frame, scales: &Scales, experiment: &Experiment) -> String {
         return String::new();
     }
     let (from, to) = (scales.time.x(outage.start()), scales.time.x(outage.end()));
-    format!(
-        "<rect class=\"outage\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
-        pixels(frame.left + from),
-        pixels(frame.top),
-        pixels((to - from).max(1.0)),
-        pixels(frame.height),
-    )
+    let size = ((to - from).max(1.0), frame.height);
+    rect("outage", (frame.left + from, frame.top), size)
 }
 
 fn grid(frame: &Frame, scales: &Scales, zero: f64) -> String {

@@ -5,20 +5,19 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::codes::{self, micros};
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::{Access, Transaction};
-use super::super::page::{Order, Walk};
-use super::super::row::{document, field, id, moment, write};
-use super::super::wake::{CHANGED, call};
-use crate::catalog::edit;
 use crate::catalog::{
-    Application, Change, Changed, Changes, Check, Edit, Name, NewApplication, Touches,
+    Application, Change, Changed, Changes, Check, Edit, Name, NewApplication, Touches, edit,
 };
+use crate::codes::micros;
 use crate::keys::ApplicationKey;
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{int8, parameters, single, text};
+use crate::postgres::io::link::{Access, Transaction};
+use crate::postgres::io::wake::{CHANGED, call};
+use crate::postgres::page::Walk;
+use crate::postgres::row::{document, field, id, moment, unknown, write};
 use crate::{Error, limits};
 
 const MISSING: Error = Error::Missing("application");
@@ -26,7 +25,7 @@ const MISSING: Error = Error::Missing("application");
 /// Creates an application. The same one again is found, not made again.
 ///
 /// Indexes: applications_id, applications_uid.
-pub(super) async fn create(store: &Postgres, new: NewApplication) -> Result<Application, Failure> {
+pub(crate) async fn create(store: &Postgres, new: NewApplication) -> Result<Application, Failure> {
     let statement = "\
         insert into applications (id, uid, settings, created_at, updated_at) \
         values ($1, $2, $3, $4, $4) \
@@ -48,7 +47,7 @@ pub(super) async fn create(store: &Postgres, new: NewApplication) -> Result<Appl
 /// Finds an application that is not deleted.
 ///
 /// Indexes: applications_id, applications_uid.
-pub(super) async fn find(
+pub(crate) async fn find(
     store: &Postgres,
     name: Name<ApplicationId>,
 ) -> Result<Application, Failure> {
@@ -109,17 +108,17 @@ async fn rewrite(
     let statement = "\
         update applications set uid = $2, settings = $3, updated_at = $4 where key = $1";
     let columns = [
-        single(application.key.0, Type::INT8),
-        single(application.uid.as_deref(), Type::TEXT),
-        single(write("settings", &application.settings)?, Type::TEXT),
-        single(application.updated_at.as_micros(), Type::INT8),
+        int8(application.key.0),
+        text(application.uid.as_deref()),
+        text(write("settings", &application.settings)?),
+        int8(application.updated_at.as_micros()),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
 }
 
 /// Makes an application a tombstone without a uid, and revokes its tokens.
-pub(super) async fn delete(
+pub(crate) async fn delete(
     store: &Postgres,
     key: ApplicationKey,
     check: Check<Application>,
@@ -155,7 +154,7 @@ async fn delete_in(
             update tokens set revoked_at = $2 from gone \
             where tokens.application = gone.id and tokens.revoked_at is null) \
         select 1 from gone";
-    let columns = [single(key.0, Type::INT8), single(at.as_micros(), Type::INT8)];
+    let columns = [int8(key.0), int8(at.as_micros())];
     let gone = transaction.one(statement, &parameters(&columns)).await?;
     gone.ok_or(MISSING)?;
     call(transaction, CHANGED).await
@@ -165,7 +164,7 @@ async fn delete_in(
 /// does first.
 ///
 /// Index: the primary key of applications.
-pub(super) async fn hold(
+pub(crate) async fn hold(
     transaction: &mut Transaction<'_>,
     key: ApplicationKey,
 ) -> Result<Row, Failure> {
@@ -178,7 +177,7 @@ pub(super) async fn hold(
 /// Lists applications by id.
 ///
 /// Index: applications_id.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     page: Page<ApplicationId>,
 ) -> Result<Listed<Application, ApplicationId>, Failure> {
@@ -186,7 +185,7 @@ pub(super) async fn list(
         select * from applications \
         where deleted_at is null and ($1::bytea is null or id {compare} $1) \
         order by id {direction} limit $2";
-    let mut walk = Walk::new(&store.notes, page, Order::Ascending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Ascending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let place = place.as_ref().map(|id| id.as_bytes().as_slice());
@@ -257,7 +256,7 @@ pub(super) async fn changes(
     let mut transaction = store.changes.begin(Access::Read).await?;
     let result = transaction.query(statement, &parameters(&columns)).await;
     let rows = transaction.end(result).await?;
-    let first = rows.first().ok_or_else(|| codes::unknown("the count of changes", "none"))?;
+    let first = rows.first().ok_or_else(|| unknown("the count of changes", "none"))?;
     let (now, event_types) = (moment(first, "now")?, field(first, "event_types")?);
     // Without any change there is one row, of the time alone.
     let changed = rows.iter().filter(|row| !matches!(field::<Option<i64>>(row, "key"), Ok(None)));

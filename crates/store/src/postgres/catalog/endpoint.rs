@@ -6,27 +6,26 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::codes;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::queue::number;
-use super::super::row::{self, document, field, id, moment, write};
-use super::{application, secret, size};
-use crate::catalog::edit;
 use crate::catalog::{
     Admission, Changed, Confidential, Endpoint, EndpointEdit, Name, NewEndpoint, Size, Touches,
+    edit,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
-use crate::page::{Listed, Page};
-use crate::{Error, Vault, limits};
+use crate::page::{Direction, Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::catalog::{application, secret, size};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{bytea, int2, int8, int8_array, parameters, text};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::io::partitions::number;
+use crate::postgres::page::Walk;
+use crate::postgres::row::{self, document, field, id, moment, write};
+use crate::{Error, Vault, codes, limits};
 
-pub(super) const MISSING: Error = Error::Missing("endpoint");
+pub(crate) const MISSING: Error = Error::Missing("endpoint");
 
 /// Creates an endpoint with its first secret. The same one again is found, not made again.
-pub(super) async fn create(
+pub(crate) async fn create(
     store: &Postgres,
     new: NewEndpoint,
     admission: Admission,
@@ -91,10 +90,8 @@ pub(super) async fn by_keys(
         join applications a on a.key = e.application and a.deleted_at is null \
         where e.application = $1 and e.key = any($2) order by e.key";
     let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
-    let columns = [single(application.0, Type::INT8), single(keys, Type::INT8_ARRAY)];
-    let mut transaction = store.read().await?;
-    let result = transaction.query(statement, &parameters(&columns)).await;
-    let rows = transaction.end(result).await?;
+    let columns = [int8(application.0), int8_array(keys)];
+    let rows = store.query(statement, &parameters(&columns)).await?;
     Ok(rows.iter().map(|row| endpoint(row, &store.vault)).collect::<Result<_, Error>>()?)
 }
 
@@ -110,10 +107,8 @@ pub(super) async fn key_of(
         select e.key from endpoints e \
         join applications a on a.key = e.application and a.deleted_at is null \
         where e.application = $1 and e.id = $2";
-    let columns = [single(application.0, Type::INT8), single(id.as_bytes().to_vec(), Type::BYTEA)];
-    let mut transaction = store.read().await?;
-    let result = transaction.one(statement, &parameters(&columns)).await;
-    let row = transaction.end(result).await?;
+    let columns = [int8(application.0), bytea(id.as_bytes().to_vec())];
+    let row = store.one(statement, &parameters(&columns)).await?;
     Ok(EndpointKey(field(&row.ok_or(MISSING)?, "key")?))
 }
 
@@ -136,31 +131,30 @@ async fn insert(
         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)";
     let (state, reason) = codes::state(new.state);
     let columns = [
-        single(new.application.0, Type::INT8),
-        single(key.0, Type::INT8),
-        single(new.id.as_bytes().as_slice(), Type::BYTEA),
-        single(new.uid.as_deref(), Type::TEXT),
-        single(number(Partition::of(&new.id)), Type::INT2),
-        single(state, Type::INT2),
-        single(reason, Type::INT2),
-        single(codes::order(new.order), Type::INT2),
-        single(write("settings", &new.settings)?, Type::TEXT),
-        single(confidential, Type::BYTEA),
-        single(new.at.as_micros(), Type::INT8),
+        int8(new.application.0),
+        int8(key.0),
+        bytea(new.id.as_bytes().as_slice()),
+        text(new.uid.as_deref()),
+        int2(number(Partition::of(&new.id))),
+        int2(state),
+        int2(reason),
+        int2(codes::order(new.order)),
+        text(write("settings", &new.settings)?),
+        bytea(confidential),
+        int8(new.at.as_micros()),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
 }
 
 /// Finds an endpoint that is not deleted.
-pub(super) async fn find(
+pub(crate) async fn find(
     store: &Postgres,
     application: ApplicationKey,
     name: Name<EndpointId>,
 ) -> Result<Endpoint, Failure> {
-    let mut transaction = store.read().await?;
-    let result = find_in(&mut transaction, application, &name).await;
-    let row = transaction.end(result).await?;
+    let row =
+        store.reading(async |transaction| find_in(transaction, application, &name).await).await?;
     Ok(endpoint(&row.ok_or(MISSING)?, &store.vault)?)
 }
 
@@ -243,7 +237,7 @@ async fn look(
     let statement = "\
         select * from endpoints where application = $1 and key = $2 and state <> 3 \
         for no key update";
-    let columns = [single(application.0, Type::INT8), single(key.0, Type::INT8)];
+    let columns = [int8(application.0), int8(key.0)];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     row.ok_or_else(|| MISSING.into())
 }
@@ -257,8 +251,7 @@ async fn has_pending(
         select exists ( \
             select 1 from deliveries d \
             where d.state = 0 and d.partition = $1 and d.endpoint = $2) as pending";
-    let columns =
-        [single(number(endpoint.partition), Type::INT2), single(endpoint.key.0, Type::INT8)];
+    let columns = [int2(number(endpoint.partition)), int8(endpoint.key.0)];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(field(&row.ok_or(MISSING)?, "pending")?)
 }
@@ -276,15 +269,15 @@ async fn rewrite(
         where application = $1 and key = $2";
     let (state, reason) = codes::state(endpoint.state);
     let columns = [
-        single(endpoint.application.0, Type::INT8),
-        single(endpoint.key.0, Type::INT8),
-        single(endpoint.uid.as_deref(), Type::TEXT),
-        single(state, Type::INT2),
-        single(reason, Type::INT2),
-        single(codes::order(endpoint.order), Type::INT2),
-        single(write("settings", &endpoint.settings)?, Type::TEXT),
-        single(confidential, Type::BYTEA),
-        single(endpoint.updated_at.as_micros(), Type::INT8),
+        int8(endpoint.application.0),
+        int8(endpoint.key.0),
+        text(endpoint.uid.as_deref()),
+        int2(state),
+        int2(reason),
+        int2(codes::order(endpoint.order)),
+        text(write("settings", &endpoint.settings)?),
+        bytea(confidential),
+        int8(endpoint.updated_at.as_micros()),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
@@ -293,7 +286,7 @@ async fn rewrite(
 /// Makes another version of an endpoint of which something else than its row changed.
 ///
 /// Index: the primary key of endpoints.
-pub(super) async fn touch(
+pub(crate) async fn touch(
     transaction: &mut Transaction<'_>,
     (application, key): (ApplicationKey, EndpointKey),
     at: Timestamp,
@@ -301,11 +294,7 @@ pub(super) async fn touch(
     let statement = "\
         update endpoints set updated_at = greatest($3, updated_at + 1) \
         where application = $1 and key = $2";
-    let columns = [
-        single(application.0, Type::INT8),
-        single(key.0, Type::INT8),
-        single(at.as_micros(), Type::INT8),
-    ];
+    let columns = [int8(application.0), int8(key.0), int8(at.as_micros())];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
 }
@@ -313,7 +302,7 @@ pub(super) async fn touch(
 /// Lists an application's endpoints by id, descending.
 ///
 /// Index: endpoints_id.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     application: ApplicationKey,
     page: Page<EndpointId>,
@@ -323,7 +312,7 @@ pub(super) async fn list(
         join applications a on a.key = e.application and a.deleted_at is null \
         where e.application = $1 and e.state <> 3 and ($2::bytea is null or e.id {compare} $2) \
         order by e.id {direction} limit $3";
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let place = place.as_ref().map(|id| id.as_bytes().as_slice());
@@ -332,9 +321,7 @@ pub(super) async fn list(
             (&place as _, Type::BYTEA),
             (&rows as _, Type::INT8),
         ];
-        let mut transaction = store.read().await?;
-        let result = transaction.query(&statement, &parameters).await;
-        let rows = transaction.end(result).await?;
+        let rows = store.query(&statement, &parameters).await?;
         walk.take(&rows, |row| {
             let entry = endpoint(row, &store.vault)?;
             Ok((entry.id, Some(entry)))
@@ -344,7 +331,7 @@ pub(super) async fn list(
 }
 
 /// Reads an endpoint's row.
-pub(super) fn endpoint(row: &Row, vault: &Vault) -> Result<Endpoint, Error> {
+pub(crate) fn endpoint(row: &Row, vault: &Vault) -> Result<Endpoint, Error> {
     let application = ApplicationKey(field(row, "application")?);
     let key = EndpointKey(field(row, "key")?);
     let sealed = vault.open(&context((application, key)), field(row, "confidential")?)?;

@@ -4,33 +4,32 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{document, field, moment, write};
-use super::super::wake::{CHANGED, call};
 use crate::Error;
-use crate::catalog::edit;
-use crate::catalog::{Changed, Check, Edit, EventType};
-use crate::page::{Listed, Page};
+use crate::catalog::{Changed, Check, Edit, EventType, edit};
+use crate::page::{Direction, Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{int8, parameters, text};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::io::wake::{CHANGED, call};
+use crate::postgres::page::Walk;
+use crate::postgres::row::{document, field, moment, write};
 
 const MISSING: Error = Error::Missing("event type");
 
 /// Creates an event type.
 ///
 /// Index: the primary key of event_types.
-pub(super) async fn create(store: &Postgres, event_type: EventType) -> Result<(), Failure> {
+pub(crate) async fn create(store: &Postgres, event_type: EventType) -> Result<(), Failure> {
     let statement = "\
         insert into event_types (name, settings, created_at, updated_at) values ($1, $2, $3, $4) \
         on conflict (name) do nothing";
     let name = event_type.name.clone();
     let columns = [
-        single(event_type.name, Type::TEXT),
-        single(write("settings", &event_type.settings)?, Type::TEXT),
-        single(event_type.created_at.as_micros(), Type::INT8),
-        single(event_type.updated_at.as_micros(), Type::INT8),
+        text(event_type.name),
+        text(write("settings", &event_type.settings)?),
+        int8(event_type.created_at.as_micros()),
+        int8(event_type.updated_at.as_micros()),
     ];
     let mut transaction = store.write().await?;
     let result = async {
@@ -83,9 +82,9 @@ async fn hold(transaction: &mut Transaction<'_>, name: &str) -> Result<EventType
 async fn rewrite(transaction: &mut Transaction<'_>, event_type: &EventType) -> Result<(), Failure> {
     let statement = "update event_types set settings = $2, updated_at = $3 where name = $1";
     let columns = [
-        single(event_type.name.as_str(), Type::TEXT),
-        single(write("settings", &event_type.settings)?, Type::TEXT),
-        single(event_type.updated_at.as_micros(), Type::INT8),
+        text(event_type.name.as_str()),
+        text(write("settings", &event_type.settings)?),
+        int8(event_type.updated_at.as_micros()),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
@@ -101,23 +100,19 @@ async fn changed(transaction: &mut Transaction<'_>) -> Result<(), Failure> {
 }
 
 /// Index: the primary key of event_types.
-pub(super) async fn find(store: &Postgres, name: String) -> Result<EventType, Failure> {
+pub(crate) async fn find(store: &Postgres, name: String) -> Result<EventType, Failure> {
     let statement = "select * from event_types where name = $1";
-    let mut transaction = store.read().await?;
-    let result = transaction.one(statement, &[(&name, Type::TEXT)]).await;
-    let row = transaction.end(result).await?;
+    let row = store.one(statement, &[(&name, Type::TEXT)]).await?;
     Ok(event_type(&row.ok_or(MISSING)?)?)
 }
 
 /// Removes an event type if a check of its row allows it.
-pub(super) async fn remove(
+pub(crate) async fn remove(
     store: &Postgres,
     name: String,
     check: Check<EventType>,
 ) -> Result<(), Failure> {
-    let mut transaction = store.write().await?;
-    let result = remove_in(&mut transaction, &name, &check).await;
-    transaction.end(result).await
+    store.writing(async |transaction| remove_in(transaction, &name, &check).await).await
 }
 
 /// Index: the primary key of event_types.
@@ -133,14 +128,14 @@ async fn remove_in(
 }
 
 /// Index: the primary key of event_types.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     page: Page<String>,
 ) -> Result<Listed<EventType, String>, Failure> {
     let statement = "\
         select * from event_types where $1::text is null or name {compare} $1 \
         order by name {direction} limit $2";
-    let mut walk = Walk::new(&store.notes, page, Order::Ascending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Ascending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let mut transaction = store.read().await?;

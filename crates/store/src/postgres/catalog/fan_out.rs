@@ -3,36 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::health::Health;
 use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::codes;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::{count, document, field, id, optional_moment};
-use super::endpoint::endpoint;
-use super::secret;
 use crate::catalog::{ApplicationSettings, EndpointView, FanOut, Secret};
 use crate::keys::{ApplicationKey, EndpointKey};
-use crate::queue::Running;
+use crate::postgres::Postgres;
+use crate::postgres::catalog::endpoint::endpoint;
+use crate::postgres::catalog::{running, secret};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::{document, field, id};
 use crate::{Error, Vault};
 
 /// How many endpoints are few enough to be opened between two answers.
 const FEW: usize = 64;
 
 /// Returns all endpoints of an application with their secrets and running states.
-pub(super) async fn fan_out(
+pub(crate) async fn fan_out(
     store: &Postgres,
     application: ApplicationKey,
     at: Timestamp,
 ) -> Result<FanOut, Failure> {
-    let mut transaction = store.read().await?;
-    let result = read(&mut transaction, application, at).await;
-    let found = transaction.end(result).await?;
+    let found = store.reading(async |transaction| read(transaction, application, at).await).await?;
     let vault = Arc::clone(&store.vault);
     if found.endpoints.len() <= FEW {
         return Ok(found.open(application, &vault)?);
@@ -75,7 +70,7 @@ impl Found {
         let view = |row: &Row| {
             let endpoint = endpoint(row, vault)?;
             let secrets = secrets.remove(&endpoint.key.0).unwrap_or_default();
-            Ok(EndpointView { endpoint, secrets, running: read_running(row)? })
+            Ok(EndpointView { endpoint, secrets, running: running::read(row)? })
         };
         let endpoints = self.endpoints.iter().map(view).collect::<Result<_, Error>>()?;
         let application = &self.application;
@@ -116,44 +111,6 @@ async fn secrets(
         select * from endpoint_secrets \
         where application = $1 and (expires_at is null or expires_at > $2) \
         order by endpoint, number desc";
-    let columns = [single(application.0, Type::INT8), single(at.as_micros(), Type::INT8)];
+    let columns = [int8(application.0), int8(at.as_micros())];
     transaction.query(statement, &parameters(&columns)).await
-}
-
-/// Returns an endpoint's running state.
-pub(super) async fn running(
-    store: &Postgres,
-    place: (ApplicationKey, EndpointKey),
-) -> Result<Running, Failure> {
-    let mut transaction = store.read().await?;
-    let result = running_in(&mut transaction, place).await;
-    transaction.end(result).await
-}
-
-/// Index: the primary key of endpoint_state.
-async fn running_in(
-    transaction: &mut Transaction<'_>,
-    place: (ApplicationKey, EndpointKey),
-) -> Result<Running, Failure> {
-    secret::check(transaction, place).await?;
-    let statement = "select * from endpoint_state where application = $1 and endpoint = $2";
-    let columns = [single(place.0.0, Type::INT8), single(place.1.0, Type::INT8)];
-    let row = transaction.one(statement, &parameters(&columns)).await?;
-    Ok(row.map_or_else(|| Ok(Running::default()), |row| read_running(&row))?)
-}
-
-/// Reads the columns of endpoint_state; without a row they are all missing.
-fn read_running(row: &Row) -> Result<Running, Error> {
-    let Some(breaker) = field::<Option<i16>>(row, "breaker")? else {
-        return Ok(Running::default());
-    };
-    let (failures, open_until) = (field(row, "failures")?, field(row, "open_until")?);
-    let breaker = codes::read_breaker((breaker, failures, open_until, field(row, "cooldown")?))?;
-    let warned = field::<Option<i16>>(row, "warned")?.map(codes::read_level).transpose()?;
-    let health = Health {
-        permanent_streak: count(row, "permanent_streak")?,
-        failing_since: optional_moment(row, "failing_since")?,
-        warned,
-    };
-    Ok(Running { breaker, health, paused_until: optional_moment(row, "paused_until")? })
 }

@@ -7,6 +7,7 @@ mod endpoint;
 mod event_type;
 mod fan_out;
 mod renamed;
+mod running;
 mod secret;
 mod size;
 mod token;
@@ -14,7 +15,6 @@ mod token;
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
 
-use super::Postgres;
 use crate::Answer;
 use crate::catalog::{
     Admission, Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
@@ -22,6 +22,7 @@ use crate::catalog::{
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
 use crate::queue::Running;
 
 impl Catalog for Postgres {
@@ -101,7 +102,7 @@ impl Catalog for Postgres {
     }
 
     fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
-        self.answer(fan_out::running(self, (application, key)))
+        self.answer(running::find(self, (application, key)))
     }
 
     fn secrets(

@@ -2,19 +2,16 @@
 
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
-use crate::Error;
 use crate::catalog::{Renamed, Whose};
-use crate::limits;
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
+use crate::{Error, limits};
 
 /// Forgets those that were told of, and returns the next.
-pub(super) async fn next(store: &Postgres, told: Vec<Renamed>) -> Result<Vec<Renamed>, Failure> {
-    let mut transaction = store.write().await?;
-    let result = next_in(&mut transaction, &told).await;
-    transaction.end(result).await
+pub(crate) async fn next(store: &Postgres, told: Vec<Renamed>) -> Result<Vec<Renamed>, Failure> {
+    store.writing(async |transaction| next_in(transaction, &told).await).await
 }
 
 /// Index: the primary key of renamed.

@@ -2,17 +2,16 @@
 
 use domain::time::Timestamp;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::{damaged, field, moment, optional_moment};
-use super::endpoint::{MISSING, hidden};
-use super::{application, endpoint};
 use crate::catalog::{NewSecret, Secret, Touches};
 use crate::keys::{ApplicationKey, EndpointKey};
+use crate::postgres::Postgres;
+use crate::postgres::catalog::application;
+use crate::postgres::catalog::endpoint::{self, MISSING, hidden};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{bytea, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::{damaged, field, moment, optional_moment};
 use crate::{Error, Vault, limits};
 
 /// Where an endpoint is.
@@ -26,9 +25,7 @@ pub(super) async fn live(
     place: Place,
     at: Timestamp,
 ) -> Result<Vec<Secret>, Failure> {
-    let mut transaction = store.read().await?;
-    let result = live_in(&mut transaction, place, at).await;
-    let rows = transaction.end(result).await?;
+    let rows = store.reading(async |transaction| live_in(transaction, place, at).await).await?;
     Ok(rows.iter().map(|row| secret(row, &store.vault, place)).collect::<Result<_, _>>()?)
 }
 
@@ -43,11 +40,7 @@ async fn live_in(
         where application = $1 and endpoint = $2 and (expires_at is null or expires_at > $3) \
         order by number desc";
     let (application, endpoint) = place;
-    let columns = [
-        single(application.0, Type::INT8),
-        single(endpoint.0, Type::INT8),
-        single(at.as_micros(), Type::INT8),
-    ];
+    let columns = [int8(application.0), int8(endpoint.0), int8(at.as_micros())];
     transaction.query(statement, &parameters(&columns)).await
 }
 
@@ -77,7 +70,7 @@ async fn rotate_in(
 }
 
 /// Makes a secret the current one unless it is that already, and tells whether it did.
-pub(super) async fn replace(
+pub(crate) async fn replace(
     transaction: &mut Transaction<'_>,
     vault: &Vault,
     place: Place,
@@ -118,17 +111,13 @@ async fn retire(
     let statement = "\
         update endpoint_secrets set expires_at = least(expires_at, $3) \
         where application = $1 and endpoint = $2";
-    let columns = [
-        single(application.0, Type::INT8),
-        single(endpoint.0, Type::INT8),
-        single(grace_ends.as_micros(), Type::INT8),
-    ];
+    let columns = [int8(application.0), int8(endpoint.0), int8(grace_ends.as_micros())];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
 }
 
 /// Index: the primary key of endpoint_secrets.
-pub(super) async fn insert(
+pub(crate) async fn insert(
     transaction: &mut Transaction<'_>,
     vault: &Vault,
     place: Place,
@@ -139,11 +128,11 @@ pub(super) async fn insert(
         values ($1, $2, $3, $4, $5)";
     let (application, endpoint) = place;
     let columns = [
-        single(application.0, Type::INT8),
-        single(endpoint.0, Type::INT8),
-        single(vault.seal(&context(place), secret.text.as_bytes())?, Type::BYTEA),
-        single(secret.created_at.as_micros(), Type::INT8),
-        single(secret.expires_at.map(Timestamp::as_micros), Type::INT8),
+        int8(application.0),
+        int8(endpoint.0),
+        bytea(vault.seal(&context(place), secret.text.as_bytes())?),
+        int8(secret.created_at.as_micros()),
+        int8(secret.expires_at.map(Timestamp::as_micros)),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
@@ -169,7 +158,7 @@ pub(super) async fn check(
         select 1 from endpoints e \
         join applications a on a.key = e.application and a.deleted_at is null \
         where e.application = $1 and e.key = $2 and e.state <> 3";
-    let columns = [single(application.0, Type::INT8), single(endpoint.0, Type::INT8)];
+    let columns = [int8(application.0), int8(endpoint.0)];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     row.map(drop).ok_or_else(|| MISSING.into())
 }

@@ -4,18 +4,18 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
-use super::endpoint;
 use crate::catalog::{Admission, Size};
 use crate::keys::ApplicationKey;
+use crate::postgres::catalog::endpoint;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
 use crate::{Error, Vault};
 
 /// Replaces a part of an application's size by another, if that is admitted. It comes before the change
 /// that it is about.
-pub(super) async fn replace(
+pub(crate) async fn replace(
     transaction: &mut Transaction<'_>,
     (vault, application): (&Vault, ApplicationKey),
     (part, by): (Size, Size),
@@ -64,10 +64,10 @@ async fn keep(
         "update applications set endpoints = $2, patterns = $3, bytes = $4 where key = $1";
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let columns = [
-        single(application.0, Type::INT8),
-        single(number(size.endpoints), Type::INT8),
-        single(number(size.patterns), Type::INT8),
-        single(number(size.bytes), Type::INT8),
+        int8(application.0),
+        int8(number(size.endpoints)),
+        int8(number(size.patterns)),
+        int8(number(size.bytes)),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())

@@ -5,23 +5,21 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{damaged, field, moment, optional_id, optional_moment};
 use crate::Error;
 use crate::catalog::{Scope, Token};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{boolean, bytea, int8, parameters, text};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::page::Walk;
+use crate::postgres::row::{damaged, field, moment, optional_id, optional_moment};
 
 const MISSING: Error = Error::Missing("token");
 
 /// Keeps a token. The same one again changes nothing.
-pub(super) async fn create(store: &Postgres, token: Token) -> Result<(), Failure> {
-    let mut transaction = store.write().await?;
-    let result = create_in(&mut transaction, token).await;
-    transaction.end(result).await
+pub(crate) async fn create(store: &Postgres, token: Token) -> Result<(), Failure> {
+    store.writing(async |transaction| create_in(transaction, token).await).await
 }
 
 async fn create_in(transaction: &mut Transaction<'_>, new: Token) -> Result<(), Failure> {
@@ -47,23 +45,21 @@ async fn insert(transaction: &mut Transaction<'_>, token: &Token) -> Result<u64,
         Scope::Application(id) => Some(id.as_bytes().as_slice()),
     };
     let columns = [
-        single(token.id.as_str(), Type::TEXT),
-        single(token.hash.as_slice(), Type::BYTEA),
-        single(token.name.as_str(), Type::TEXT),
-        single(application, Type::BYTEA),
-        single(token.read_only, Type::BOOL),
-        single(token.created_at.as_micros(), Type::INT8),
-        single(token.expires_at.map(Timestamp::as_micros), Type::INT8),
-        single(token.revoked_at.map(Timestamp::as_micros), Type::INT8),
+        text(token.id.as_str()),
+        bytea(token.hash.as_slice()),
+        text(token.name.as_str()),
+        bytea(application),
+        boolean(token.read_only),
+        int8(token.created_at.as_micros()),
+        int8(token.expires_at.map(Timestamp::as_micros)),
+        int8(token.revoked_at.map(Timestamp::as_micros)),
     ];
     transaction.execute(statement, &parameters(&columns)).await
 }
 
 /// Finds a token.
-pub(super) async fn find(store: &Postgres, id: String) -> Result<Token, Failure> {
-    let mut transaction = store.read().await?;
-    let result = find_in(&mut transaction, &id).await;
-    let row = transaction.end(result).await?;
+pub(crate) async fn find(store: &Postgres, id: String) -> Result<Token, Failure> {
+    let row = store.reading(async |transaction| find_in(transaction, &id).await).await?;
     Ok(token(&row.ok_or(MISSING)?)?)
 }
 
@@ -77,10 +73,8 @@ async fn find_in(transaction: &mut Transaction<'_>, id: &str) -> Result<Option<R
 /// Index: the primary key of tokens.
 pub(super) async fn revoke(store: &Postgres, id: String, at: Timestamp) -> Result<(), Failure> {
     let statement = "update tokens set revoked_at = coalesce(revoked_at, $2) where id = $1";
-    let columns = [single(id, Type::TEXT), single(at.as_micros(), Type::INT8)];
-    let mut transaction = store.write().await?;
-    let result = transaction.execute(statement, &parameters(&columns)).await;
-    match transaction.end(result).await? {
+    let columns = [text(id), int8(at.as_micros())];
+    match store.execute(statement, &parameters(&columns)).await? {
         0 => Err(MISSING.into()),
         _ => Ok(()),
     }
@@ -96,24 +90,19 @@ pub(super) async fn expire(
 ) -> Result<u32, Failure> {
     let statement = "\
         update tokens set revoked_at = $2 where application = $1 and revoked_at is null";
-    let columns = [
-        single(application.as_bytes().as_slice(), Type::BYTEA),
-        single(at.as_micros(), Type::INT8),
-    ];
-    let mut transaction = store.write().await?;
-    let result = transaction.execute(statement, &parameters(&columns)).await;
-    Ok(u32::try_from(transaction.end(result).await?).unwrap_or(u32::MAX))
+    let columns = [bytea(application.as_bytes().as_slice()), int8(at.as_micros())];
+    Ok(u32::try_from(store.execute(statement, &parameters(&columns)).await?).unwrap_or(u32::MAX))
 }
 
 /// Index: the primary key of tokens.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     page: Page<String>,
 ) -> Result<Listed<Token, String>, Failure> {
     let statement = "\
         select * from tokens where $1::text is null or id {compare} $1 \
         order by id {direction} limit $2";
-    let mut walk = Walk::new(&store.notes, page, Order::Ascending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Ascending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let mut transaction = store.read().await?;

@@ -1,14 +1,13 @@
 //! Answers that are given again.
 
 use domain::time::Timestamp;
-use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
 use crate::ledger::StoredAnswer;
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{bytea, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
 use crate::{Error, limits};
 
 /// Remembers an answer, unless another one is remembered; returns the one that is.
@@ -19,9 +18,10 @@ pub(super) async fn remember(
     at: Timestamp,
 ) -> Result<StoredAnswer, Failure> {
     let sealed = answer.seal(&store.vault, &hash)?;
-    let mut transaction = store.write().await?;
-    let result = remember_in(&mut transaction, &hash, sealed, at).await;
-    match transaction.end(result).await? {
+    match store
+        .writing(async |transaction| remember_in(transaction, &hash, sealed, at).await)
+        .await?
+    {
         Some(known) => Ok(StoredAnswer::open(&store.vault, &hash, &known)?),
         None => Ok(answer),
     }
@@ -49,9 +49,7 @@ pub(super) async fn recall(
     hash: [u8; 32],
     now: Timestamp,
 ) -> Result<Option<StoredAnswer>, Failure> {
-    let mut transaction = store.read().await?;
-    let result = find(&mut transaction, &hash, now).await;
-    let sealed = transaction.end(result).await?;
+    let sealed = store.reading(async |transaction| find(transaction, &hash, now).await).await?;
     let opened = sealed.map(|sealed| StoredAnswer::open(&store.vault, &hash, &sealed));
     Ok(opened.transpose()?)
 }
@@ -59,16 +57,14 @@ pub(super) async fn recall(
 /// Forgets what was remembered under a hash at a moment or before it.
 ///
 /// Indexes: the primary key of answers, answers_at.
-pub(super) async fn forget(
+pub(crate) async fn forget(
     store: &Postgres,
     hash: [u8; 32],
     until: Timestamp,
 ) -> Result<(), Failure> {
     let statement = "delete from answers where hash = $1 and at <= $2";
-    let columns = [single(hash.as_slice(), Type::BYTEA), single(until.as_micros(), Type::INT8)];
-    let mut transaction = store.write().await?;
-    let result = transaction.execute(statement, &parameters(&columns)).await;
-    transaction.end(result).await.map(|_| ())
+    let columns = [bytea(hash.as_slice()), int8(until.as_micros())];
+    store.execute(statement, &parameters(&columns)).await.map(|_| ())
 }
 
 /// Writes an answer, also over one that no longer counts; answers whether it did.
@@ -85,10 +81,10 @@ async fn put(
         on conflict (hash) do update set at = excluded.at, sealed = excluded.sealed \
         where a.at <= $4";
     let columns = [
-        single(hash.as_slice(), Type::BYTEA),
-        single(at.as_micros(), Type::INT8),
-        single(sealed, Type::BYTEA),
-        single(at.before(limits::IDEMPOTENCY).as_micros(), Type::INT8),
+        bytea(hash.as_slice()),
+        int8(at.as_micros()),
+        bytea(sealed),
+        int8(at.before(limits::IDEMPOTENCY).as_micros()),
     ];
     Ok(transaction.execute(statement, &parameters(&columns)).await? > 0)
 }
@@ -100,10 +96,7 @@ async fn find(
     now: Timestamp,
 ) -> Result<Option<Vec<u8>>, Failure> {
     let statement = "select sealed from answers where hash = $1 and at > $2";
-    let columns = [
-        single(hash.as_slice(), Type::BYTEA),
-        single(now.before(limits::IDEMPOTENCY).as_micros(), Type::INT8),
-    ];
+    let columns = [bytea(hash.as_slice()), int8(now.before(limits::IDEMPOTENCY).as_micros())];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(row.map(|row| field(&row, "sealed")).transpose()?)
 }

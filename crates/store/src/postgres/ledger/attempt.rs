@@ -2,22 +2,19 @@
 
 use bytes::Bytes;
 use domain::ids::AttemptId;
-use domain::outcome::Outcome;
-use domain::replay::StatusClass;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::codes::{self, OutcomeColumns};
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{self, count, field, headers, id, is_missing, moment, optional_moment};
 use crate::Error;
+use crate::codes::{self, OutcomeColumns};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{AttemptEntry, AttemptFilter};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{bytea, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::page::Walk;
+use crate::postgres::row::{self, count, field, headers, id, is_missing, moment, optional_moment};
 use crate::queue::{AttemptRecord, Phases};
 
 /// Returns the attempts of a delivery, newest first.
@@ -40,28 +37,22 @@ pub(super) async fn of_delivery(
         select chain.*, m.id as message_id, m.event_type \
         from chain join messages m on m.application = chain.application and m.key = chain.message \
         order by chain.number desc";
-    let columns = [
-        single(key.application.0, Type::INT8),
-        single(key.endpoint.0, Type::INT8),
-        single(key.message.0, Type::INT8),
-    ];
-    let mut transaction = store.read().await?;
-    let result = transaction.query(statement, &parameters(&columns)).await;
-    let rows = transaction.end(result).await?;
+    let columns = [int8(key.application.0), int8(key.endpoint.0), int8(key.message.0)];
+    let rows = store.query(statement, &parameters(&columns)).await?;
     Ok(row::readable(&store.notes, &rows, entry)?)
 }
 
 /// Lists an endpoint's attempts, newest first.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     place: (ApplicationKey, EndpointKey),
     filter: AttemptFilter,
     page: Page<AttemptId>,
 ) -> Result<Listed<AttemptEntry, AttemptId>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
-    let mut transaction = store.read().await?;
-    let result = walk_list(&mut transaction, place, &filter, &mut walk).await;
-    transaction.end(result).await?;
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
+    store
+        .reading(async |transaction| walk_list(transaction, place, &filter, &mut walk).await)
+        .await?;
     Ok(walk.finish())
 }
 
@@ -83,10 +74,10 @@ async fn walk_list(
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let columns = [
-            single(application.0, Type::INT8),
-            single(endpoint.0, Type::INT8),
-            single(place.as_ref().map(|id| id.as_bytes().as_slice()), Type::BYTEA),
-            single(rows, Type::INT8),
+            int8(application.0),
+            int8(endpoint.0),
+            bytea(place.as_ref().map(|id| id.as_bytes().as_slice())),
+            int8(rows),
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
@@ -95,7 +86,9 @@ async fn walk_list(
                 return Ok((id(row, "id")?, None));
             }
             let entry = entry(row)?;
-            Ok((entry.record.id, Some(entry).filter(|entry| is_wanted(entry, filter))))
+            let AttemptEntry { record, event_type, .. } = &entry;
+            let wanted = filter.wants(record.status(), event_type, record.began_at);
+            Ok((record.id, wanted.then_some(entry)))
         })?;
     }
     Ok(())
@@ -114,36 +107,15 @@ pub(super) async fn expunge(
         set request_headers = '[]', response_headers = '[]', response_body = ''::bytea \
         where application = $1 and endpoint = $2 and id = $3 and message = $4";
     let columns = [
-        single(key.application.0, Type::INT8),
-        single(key.endpoint.0, Type::INT8),
-        single(id.as_bytes().as_slice(), Type::BYTEA),
-        single(key.message.0, Type::INT8),
+        int8(key.application.0),
+        int8(key.endpoint.0),
+        bytea(id.as_bytes().as_slice()),
+        int8(key.message.0),
     ];
-    let mut transaction = store.write().await?;
-    let result = transaction.execute(statement, &parameters(&columns)).await;
-    match transaction.end(result).await? {
+    match store.execute(statement, &parameters(&columns)).await? {
         0 => Err(Error::Missing("attempt").into()),
         _ => Ok(()),
     }
-}
-
-fn is_wanted(entry: &AttemptEntry, filter: &AttemptFilter) -> bool {
-    let status = match entry.record.outcome {
-        Outcome::Answered { status, .. } => Some(status),
-        Outcome::TimedOut
-        | Outcome::Unreachable(_)
-        | Outcome::TlsFailed
-        | Outcome::BrokenAnswer
-        | Outcome::Blocked
-        | Outcome::Interrupted => None,
-    };
-    let class = StatusClass::of(status);
-    let succeeded = class == StatusClass::Success;
-    filter.succeeded.is_none_or(|wanted| wanted == succeeded)
-        && filter.status_class.is_none_or(|wanted| wanted == class)
-        && (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
-        && filter.since.is_none_or(|since| entry.record.began_at >= since)
-        && filter.until.is_none_or(|until| entry.record.began_at < until)
 }
 
 fn entry(row: &Row) -> Result<AttemptEntry, Error> {
@@ -163,10 +135,10 @@ fn entry(row: &Row) -> Result<AttemptEntry, Error> {
 }
 
 fn record(row: &Row) -> Result<AttemptRecord, Error> {
-    let outcome = codes::read_outcome(&OutcomeColumns {
+    let outcome = codes::read_outcome(OutcomeColumns {
         outcome: field(row, "outcome")?,
-        status: field(row, "status")?,
-        retry_after_seconds: field(row, "retry_after_seconds")?,
+        status: row::status(row, "status")?,
+        retry_after: field(row, "retry_after_seconds")?,
         retry_after_at: field(row, "retry_after_at")?,
     })?;
     let span = |name| Ok::<_, Error>(field::<Option<i64>>(row, name)?.map(codes::span));

@@ -4,15 +4,14 @@ use std::ops::Range;
 
 use domain::ids::MessageId;
 use domain::time::Timestamp;
-use tokio_postgres::types::Type;
 
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::row::{count, field};
-use super::super::{Postgres, codes};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::ledger::{Counts, MOST_COUNTED, MOST_WALKED, Tally};
-use crate::limits;
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{bytea, int8, parameters};
+use crate::postgres::row::{count, field, unknown};
+use crate::{codes, limits};
 
 /// Counts an endpoint's deliveries whose message was received within some time. Ids tell when a
 /// message was made, and none is on its way for long: so the walk begins and ends near that time.
@@ -45,17 +44,15 @@ pub(super) async fn by_state(
     let earliest = MessageId::first_at(range.start.before(limits::UNDER_WAY));
     let latest = MessageId::first_at(range.end.after(limits::UNDER_WAY));
     let columns = [
-        single(application.0, Type::INT8),
-        single(endpoint.0, Type::INT8),
-        single(earliest.as_bytes().as_slice(), Type::BYTEA),
-        single(latest.as_bytes().as_slice(), Type::BYTEA),
-        single(range.start.as_micros(), Type::INT8),
-        single(range.end.as_micros(), Type::INT8),
-        single(i64::from(MOST_WALKED), Type::INT8),
+        int8(application.0),
+        int8(endpoint.0),
+        bytea(earliest.as_bytes().as_slice()),
+        bytea(latest.as_bytes().as_slice()),
+        int8(range.start.as_micros()),
+        int8(range.end.as_micros()),
+        int8(i64::from(MOST_WALKED)),
     ];
-    let mut transaction = store.read().await?;
-    let result = transaction.query(statement, &parameters(&columns)).await;
-    let rows = transaction.end(result).await?;
+    let rows = store.query(statement, &parameters(&columns)).await?;
     let mut counts = Counts::begin();
     for row in &rows {
         counts.complete = field(row, "complete")?;
@@ -74,7 +71,7 @@ pub(super) async fn by_state(
 /// Counts an application's dead letters, or those to one endpoint.
 ///
 /// Index: deliveries_dead.
-pub(super) async fn dead_letters(
+pub(crate) async fn dead_letters(
     store: &Postgres,
     application: ApplicationKey,
     endpoint: Option<EndpointKey>,
@@ -85,13 +82,11 @@ pub(super) async fn dead_letters(
         from ( \
             select endpoint from deliveries where application = $1 and state = 2 limit $2) d";
     let columns = [
-        single(application.0, Type::INT8),
-        single(i64::from(MOST_COUNTED) + 1, Type::INT8),
-        single(endpoint.map(|endpoint| endpoint.0), Type::INT8),
+        int8(application.0),
+        int8(i64::from(MOST_COUNTED) + 1),
+        int8(endpoint.map(|endpoint| endpoint.0)),
     ];
-    let mut transaction = store.read().await?;
-    let result = transaction.one(statement, &parameters(&columns)).await;
-    let row = transaction.end(result).await?;
-    let row = row.ok_or_else(|| codes::unknown("a count", "none"))?;
+    let row = store.one(statement, &parameters(&columns)).await?;
+    let row = row.ok_or_else(|| unknown("a count", "none"))?;
     Ok(Tally::up_to(MOST_COUNTED, count(&row, "walked")?, count(&row, "dead")?))
 }

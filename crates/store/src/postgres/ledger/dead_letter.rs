@@ -2,32 +2,31 @@
 
 use std::collections::BTreeSet;
 
-use tokio_postgres::types::Type;
-
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{field, is_missing};
-use super::super::{Postgres, upkeep};
-use super::delivery::entry;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::ledger::delivery::entry;
+use crate::postgres::page::Walk;
+use crate::postgres::row::{field, is_missing};
+use crate::postgres::upkeep::dead_letters;
 
 type Place = (MessageKey, EndpointKey);
 
 /// Lists an application's dead letters, newest message first.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     application: ApplicationKey,
     filter: DeliveryFilter,
     page: Page<Place>,
 ) -> Result<Listed<DeliveryEntry, Place>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
-    let mut transaction = store.read().await?;
-    let result = walk_list(&mut transaction, application, &filter, &mut walk).await;
-    transaction.end(result).await?;
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
+    store
+        .reading(async |transaction| walk_list(transaction, application, &filter, &mut walk).await)
+        .await?;
     Ok(walk.finish())
 }
 
@@ -50,10 +49,10 @@ async fn walk_list(
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let columns = [
-            single(application.0, Type::INT8),
-            single(place.map(|(message, _)| message.0), Type::INT8),
-            single(place.map(|(_, endpoint)| endpoint.0), Type::INT8),
-            single(rows, Type::INT8),
+            int8(application.0),
+            int8(place.map(|(message, _)| message.0)),
+            int8(place.map(|(_, endpoint)| endpoint.0)),
+            int8(rows),
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
@@ -75,7 +74,7 @@ pub(super) async fn purge(
     filter: DeliveryFilter,
     page: Page<Place>,
 ) -> Result<Listed<DeliveryKey, Place>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
     let mut transaction = store.write().await?;
     let result = match walk_list(&mut transaction, application, &filter, &mut walk).await {
         Ok(()) => purge_in(&mut transaction, walk.finish()).await,
@@ -93,7 +92,7 @@ async fn purge_in(
     let mut entries: Vec<_> = entries.into_iter().map(|entry| entry.key).collect();
     let doomed: Vec<_> = entries.iter().map(place).collect();
     let removed: BTreeSet<_> =
-        upkeep::remove_dead_letters(transaction, &doomed, None).await?.into_iter().collect();
+        dead_letters::remove(transaction, &doomed, None).await?.into_iter().collect();
     // What is missing was replayed, or removed by somebody else, in the meantime.
     entries.retain(|key| removed.contains(&place(key)));
     Ok(Listed { entries, reached, done })

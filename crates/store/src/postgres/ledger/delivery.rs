@@ -4,34 +4,32 @@ use domain::ids::{DeliveryId, MessageId};
 use domain::partition::Partition;
 use domain::time::Timestamp;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{
-    self, count, field, id, is_missing, moment, optional_id, optional_moment, status,
-};
-use super::super::{Postgres, upkeep};
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryEntry, DeliveryFilter, settled_at};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{bytea, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::page::Walk;
+use crate::postgres::row::{
+    self, count, field, id, is_missing, moment, optional_id, optional_moment, status,
+};
+use crate::postgres::upkeep::request;
 use crate::queue::{Request, RequestKind};
 
 const MISSING: Error = Error::Missing("delivery");
 
 /// Finds a delivery by its id: the message is among the few whose ids begin alike, and with it the
 /// id tells the endpoint.
-pub(super) async fn find(
+pub(crate) async fn find(
     store: &Postgres,
     application: ApplicationKey,
     id: DeliveryId,
 ) -> Result<DeliveryEntry, Failure> {
-    let mut transaction = store.read().await?;
-    let result = find_in(&mut transaction, application, id).await;
-    transaction.end(result).await
+    store.reading(async |transaction| find_in(transaction, application, id).await).await
 }
 
 async fn find_in(
@@ -60,11 +58,8 @@ async fn near(
     let statement = "\
         select key, id from messages where application = $1 and id between $2 and $3 limit 100";
     let (low, high) = delivery.message_range();
-    let columns = [
-        single(application.0, Type::INT8),
-        single(low.as_bytes().as_slice(), Type::BYTEA),
-        single(high.as_bytes().as_slice(), Type::BYTEA),
-    ];
+    let columns =
+        [int8(application.0), bytea(low.as_bytes().as_slice()), bytea(high.as_bytes().as_slice())];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     rows.iter().map(|row| Ok((MessageKey(field(row, "key")?), id(row, "id")?))).collect()
 }
@@ -78,11 +73,7 @@ async fn at(
         select d.*, m.id, m.event_type, m.received_at, m.policy \
         from deliveries d join messages m on m.application = d.application and m.key = d.message \
         where d.application = $1 and d.endpoint = $2 and d.message = $3";
-    let columns = [
-        single(key.application.0, Type::INT8),
-        single(key.endpoint.0, Type::INT8),
-        single(key.message.0, Type::INT8),
-    ];
+    let columns = [int8(key.application.0), int8(key.endpoint.0), int8(key.message.0)];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(row.map(|row| entry(&row)).transpose()?)
 }
@@ -102,24 +93,22 @@ pub(super) async fn of_message(
         join deliveries d on d.application = m.application and d.endpoint = sent.endpoint \
             and d.message = m.key \
         where m.application = $1 and m.key = $2 order by d.endpoint";
-    let columns = [single(application.0, Type::INT8), single(message.0, Type::INT8)];
-    let mut transaction = store.read().await?;
-    let result = transaction.query(statement, &parameters(&columns)).await;
-    let rows = transaction.end(result).await?;
+    let columns = [int8(application.0), int8(message.0)];
+    let rows = store.query(statement, &parameters(&columns)).await?;
     Ok(row::readable(&store.notes, &rows, entry)?)
 }
 
 /// Lists an endpoint's deliveries, newest message first.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     place: (ApplicationKey, EndpointKey),
     filter: DeliveryFilter,
     page: Page<MessageKey>,
 ) -> Result<Listed<DeliveryEntry, MessageKey>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
-    let mut transaction = store.read().await?;
-    let result = walk_list(&mut transaction, place, &filter, &mut walk).await;
-    transaction.end(result).await?;
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
+    store
+        .reading(async |transaction| walk_list(transaction, place, &filter, &mut walk).await)
+        .await?;
     Ok(walk.finish())
 }
 
@@ -141,10 +130,10 @@ async fn walk_list(
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let columns = [
-            single(application.0, Type::INT8),
-            single(endpoint.0, Type::INT8),
-            single(place.map(|message| message.0), Type::INT8),
-            single(rows, Type::INT8),
+            int8(application.0),
+            int8(endpoint.0),
+            int8(place.map(|message| message.0)),
+            int8(rows),
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
@@ -164,9 +153,8 @@ pub(super) async fn cancel(
     key: DeliveryKey,
     when: Timestamp,
 ) -> Result<DeliveryEntry, Failure> {
-    let mut transaction = store.write().await?;
-    let result = cancel_in(&mut transaction, key, when).await;
-    let (cancelled, partition) = transaction.end(result).await?;
+    let (cancelled, partition) =
+        store.writing(async |transaction| cancel_in(transaction, key, when).await).await?;
     store.wake.others([partition].into_iter().collect());
     Ok(cancelled)
 }
@@ -190,7 +178,7 @@ async fn cancel_in(
     let DeliveryKey { application, endpoint, message } = key;
     let kind = RequestKind::Cancel(message);
     let request = Request { number: 0, application, endpoint, partition, kind, at: when };
-    upkeep::ask(transaction, &request).await?;
+    request::ask(transaction, &request).await?;
     Ok((entry, partition))
 }
 
@@ -200,9 +188,8 @@ pub(super) async fn retry_now(
     key: DeliveryKey,
     when: Timestamp,
 ) -> Result<DeliveryEntry, Failure> {
-    let mut transaction = store.write().await?;
-    let result = retry_now_in(&mut transaction, key, when).await;
-    let (hurried, partition) = transaction.end(result).await?;
+    let (hurried, partition) =
+        store.writing(async |transaction| retry_now_in(transaction, key, when).await).await?;
     store.wake.others([partition].into_iter().collect());
     Ok(hurried)
 }
@@ -218,7 +205,7 @@ async fn retry_now_in(
     let DeliveryKey { application, endpoint, message } = key;
     let kind = RequestKind::RetryNow(message);
     let request = Request { number: 0, application, endpoint, partition, kind, at: when };
-    upkeep::ask(transaction, &request).await?;
+    request::ask(transaction, &request).await?;
     Ok((at(transaction, key).await?.ok_or(MISSING)?, partition))
 }
 
@@ -232,11 +219,7 @@ async fn hold(
     let statement = "\
         select partition from deliveries \
         where application = $1 and endpoint = $2 and message = $3 for update";
-    let columns = [
-        single(key.application.0, Type::INT8),
-        single(key.endpoint.0, Type::INT8),
-        single(key.message.0, Type::INT8),
-    ];
+    let columns = [int8(key.application.0), int8(key.endpoint.0), int8(key.message.0)];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(row.map(|row| row::partition(&row, "partition")).transpose()?)
 }
@@ -252,17 +235,17 @@ async fn call_off(
         where application = $1 and endpoint = $2 and message = $3 and state = 0 \
         returning partition";
     let columns = [
-        single(key.application.0, Type::INT8),
-        single(key.endpoint.0, Type::INT8),
-        single(key.message.0, Type::INT8),
-        single(when.as_micros(), Type::INT8),
+        int8(key.application.0),
+        int8(key.endpoint.0),
+        int8(key.message.0),
+        int8(when.as_micros()),
     ];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(row.map(|row| row::partition(&row, "partition")).transpose()?)
 }
 
 /// Reads a delivery's row, joined to its message's id, event type, time and policy.
-pub(super) fn entry(row: &Row) -> Result<DeliveryEntry, Error> {
+pub(crate) fn entry(row: &Row) -> Result<DeliveryEntry, Error> {
     let key = DeliveryKey {
         application: ApplicationKey(field(row, "application")?),
         endpoint: EndpointKey(field(row, "endpoint")?),

@@ -2,17 +2,15 @@
 
 use domain::partition::Partition;
 use domain::time::Timestamp;
-use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::queue::Again;
-use super::super::{Postgres, row};
-use crate::Error;
 use crate::keys::{ApplicationKey, MessageKey};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{int2, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::queue::batch::Again;
+use crate::postgres::{Postgres, row};
 use crate::queue::RequestKind;
+use crate::{Error, codes};
 
 const MISSING: Error = Error::Missing("message");
 
@@ -25,9 +23,7 @@ pub(super) async fn expunge(
 ) -> Result<Vec<Partition>, Failure> {
     let mut again = Again::default();
     loop {
-        let mut transaction = store.write().await?;
-        let result = expunge_in(&mut transaction, message, at).await;
-        match transaction.end(result).await {
+        match store.writing(async |transaction| expunge_in(transaction, message, at).await).await {
             Err(failure) if again.after(&failure).await => {}
             Err(failure) => return Err(failure),
             Ok(partitions) => {
@@ -57,7 +53,7 @@ async fn forget_payload(
     (application, message): (ApplicationKey, MessageKey),
 ) -> Result<u64, Failure> {
     let statement = "update messages set payload = null where application = $1 and key = $2";
-    let columns = [single(application.0, Type::INT8), single(message.0, Type::INT8)];
+    let columns = [int8(application.0), int8(message.0)];
     transaction.execute(statement, &parameters(&columns)).await
 }
 
@@ -88,12 +84,7 @@ async fn cancel_all(
             select partition, $1, endpoint, $4, $2, $3 from off order by endpoint) \
         select distinct partition from off order by partition";
     let (kind, _) = codes::request(RequestKind::Cancel(message));
-    let columns = [
-        single(application.0, Type::INT8),
-        single(message.0, Type::INT8),
-        single(at.as_micros(), Type::INT8),
-        single(kind, Type::INT2),
-    ];
+    let columns = [int8(application.0), int8(message.0), int8(at.as_micros()), int2(kind)];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     let partitions = rows.iter().map(|row| row::partition(row, "partition"));
     Ok(partitions.collect::<Result<_, _>>()?)

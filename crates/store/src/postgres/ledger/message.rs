@@ -5,26 +5,25 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use domain::ids::MessageId;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{damaged, field, id, moment, optional_moment};
 use crate::Error;
 use crate::catalog::Name;
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
 use crate::ledger::{MessageEntry, MessageFilter, Payload};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{bytea, int8, int8_array, parameters, text};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::page::Walk;
+use crate::postgres::row::{damaged, field, id, moment, optional_moment};
 
 const MISSING: Error = Error::Missing("message");
 
 /// Finds a message, with its payload.
 ///
 /// Indexes: messages_id, messages_event_id.
-pub(super) async fn find(
+pub(crate) async fn find(
     store: &Postgres,
     application: ApplicationKey,
     name: Name<MessageId>,
@@ -40,14 +39,8 @@ pub(super) async fn find(
         Name::Id(id) => (Some(id.as_bytes().as_slice()), None),
         Name::Uid(event_id) => (None, Some(event_id.as_str())),
     };
-    let columns = [
-        single(application.0, Type::INT8),
-        single(by_id, Type::BYTEA),
-        single(by_event_id, Type::TEXT),
-    ];
-    let mut transaction = store.read().await?;
-    let result = transaction.one(statement, &parameters(&columns)).await;
-    let row = transaction.end(result).await?.ok_or(MISSING)?;
+    let columns = [int8(application.0), bytea(by_id), text(by_event_id)];
+    let row = store.one(statement, &parameters(&columns)).await?.ok_or(MISSING)?;
     let mut found = entry(&row)?;
     if let Some(payload) = field::<Option<Vec<u8>>>(&row, "payload")? {
         found.payload = Payload::Kept(Bytes::from(payload));
@@ -57,21 +50,21 @@ pub(super) async fn find(
 
 /// Lists an application's messages, newest first. Payloads are fetched for the page only, not for
 /// what was passed over.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     application: ApplicationKey,
     filter: MessageFilter,
     page: Page<MessageId>,
 ) -> Result<Listed<MessageEntry, MessageId>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
-    let mut transaction = store.read().await?;
-    let result = walk_list(&mut transaction, application, &filter, &mut walk).await;
-    transaction.end(result).await?;
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
+    store
+        .reading(async |transaction| walk_list(transaction, application, &filter, &mut walk).await)
+        .await?;
     let mut listed = walk.finish();
     if filter.with_payload {
-        let mut transaction = store.read().await?;
-        let result = payloads(&mut transaction, application, &listed.entries).await;
-        let mut payloads = transaction.end(result).await?;
+        let mut payloads = store
+            .reading(async |transaction| payloads(transaction, application, &listed.entries).await)
+            .await?;
         for entry in &mut listed.entries {
             if let Some(payload) = payloads.remove(&entry.key.0) {
                 entry.payload = Payload::Kept(payload);
@@ -98,14 +91,15 @@ async fn walk_list(
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let columns = [
-            single(application.0, Type::INT8),
-            single(place.as_ref().map(|id| id.as_bytes().as_slice()), Type::BYTEA),
-            single(rows, Type::INT8),
+            int8(application.0),
+            bytea(place.as_ref().map(|id| id.as_bytes().as_slice())),
+            int8(rows),
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
             let entry = entry(row)?;
-            Ok((entry.id, Some(entry).filter(|entry| is_wanted(entry, filter))))
+            let wanted = filter.wants(&entry.event_type, &entry.channels, entry.received_at);
+            Ok((entry.id, wanted.then_some(entry)))
         })?;
     }
     Ok(())
@@ -121,19 +115,12 @@ async fn payloads(
         select key, payload from messages \
         where application = $1 and key = any($2) and payload is not null";
     let keys: Vec<i64> = entries.iter().map(|entry| entry.key.0).collect();
-    let columns = [single(application.0, Type::INT8), single(keys, Type::INT8_ARRAY)];
+    let columns = [int8(application.0), int8_array(keys)];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     let payloads = rows
         .iter()
         .map(|row| Ok((field(row, "key")?, Bytes::from(field::<Vec<u8>>(row, "payload")?))));
     payloads.collect()
-}
-
-fn is_wanted(entry: &MessageEntry, filter: &MessageFilter) -> bool {
-    (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
-        && filter.channel.as_ref().is_none_or(|channel| entry.channels.contains(channel))
-        && filter.since.is_none_or(|since| entry.received_at >= since)
-        && filter.until.is_none_or(|until| entry.received_at < until)
 }
 
 fn entry(row: &Row) -> Result<MessageEntry, Error> {

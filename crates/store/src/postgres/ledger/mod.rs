@@ -14,7 +14,6 @@ use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
-use super::Postgres;
 use crate::Answer;
 use crate::catalog::Name;
 use crate::damage::Damage;
@@ -24,6 +23,7 @@ use crate::ledger::{
     MessageFilter, NewTask, StoredAnswer, Tally, Task,
 };
 use crate::page::{Listed, Page};
+use crate::postgres::Postgres;
 use crate::queue::{Minute, Rollup, Subject};
 
 impl Ledger for Postgres {

@@ -1,19 +1,16 @@
 //! Sums by minute.
 
-use tokio_postgres::types::Type;
-
-use super::super::codes;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::row::field;
-use super::super::{Postgres, upkeep};
-use crate::Error;
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{int2, int8, parameters};
+use crate::postgres::row::field;
 use crate::queue::{Minute, Rollup, Subject};
+use crate::{Error, codes};
 
 /// Returns a subject's sums from one minute up to, but without, another.
 ///
 /// Index: the primary key of rollups.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     subject: Subject,
     from: Minute,
@@ -22,16 +19,9 @@ pub(super) async fn list(
     let statement = "\
         select minute, succeeded, failed, delivered, dead, latencies from rollups \
         where kind = $1 and subject = $2 and minute >= $3 and minute < $4 order by minute";
-    let (kind, key) = upkeep::subject(subject);
-    let columns = [
-        single(kind, Type::INT2),
-        single(key, Type::INT8),
-        single(from.0, Type::INT8),
-        single(to.0, Type::INT8),
-    ];
-    let mut transaction = store.read().await?;
-    let result = transaction.query(statement, &parameters(&columns)).await;
-    let rows = transaction.end(result).await?;
+    let (kind, key) = codes::subject(subject);
+    let columns = [int2(kind), int8(key), int8(from.0), int8(to.0)];
+    let rows = store.query(statement, &parameters(&columns)).await?;
     let sums = rows.iter().map(|row| {
         let count = |name| Ok::<_, Error>(u64::try_from(field::<i64>(row, name)?).unwrap_or(0));
         let latencies: Vec<i64> = field(row, "latencies")?;

@@ -4,26 +4,23 @@ use domain::ids::TaskId;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::Postgres;
-use super::super::codes;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::page::{Order, Walk};
-use super::super::row::{document, field, id, moment, write};
-use crate::Error;
 use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
 use crate::ledger::{NewTask, Task, TaskState};
-use crate::page::{Listed, Page};
+use crate::page::{Direction, Listed, Page};
+use crate::postgres::Postgres;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{bytea, int2, int8, parameters, text};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::page::Walk;
+use crate::postgres::row::{document, field, id, moment, write};
+use crate::{Error, codes};
 
 const MISSING: Error = Error::Missing("task");
 
 /// Starts a task, which means everything accepted so far. The same one again is found, not started
 /// again.
-pub(super) async fn start(store: &Postgres, new: NewTask) -> Result<Task, Failure> {
-    let mut transaction = store.write().await?;
-    let result = start_in(&mut transaction, &new).await;
-    transaction.end(result).await
+pub(crate) async fn start(store: &Postgres, new: NewTask) -> Result<Task, Failure> {
+    store.writing(async |transaction| start_in(transaction, &new).await).await
 }
 
 async fn start_in(transaction: &mut Transaction<'_>, new: &NewTask) -> Result<Task, Failure> {
@@ -46,24 +43,22 @@ async fn insert(transaction: &mut Transaction<'_>, new: &NewTask) -> Result<(), 
         where a.key = $2 and a.deleted_at is null \
         on conflict (id) do nothing";
     let columns = [
-        single(new.id.as_bytes().as_slice(), Type::BYTEA),
-        single(new.application.0, Type::INT8),
-        single(new.endpoint.map(|endpoint| endpoint.0), Type::INT8),
-        single(codes::task_kind(new.kind), Type::INT2),
-        single(write("selection", &new.selection)?, Type::TEXT),
-        single(codes::task_state(TaskState::Running), Type::INT2),
-        single(new.by.as_str(), Type::TEXT),
-        single(new.at.as_micros(), Type::INT8),
+        bytea(new.id.as_bytes().as_slice()),
+        int8(new.application.0),
+        int8(new.endpoint.map(|endpoint| endpoint.0)),
+        int2(codes::task_kind(new.kind)),
+        text(write("selection", &new.selection)?),
+        int2(codes::task_state(TaskState::Running)),
+        text(new.by.as_str()),
+        int8(new.at.as_micros()),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
 }
 
 /// Finds a task.
-pub(super) async fn find(store: &Postgres, id: TaskId) -> Result<Task, Failure> {
-    let mut transaction = store.read().await?;
-    let result = find_in(&mut transaction, id).await;
-    let row = transaction.end(result).await?;
+pub(crate) async fn find(store: &Postgres, id: TaskId) -> Result<Task, Failure> {
+    let row = store.reading(async |transaction| find_in(transaction, id).await).await?;
     Ok(task(&row.ok_or(MISSING)?)?)
 }
 
@@ -76,7 +71,7 @@ async fn find_in(transaction: &mut Transaction<'_>, id: TaskId) -> Result<Option
 /// Lists tasks, newest first.
 ///
 /// Indexes: the primary key of replay_tasks, or replay_tasks_application.
-pub(super) async fn list(
+pub(crate) async fn list(
     store: &Postgres,
     application: Option<ApplicationKey>,
     page: Page<TaskId>,
@@ -85,17 +80,15 @@ pub(super) async fn list(
         select * from replay_tasks \
         where ($1::bigint is null or application = $1) and ($2::bytea is null or id {compare} $2) \
         order by id {direction} limit $3";
-    let mut walk = Walk::new(&store.notes, page, Order::Descending);
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let columns = [
-            single(application.map(|application| application.0), Type::INT8),
-            single(place.as_ref().map(|id| id.as_bytes().as_slice()), Type::BYTEA),
-            single(rows, Type::INT8),
+            int8(application.map(|application| application.0)),
+            bytea(place.as_ref().map(|id| id.as_bytes().as_slice())),
+            int8(rows),
         ];
-        let mut transaction = store.read().await?;
-        let result = transaction.query(&statement, &parameters(&columns)).await;
-        let rows = transaction.end(result).await?;
+        let rows = store.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
             let entry = task(row)?;
             Ok((entry.id, Some(entry)))

@@ -4,11 +4,11 @@ use domain::delivery::Delivery;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::{changed, is_current};
+use crate::codes;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, int2, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::upkeep::{changed, is_current};
 use crate::queue::{Bury, Done, Ending};
 
 /// Buries deliveries of one endpoint that are still as they were loaded.
@@ -39,14 +39,14 @@ pub(super) async fn bury(transaction: &mut Transaction<'_>, bury: &Bury) -> Resu
     };
     let doomed = &bury.deliveries;
     let columns = [
-        single(bury.application.0, Type::INT8),
-        single(bury.endpoint.0, Type::INT8),
+        int8(bury.application.0),
+        int8(bury.endpoint.0),
         column(doomed, Type::INT8_ARRAY, |one| one.message.0),
         column(doomed, Type::INT8_ARRAY, |one| i64::from(one.recorded)),
         column(doomed, Type::INT8_ARRAY, |one| one.ended_before.map(Timestamp::as_micros)),
-        single(cause, Type::INT2),
-        single(bury.at.as_micros(), Type::INT8),
-        single(codes::delivery(state), Type::INT2),
+        int2(cause),
+        int8(bury.at.as_micros()),
+        int2(codes::delivery(state)),
     ];
     transaction.execute(statement, &parameters(&columns)).await.map(changed)
 }

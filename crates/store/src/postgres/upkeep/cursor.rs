@@ -2,12 +2,12 @@
 
 use tokio_postgres::types::Type;
 
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
 
 /// Returns where a walk goes on; zeros if it begins.
-pub(super) async fn read<const N: usize>(
+pub(crate) async fn read<const N: usize>(
     transaction: &mut Transaction<'_>,
     name: &str,
 ) -> Result<[i64; N], Failure> {

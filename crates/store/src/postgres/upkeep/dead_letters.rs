@@ -6,13 +6,13 @@
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
-use super::prune::Limits;
-use super::{cursor, removal};
 use crate::Error;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::prune::Limits;
+use crate::postgres::upkeep::{cursor, removal};
 
 /// The name of the place where the walk goes on.
 const CURSOR: &str = "dead letters cursor";
@@ -37,7 +37,7 @@ pub(super) async fn is_under_way(transaction: &mut Transaction<'_>) -> Result<bo
 
 /// Walks on. Returns how many rows may still be removed, and whether it stopped before it came to
 /// the end.
-pub(super) async fn walk(
+pub(crate) async fn walk(
     transaction: &mut Transaction<'_>,
     limits: Limits,
     mut left: u32,
@@ -45,7 +45,7 @@ pub(super) async fn walk(
     if left == 0 {
         return Ok((left, true));
     }
-    let before = limits.now.before(limits.dead_letter_retention).as_micros();
+    let before = limits.now.before(limits.dead_letters_kept).as_micros();
     let began = cursor::read(transaction, CURSOR).await?;
     let walked = next(transaction, began, before).await?;
     let at_the_end = walked.len() < MOST_WALKED;
@@ -81,11 +81,11 @@ async fn next(
         where state = 2 and (application, message, endpoint) > ($1, $2, $3) \
         order by application, message, endpoint limit $5";
     let columns = [
-        single(application, Type::INT8),
-        single(message, Type::INT8),
-        single(endpoint, Type::INT8),
-        single(before, Type::INT8),
-        single(i64::try_from(MOST_WALKED).unwrap_or(i64::MAX), Type::INT8),
+        int8(application),
+        int8(message),
+        int8(endpoint),
+        int8(before),
+        int8(i64::try_from(MOST_WALKED).unwrap_or(i64::MAX)),
     ];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     let walked = |row: &Row| {
@@ -101,7 +101,7 @@ async fn next(
 
 /// Removes dead letters with their attempts, and returns those that it found: all of them, or those
 /// that were settled before a moment. What was replayed meanwhile is none.
-pub(in super::super) async fn remove(
+pub(crate) async fn remove(
     transaction: &mut Transaction<'_>,
     doomed: &[Place],
     before: Option<i64>,
@@ -133,7 +133,7 @@ async fn hold(
         column(doomed, Type::INT8_ARRAY, |place| place[0]),
         column(doomed, Type::INT8_ARRAY, |place| place[1]),
         column(doomed, Type::INT8_ARRAY, |place| place[2]),
-        single(before, Type::INT8),
+        int8(before),
     ];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     Ok(rows.iter().map(place).collect::<Result<_, Error>>()?)

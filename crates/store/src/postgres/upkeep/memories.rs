@@ -5,15 +5,14 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
-use super::{cursor, rows, tokens};
 use crate::ledger::TaskState;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, parameters, single};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::{cursor, rows, tokens};
 use crate::queue::{Minute, Once};
-use crate::{Error, limits};
+use crate::{Error, codes, limits};
 
 /// How many subjects of sums a step looks at.
 const SUBJECTS: i64 = 64;
@@ -35,7 +34,7 @@ pub(super) async fn is_new(
 }
 
 /// Removes what has been remembered for long enough: at most so many rows.
-pub(super) async fn forget(
+pub(crate) async fn forget(
     transaction: &mut Transaction<'_>,
     now: Timestamp,
     most: u32,

@@ -9,15 +9,14 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::{field, moment, optional_moment};
-use super::prune::Limits;
-use super::{cursor, outlived, rows};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::{field, moment, optional_moment};
+use crate::postgres::upkeep::prune::Limits;
+use crate::postgres::upkeep::{cursor, outlived, rows};
 use crate::retention::Term;
-use crate::{Error, limits};
+use crate::{Error, codes, limits};
 
 /// The name of the place where the walk goes on.
 const CURSOR: &str = "prune cursor";
@@ -28,14 +27,14 @@ const CHUNK: usize = 500;
 
 /// Where a walk goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// At this message of this application, or at the first behind it.
-    pub(super) application: i64,
-    pub(super) message: i64,
+    pub(crate) application: i64,
+    pub(crate) message: i64,
     /// So many of its deliveries were looked at. What is made later is listed behind them.
-    pub(super) passed: u32,
+    pub(crate) passed: u32,
     /// Whether one of those that were looked at stays.
-    pub(super) stays: bool,
+    pub(crate) stays: bool,
 }
 
 impl Place {
@@ -58,13 +57,13 @@ impl Place {
 
 /// A message as the walk sees it.
 pub(super) struct Walked {
-    pub(super) place: Place,
+    pub(crate) place: Place,
     hash: Option<Vec<u8>>,
-    pub(super) term: Term,
+    pub(crate) term: Term,
     /// How many deliveries there are to be looked at: none before its time is over.
-    pub(super) deliveries: u32,
+    pub(crate) deliveries: u32,
     /// Up to which of them this step looks.
-    pub(super) up_to: u32,
+    pub(crate) up_to: u32,
 }
 
 impl Walked {
@@ -122,7 +121,7 @@ impl Chunk {
 
 /// Walks on, and returns how many rows may still be removed, and whether it stopped before it came to
 /// the last message.
-pub(super) async fn walk(
+pub(crate) async fn walk(
     transaction: &mut Transaction<'_>,
     limits: Limits,
     mut left: u32,
@@ -162,10 +161,10 @@ async fn next(
         from messages \
         where (application, key) >= ($1, $2) order by application, key limit $3";
     let columns = [
-        single(place.application, Type::INT8),
-        single(place.message, Type::INT8),
-        single(i64::try_from(CHUNK).unwrap_or(i64::MAX), Type::INT8),
-        single(now.as_micros(), Type::INT8),
+        int8(place.application),
+        int8(place.message),
+        int8(i64::try_from(CHUNK).unwrap_or(i64::MAX)),
+        int8(now.as_micros()),
     ];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     Ok(rows.iter().map(|row| Walked::of(row, place)).collect::<Result<_, _>>()?)
@@ -193,8 +192,8 @@ async fn forget_keys(
     let columns = [
         column(&old, Type::INT8_ARRAY, |message| message.place.application),
         column(&old, Type::BYTEA_ARRAY, |message| message.hash.as_deref()),
-        single(now.as_micros(), Type::INT8),
-        single(codes::micros(limits::IDEMPOTENCY), Type::INT8),
+        int8(now.as_micros()),
+        int8(codes::micros(limits::IDEMPOTENCY)),
     ];
     transaction.execute(statement, &parameters(&columns)).await.map(rows)
 }

@@ -6,21 +6,21 @@
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::queue::number;
-use super::super::row::field;
+use crate::codes;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, int2, int8, int8_array, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::io::partitions::number;
+use crate::postgres::row::field;
 use crate::queue::turn::SCHEDULED;
 use crate::queue::{Missing, Order};
 
 /// What became of a chunk's missing deliveries.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Made {
-    pub(super) made: u64,
+    pub(crate) made: u64,
     /// Those with nothing to send.
-    pub(super) skipped: u64,
+    pub(crate) skipped: u64,
 }
 
 /// Tells whether nothing has changed since they were chosen, and sees to it that nothing does.
@@ -33,7 +33,7 @@ pub(super) async fn is_as_chosen(
     let statement = "\
         select 1 from applications \
         where key = $1 and revision = $2 and deleted_at is null for share";
-    let columns = [single(missing.application.0, Type::INT8), single(missing.revision, Type::INT8)];
+    let columns = [int8(missing.application.0), int8(missing.revision)];
     Ok(transaction.one(statement, &parameters(&columns)).await?.is_some())
 }
 
@@ -58,7 +58,7 @@ async fn lock(transaction: &mut Transaction<'_>, missing: &Missing) -> Result<()
         select 1 from messages where application = $1 and key = any($2) \
         order by application, key for update";
     let keys: Vec<i64> = missing.deliveries.iter().map(|row| row.0.message.0).collect();
-    let columns = [single(missing.application.0, Type::INT8), single(keys, Type::INT8_ARRAY)];
+    let columns = [int8(missing.application.0), int8_array(keys)];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())
 }
@@ -104,7 +104,7 @@ async fn insert(
     let theirs = |row: &&_| is_of(missing, row);
     let rows: Vec<_> = missing.deliveries.iter().filter(theirs).collect();
     let columns = [
-        single(missing.application.0, Type::INT8),
+        int8(missing.application.0),
         column(&rows, Type::INT8_ARRAY, |row| row.0.endpoint.0),
         column(&rows, Type::INT8_ARRAY, |row| row.0.message.0),
         column(&rows, Type::INT2_ARRAY, |row| number(row.1)),
@@ -114,9 +114,9 @@ async fn insert(
         column(&rows, Type::INT8_ARRAY, |row| i64::from(row.3.budget.ambiguous)),
         column(&rows, Type::INT8_ARRAY, |row| codes::micros(row.3.budget.last_wait)),
         column(&rows, Type::INT8_ARRAY, |row| row.3.budget.expires_at.map(Timestamp::as_micros)),
-        single(codes::order(Order::Fifo), Type::INT2),
-        single(at.as_micros(), Type::INT8),
-        single(SCHEDULED, Type::INT8),
+        int2(codes::order(Order::Fifo)),
+        int8(at.as_micros()),
+        int8(SCHEDULED),
     ];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     let counts =

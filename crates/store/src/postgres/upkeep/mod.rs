@@ -5,48 +5,44 @@
 
 mod bury;
 mod cursor;
-mod dead_letters;
+pub(super) mod dead_letters;
 mod memories;
 mod messages;
 mod missing;
 mod number;
-mod outlived;
-#[cfg(test)]
-mod plans;
+pub(super) mod outlived;
 mod prune;
-mod removal;
+pub(super) mod removal;
 mod replay;
-mod request;
-mod rollup;
+pub(super) mod request;
+pub(super) mod rollup;
 mod run;
 mod tokens;
-mod tombstones;
+pub(super) mod tombstones;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
-pub(super) use self::dead_letters::remove as remove_dead_letters;
-pub(super) use self::request::ask;
-pub(super) use self::rollup::subject;
-use super::failure::{Failure, said};
-use super::gate;
-use super::link::{Pool, Transaction};
-use super::queue::{self, Again, Partitions, Parts};
 use crate::keys::{ApplicationKey, Lease};
+use crate::postgres::failure::{Failure, said};
+use crate::postgres::io::gate;
+use crate::postgres::io::link::{Pool, Transaction};
+use crate::postgres::io::partitions::{self, Partitions};
+use crate::postgres::queue::batch::{Again, Parts};
 use crate::queue::{Done, Upkeep};
 
 /// Does a batch of steps. Returns the answers, and the partitions that have new work.
-pub(super) async fn commit(
+pub(crate) async fn commit(
     pool: &Pool,
-    dead_letter_retention: Duration,
+    dead_letters_kept: Duration,
     steps: &[Upkeep],
 ) -> Result<(Vec<Done>, Partitions), Failure> {
     let mut answers = vec![Done::Fenced; steps.len()];
     let mut parts = Parts::of(steps.len());
     while let Some(part) = parts.next() {
-        match repeat(pool, dead_letter_retention, &steps[part.clone()]).await {
+        match repeat(pool, dead_letters_kept, &steps[part.clone()]).await {
             Ok(done) => answers[part].clone_from_slice(&done),
             Err(Failure::Data { source, .. }) => {
                 if let Some(bad) = parts.split(part) {
@@ -62,14 +58,14 @@ pub(super) async fn commit(
 /// Repeats after conflicts and lost connections. What would do more the second time is recognised.
 async fn repeat(
     pool: &Pool,
-    dead_letter_retention: Duration,
+    dead_letters_kept: Duration,
     steps: &[Upkeep],
 ) -> Result<Vec<Done>, Failure> {
     let mut again = Again::default();
     loop {
         let mut transaction = again.begin(pool).await?;
         gate::pass(&mut transaction, replayed(steps));
-        let result = answer(&mut transaction, dead_letter_retention, steps).await;
+        let result = answer(&mut transaction, dead_letters_kept, steps).await;
         match transaction.end(result).await {
             Err(failure) if again.after(&failure).await => {}
             result => return result,
@@ -79,7 +75,7 @@ async fn repeat(
 
 async fn answer(
     transaction: &mut Transaction<'_>,
-    dead_letter_retention: Duration,
+    dead_letters_kept: Duration,
     steps: &[Upkeep],
 ) -> Result<Vec<Done>, Failure> {
     let mut answers = Vec::with_capacity(steps.len());
@@ -97,7 +93,7 @@ async fn answer(
             }
             Upkeep::Ask { once, request } => {
                 if memories::is_new(transaction, once).await? {
-                    ask(transaction, request).await?;
+                    request::ask(transaction, request).await?;
                 }
                 Done::Changed(1)
             }
@@ -108,7 +104,7 @@ async fn answer(
                 rollup::roll_up(transaction, *lease, (once, rollups)).await?
             }
             Upkeep::Prune { now, most } => {
-                let limits = prune::Limits { now: *now, most: *most, dead_letter_retention };
+                let limits = prune::Limits { now: *now, most: *most, dead_letters_kept };
                 prune::prune(transaction, limits).await?
             }
         };
@@ -164,7 +160,7 @@ fn touched(steps: &[Upkeep]) -> Partitions {
 /// Index: the primary key of partitions.
 async fn is_current(transaction: &mut Transaction<'_>, lease: Lease) -> Result<bool, Failure> {
     let statement = "select 1 from partitions where number = $1 and epoch = $2 for share";
-    let number = queue::number(lease.partition);
+    let number = partitions::number(lease.partition);
     let parameters = [(&number as _, Type::INT2), (&lease.epoch.0 as _, Type::INT8)];
     Ok(transaction.one(statement, &parameters).await?.is_some())
 }

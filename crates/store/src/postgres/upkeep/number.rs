@@ -1,16 +1,14 @@
 //! Numbering: scheduled deliveries of a FIFO endpoint that are due take their places in its order.
 
-use tokio_postgres::types::Type;
-
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::queue;
-use super::super::row::field;
-use super::{is_current, rows};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{int2, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::io::partitions;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::{is_current, rows};
 use crate::queue::{Done, Number, turn};
 
-pub(super) async fn number(
+pub(crate) async fn number(
     transaction: &mut Transaction<'_>,
     number: &Number,
 ) -> Result<Done, Failure> {
@@ -45,12 +43,12 @@ async fn put(transaction: &mut Transaction<'_>, number: &Number) -> Result<u64, 
         update deliveries d set turn = n.turn from numbered n \
         where d.application = $1 and d.endpoint = $2 and d.message = n.message";
     let columns = [
-        single(number.application.0, Type::INT8),
-        single(number.endpoint.0, Type::INT8),
-        single(queue::number(number.lease.partition), Type::INT2),
-        single(turn::SCHEDULED, Type::INT8),
-        single(turn::scheduled(number.until), Type::INT8),
-        single(i64::from(number.most), Type::INT8),
+        int8(number.application.0),
+        int8(number.endpoint.0),
+        int2(partitions::number(number.lease.partition)),
+        int8(turn::SCHEDULED),
+        int8(turn::scheduled(number.until)),
+        int8(i64::from(number.most)),
     ];
     transaction.execute(statement, &parameters(&columns)).await
 }
@@ -65,9 +63,9 @@ async fn next(transaction: &mut Transaction<'_>, number: &Number) -> Result<Opti
         where state = 0 and partition = $2 and endpoint = $1 and turn >= $3 \
         order by partition, endpoint, turn limit 1";
     let columns = [
-        single(number.endpoint.0, Type::INT8),
-        single(queue::number(number.lease.partition), Type::INT2),
-        single(turn::SCHEDULED, Type::INT8),
+        int8(number.endpoint.0),
+        int2(partitions::number(number.lease.partition)),
+        int8(turn::SCHEDULED),
     ];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(row.map(|row| field(&row, "turn")).transpose()?)

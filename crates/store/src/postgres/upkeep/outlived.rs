@@ -9,18 +9,18 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::{count, field};
-use super::messages::{Place, Walked};
-use super::prune::Limits;
-use super::removal;
 use crate::Error;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::{count, field};
+use crate::postgres::upkeep::messages::{Place, Walked};
+use crate::postgres::upkeep::prune::Limits;
+use crate::postgres::upkeep::removal;
 
 /// Returns the deliveries of some messages, of each within a part of its list, and tells whether they
 /// need not be kept. Each row is looked up by its key: left to itself the planner may read more.
-pub(super) const LOOK: &str = "\
+pub(crate) const LOOK: &str = "\
     select o.application, o.message, o.passed + sent.place as place, sent.endpoint, \
            d.recorded, d.goes \
     from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) \
@@ -174,7 +174,7 @@ async fn look(
         column(over, Type::INT8_ARRAY, |one| i64::from(one.message.place.passed)),
         column(over, Type::INT8_ARRAY, |one| i64::from(one.message.up_to)),
         column(over, Type::INT8_ARRAY, |one| one.settled_before.as_micros()),
-        single(dead_before(limits), Type::INT8),
+        int8(dead_before(limits)),
     ];
     let rows = transaction.query(LOOK, &parameters(&columns)).await?;
     let seen = |row: &Row| {
@@ -216,7 +216,7 @@ async fn hold(
         column(doomed, Type::INT8_ARRAY, |one| one.place[1]),
         column(doomed, Type::INT8_ARRAY, |one| one.place[2]),
         column(doomed, Type::INT8_ARRAY, |one| one.settled_before.as_micros()),
-        single(dead_before(limits), Type::INT8),
+        int8(dead_before(limits)),
     ];
     let rows = transaction.query(statement, &parameters(&columns)).await?;
     let place = |row: &Row| {
@@ -227,5 +227,5 @@ async fn hold(
 
 /// Returns the moment before which a dead letter must have been buried so that it goes now.
 fn dead_before(limits: Limits) -> i64 {
-    limits.now.before(limits.dead_letter_retention).as_micros()
+    limits.now.before(limits.dead_letters_kept).as_micros()
 }

@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
-use super::{dead_letters, memories, messages, removal, tombstones};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::{dead_letters, memories, messages, removal, tombstones};
 use crate::queue::Done;
 
 /// What a step may do.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    pub(super) now: Timestamp,
-    pub(super) most: u32,
-    pub(super) dead_letter_retention: Duration,
+pub(crate) struct Limits {
+    pub(crate) now: Timestamp,
+    pub(crate) most: u32,
+    pub(crate) dead_letters_kept: Duration,
 }
 
 /// Does one step.

@@ -3,12 +3,12 @@
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
-use super::rows;
 use crate::limits;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::rows;
 
 /// What belongs to an application, in the order in which it goes. Indexes: the primary keys, which
 /// begin with the application, replay_tasks_application and tokens_application; requests are few. Sums
@@ -17,7 +17,7 @@ use crate::limits;
 /// Deliveries, attempts and states may still be written by those who have not heard of it, and nothing
 /// else would ever remove them. They are locked first, in the order in which others lock them, and go by
 /// their keys: a row that was changed meanwhile is no longer at its place, and would be passed over.
-pub(super) const BELONGINGS: [&str; 11] = [
+pub(crate) const BELONGINGS: [&str; 11] = [
     "with held as materialized ( \
         select endpoint, message from deliveries where application = $1 \
         order by application, endpoint, message limit $2 for update) \
@@ -62,7 +62,7 @@ pub(super) const BELONGINGS: [&str; 11] = [
 /// Removes secrets that sign no more.
 ///
 /// Index: endpoint_secrets_expiring.
-pub(super) async fn secrets(
+pub(crate) async fn secrets(
     transaction: &mut Transaction<'_>,
     now: Timestamp,
     most: u32,
@@ -71,7 +71,7 @@ pub(super) async fn secrets(
         delete from endpoint_secrets where ctid = any(array( \
             select ctid from endpoint_secrets \
             where expires_at is not null and expires_at <= $1 limit $2))";
-    let columns = [single(now.as_micros(), Type::INT8), single(i64::from(most), Type::INT8)];
+    let columns = [int8(now.as_micros()), int8(i64::from(most))];
     transaction.execute(statement, &parameters(&columns)).await.map(rows)
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn secrets(
 /// to remove: what somebody added or changed meanwhile can be found only as long as it is there.
 ///
 /// Index: applications_deleted.
-pub(super) async fn applications(
+pub(crate) async fn applications(
     transaction: &mut Transaction<'_>,
     now: Timestamp,
     most: u32,
@@ -117,7 +117,7 @@ async fn belongings(
     mut left: u32,
 ) -> Result<u32, Failure> {
     for statement in BELONGINGS {
-        let columns = [single(application, Type::INT8), single(i64::from(left), Type::INT8)];
+        let columns = [int8(application), int8(i64::from(left))];
         let removed = rows(transaction.execute(statement, &parameters(&columns)).await?);
         left -= removed.min(left);
         if left == 0 {
@@ -132,7 +132,7 @@ async fn belongings(
 ///
 /// Indexes: the primary keys of deliveries and attempts. Attempts are found by walking back from each
 /// delivery's last.
-pub(super) async fn deliveries(
+pub(crate) async fn deliveries(
     transaction: &mut Transaction<'_>,
     held: &[[i64; 3]],
 ) -> Result<(), Failure> {
@@ -172,7 +172,7 @@ pub(super) async fn deliveries(
 /// stays. They are locked first, as whoever makes a delivery locks them.
 ///
 /// Indexes: the primary keys of messages and idempotency.
-pub(super) async fn messages(
+pub(crate) async fn messages(
     transaction: &mut Transaction<'_>,
     empty: &[(i64, i64, u32)],
 ) -> Result<(), Failure> {

@@ -8,19 +8,19 @@ use std::collections::BTreeSet;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::queue::number;
-use super::super::row::field;
-use super::missing::{self, Made};
-use super::{changed, is_current};
+use crate::codes;
 use crate::ledger::TaskState;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{bytea, column, int2, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::io::partitions::number;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::missing::{self, Made};
+use crate::postgres::upkeep::{changed, is_current};
 use crate::queue::{Done, Order, Replay};
 
 /// Makes settled deliveries pending again, and missing ones, and moves the task on.
-pub(super) async fn replay(
+pub(crate) async fn replay(
     transaction: &mut Transaction<'_>,
     replay: &Replay,
 ) -> Result<Done, Failure> {
@@ -146,7 +146,7 @@ async fn revive(transaction: &mut Transaction<'_>, replay: &Replay) -> Result<u6
         }),
         column(rows, Type::INT2_ARRAY, |row| codes::delivery(row.state)),
         column(rows, Type::INT8_ARRAY, |row| row.ended_at.map(Timestamp::as_micros)),
-        single(codes::order(Order::Fifo), Type::INT2),
+        int2(codes::order(Order::Fifo)),
     ];
     transaction.execute(statement, &parameters(&columns)).await
 }
@@ -167,12 +167,12 @@ async fn advance(
         None => TaskState::Finished,
     };
     let columns = [
-        single(replay.task.as_bytes().as_slice(), Type::BYTEA),
-        single(replay.next_cursor.map(|cursor| cursor.0), Type::INT8),
-        single(codes::task_state(state), Type::INT2),
-        single(i64::try_from(replayed).unwrap_or(i64::MAX), Type::INT8),
-        single(i64::try_from(skipped).unwrap_or(i64::MAX), Type::INT8),
-        single(replay.at.as_micros(), Type::INT8),
+        bytea(replay.task.as_bytes().as_slice()),
+        int8(replay.next_cursor.map(|cursor| cursor.0)),
+        int2(codes::task_state(state)),
+        int8(i64::try_from(replayed).unwrap_or(i64::MAX)),
+        int8(i64::try_from(skipped).unwrap_or(i64::MAX)),
+        int8(replay.at.as_micros()),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())

@@ -2,18 +2,18 @@
 
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::queue::number;
-use super::{changed, is_current};
+use crate::codes;
 use crate::keys::{Lease, MessageKey};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::link::Transaction;
+use crate::postgres::io::partitions::number;
+use crate::postgres::upkeep::{changed, is_current};
 use crate::queue::turn::SCHEDULED;
 use crate::queue::{Done, Request, RequestKind};
 
 /// Leaves a request. A delivery that is to be sent now is made due at the same time, so that it is
 /// even if the request is lost with its owner.
-pub(in super::super) async fn ask(
+pub(crate) async fn ask(
     transaction: &mut Transaction<'_>,
     request: &Request,
 ) -> Result<(), Failure> {

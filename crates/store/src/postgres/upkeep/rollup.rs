@@ -4,21 +4,13 @@ use std::collections::BTreeMap;
 
 use tokio_postgres::types::Type;
 
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::{changed, is_current, memories};
-use crate::keys::{ApplicationKey, EndpointKey, Lease};
+use crate::codes::subject;
+use crate::keys::Lease;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, int8_array, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::upkeep::{changed, is_current, memories};
 use crate::queue::{Done, Minute, Once, Rollup, Subject};
-
-/// Returns a subject as its two columns.
-pub(in super::super) const fn subject(subject: Subject) -> (i16, i64) {
-    match subject {
-        Subject::Whole => (0, 0),
-        Subject::Application(ApplicationKey(key)) => (1, key),
-        Subject::Endpoint(EndpointKey(key)) => (2, key),
-    }
-}
 
 /// Adds to per-minute sums, once, if the lease is current.
 pub(super) async fn roll_up(
@@ -80,8 +72,8 @@ async fn add(transaction: &mut Transaction<'_>, rollups: &[Rollup]) -> Result<()
         column(&sums, Type::INT8_ARRAY, |sum| count(sum.delivered)),
         column(&sums, Type::INT8_ARRAY, |sum| count(sum.dead)),
         column(&sums, Type::TEXT_ARRAY, |sum| array(&sum.latencies)),
-        single(keys(&sums, 1), Type::INT8_ARRAY),
-        single(keys(&sums, 2), Type::INT8_ARRAY),
+        int8_array(keys(&sums, 1)),
+        int8_array(keys(&sums, 2)),
     ];
     transaction.execute(statement, &parameters(&columns)).await?;
     Ok(())

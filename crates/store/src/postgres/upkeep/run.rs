@@ -1,21 +1,20 @@
 //! An endpoint's running state, outside of a settle.
 
 use domain::time::Timestamp;
-use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::changed;
+use crate::codes;
 use crate::keys::{ApplicationKey, EndpointKey};
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{int2, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::upkeep::changed;
 use crate::queue::{Done, Running};
 
 /// Writes it, if there is such an endpoint. Its row is held until then, and that of its application,
 /// unless somebody is removing it: nothing would ever find a state that came after that.
 ///
 /// Indexes: the primary keys of applications, endpoints and endpoint_state.
-pub(super) async fn run(
+pub(crate) async fn run(
     transaction: &mut Transaction<'_>,
     (application, endpoint): (ApplicationKey, EndpointKey),
     running: &Running,
@@ -38,16 +37,16 @@ pub(super) async fn run(
     let (breaker, failures, open_until, cooldown) = codes::breaker(running.breaker);
     let health = running.health;
     let columns = [
-        single(application.0, Type::INT8),
-        single(endpoint.0, Type::INT8),
-        single(breaker, Type::INT2),
-        single(failures, Type::INT8),
-        single(open_until, Type::INT8),
-        single(cooldown, Type::INT8),
-        single(i64::from(health.permanent_streak), Type::INT8),
-        single(health.failing_since.map(Timestamp::as_micros), Type::INT8),
-        single(health.warned.map(codes::level), Type::INT2),
-        single(running.paused_until.map(Timestamp::as_micros), Type::INT8),
+        int8(application.0),
+        int8(endpoint.0),
+        int2(breaker),
+        int8(failures),
+        int8(open_until),
+        int8(cooldown),
+        int8(i64::from(health.permanent_streak)),
+        int8(health.failing_since.map(Timestamp::as_micros)),
+        int2(health.warned.map(codes::level)),
+        int8(running.paused_until.map(Timestamp::as_micros)),
     ];
     transaction.execute(statement, &parameters(&columns)).await.map(changed)
 }

@@ -4,14 +4,13 @@
 //! by id, from where the last step stopped; the walk is slow beside the time they are kept.
 
 use domain::time::Timestamp;
-use tokio_postgres::types::Type;
 
-use super::super::columns::{parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
-use super::{cursor, rows};
 use crate::limits;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{int8, parameters, text};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::{cursor, rows};
 
 /// The name of the place where the walk goes on.
 const CURSOR: &str = "tokens cursor";
@@ -19,7 +18,7 @@ const CURSOR: &str = "tokens cursor";
 const LOOKED_AT: i64 = 256;
 
 /// Walks on, and removes at most so many.
-pub(super) async fn forget(
+pub(crate) async fn forget(
     transaction: &mut Transaction<'_>,
     now: Timestamp,
     most: u32,
@@ -42,7 +41,7 @@ async fn end_of_step(
     start: &str,
 ) -> Result<Option<String>, Failure> {
     let statement = "select id from tokens where id > $1 order by id offset $2 limit 1";
-    let columns = [single(start, Type::TEXT), single(LOOKED_AT - 1, Type::INT8)];
+    let columns = [text(start), int8(LOOKED_AT - 1)];
     let row = transaction.one(statement, &parameters(&columns)).await?;
     Ok(row.map(|row| field(&row, "id")).transpose()?)
 }
@@ -61,10 +60,10 @@ async fn remove_between(
               and (expires_at < $3 or revoked_at < $3) \
             order by id limit $4))";
     let columns = [
-        single(start, Type::TEXT),
-        single(end, Type::TEXT),
-        single(now.before(limits::TOKENS).as_micros(), Type::INT8),
-        single(i64::from(most), Type::INT8),
+        text(start),
+        text(end),
+        int8(now.before(limits::TOKENS).as_micros()),
+        int8(i64::from(most)),
     ];
     transaction.execute(statement, &parameters(&columns)).await.map(rows)
 }

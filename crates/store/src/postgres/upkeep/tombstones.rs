@@ -10,13 +10,12 @@ use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::super::codes;
-use super::super::columns::{column, parameters, single};
-use super::super::failure::Failure;
-use super::super::link::Transaction;
-use super::super::row::field;
-use super::{cursor, rows};
-use crate::Error;
+use crate::postgres::failure::Failure;
+use crate::postgres::io::columns::{column, int2, int8, parameters};
+use crate::postgres::io::link::Transaction;
+use crate::postgres::row::field;
+use crate::postgres::upkeep::{cursor, rows};
+use crate::{Error, codes};
 
 /// The name of the place where the walk goes on, and of whether it does so alone.
 const CURSOR: &str = "tombstones cursor";
@@ -25,7 +24,7 @@ const LOOKED_AT: usize = 256;
 
 /// Holds some tombstones. Whoever still writes about them holds them, too: so that is there before the
 /// statements that follow, or does not come any more.
-pub(super) const HELD: &str = "\
+pub(crate) const HELD: &str = "\
     select 1 from unnest($1::bigint[], $2::bigint[]) e (application, key) \
     cross join lateral ( \
         select 1 from endpoints \
@@ -33,7 +32,7 @@ pub(super) const HELD: &str = "\
     limit $3";
 
 /// Removes attempts that are left of some tombstones: those behind a broken chain.
-pub(super) const ATTEMPTS: &str = "\
+pub(crate) const ATTEMPTS: &str = "\
     delete from attempts where ctid = any(array( \
         select tried.ctid from unnest($1::bigint[], $2::bigint[]) e (application, key) \
         cross join lateral ( \
@@ -42,7 +41,7 @@ pub(super) const ATTEMPTS: &str = "\
         limit $3))";
 
 /// Removes the sums of some tombstones, for which nobody can ask any more.
-pub(super) const SUMS: &str = "\
+pub(crate) const SUMS: &str = "\
     delete from rollups where ctid = any(array( \
         select sums.ctid from unnest($1::bigint[], $2::bigint[]) e (application, key) \
         cross join lateral ( \
@@ -50,7 +49,7 @@ pub(super) const SUMS: &str = "\
         limit $3))";
 
 /// Removes some tombstones, with what else there is of their endpoints.
-pub(super) const TOMBSTONES: &str = "\
+pub(crate) const TOMBSTONES: &str = "\
     with gone as ( \
         delete from endpoints where ctid = any(array( \
             select found.ctid from unnest($1::bigint[], $2::bigint[]) e (application, key) \
@@ -70,7 +69,7 @@ pub(super) const TOMBSTONES: &str = "\
 
 /// Finds the next tombstones. Whether a delivery is left is looked up for each of them: asked whether
 /// none exists, the planner may read the deliveries of all endpoints there are.
-pub(super) const NEXT: &str = "\
+pub(crate) const NEXT: &str = "\
     select e.application, e.key, e.partition, used.found is null as unused \
     from ( \
         select application, key, partition from endpoints \
@@ -82,12 +81,12 @@ pub(super) const NEXT: &str = "\
     order by e.application, e.key";
 
 /// Where the walk is.
-pub(super) struct Walk {
+pub(crate) struct Walk {
     place: (i64, i64),
     /// Whether everything else has been looked at since the last rest.
-    pub(super) is_alone: bool,
+    pub(crate) is_alone: bool,
     /// How many rows it changed.
-    pub(super) changed: u32,
+    pub(crate) changed: u32,
 }
 
 /// A tombstone as the walk sees it.
@@ -100,7 +99,7 @@ struct Walked {
 
 impl Walk {
     /// Walks on, and changes at most so many rows.
-    pub(super) async fn on(
+    pub(crate) async fn on(
         transaction: &mut Transaction<'_>,
         now: Timestamp,
         most: u32,
@@ -137,11 +136,8 @@ async fn next(
     transaction: &mut Transaction<'_>,
     (application, key): (i64, i64),
 ) -> Result<Vec<Walked>, Failure> {
-    let columns = [
-        single(application, Type::INT8),
-        single(key, Type::INT8),
-        single(i64::try_from(LOOKED_AT).unwrap_or(i64::MAX), Type::INT8),
-    ];
+    let columns =
+        [int8(application), int8(key), int8(i64::try_from(LOOKED_AT).unwrap_or(i64::MAX))];
     let rows = transaction.query(NEXT, &parameters(&columns)).await?;
     let walked = |row: &Row| {
         Ok(Walked {
@@ -182,9 +178,9 @@ async fn bury(
         where d.application = doomed.application and d.endpoint = doomed.endpoint \
           and d.message = doomed.message";
     let columns = [
-        single(codes::cause(Cause::EndpointDeleted), Type::INT2),
-        single(now.as_micros(), Type::INT8),
-        single(i64::from(most), Type::INT8),
+        int2(codes::cause(Cause::EndpointDeleted)),
+        int8(now.as_micros()),
+        int8(i64::from(most)),
         column(&used, Type::INT8_ARRAY, |one| one.place.1),
         column(&used, Type::INT2_ARRAY, |one| one.partition),
     ];
@@ -208,7 +204,7 @@ async fn remove(
         [
             column(&unused, Type::INT8_ARRAY, |one| one.place.0),
             column(&unused, Type::INT8_ARRAY, |one| one.place.1),
-            single(i64::from(left), Type::INT8),
+            int8(i64::from(left)),
         ]
     };
     transaction.query(HELD, &parameters(&columns(left))).await?;

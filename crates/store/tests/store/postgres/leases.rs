@@ -76,7 +76,7 @@ async fn partitions_are_given_back_in_the_order_in_which_others_lock_them() {
 #[tokio::test]
 async fn dead_letters_can_be_kept_for_ever() {
     let schema = Arc::new(Schema::create().await);
-    let settings = Settings { dead_letter_retention: Duration::MAX, ..schema.settings(&url()) };
+    let settings = Settings { dead_letters_kept: Duration::MAX, ..schema.settings(&url()) };
     let store = Postgres::connect(settings).await.unwrap();
     let second = schema.open().await;
     let scene = Scene::new(harness(Arc::clone(&schema), store, second)).await;

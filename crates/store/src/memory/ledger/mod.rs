@@ -1,0 +1,11 @@
+//! What people look at.
+
+mod answer;
+mod attempt;
+mod counts;
+mod dead_letter;
+mod delivery;
+mod expunge;
+mod message;
+mod rollup;
+mod task;

@@ -1,0 +1,6 @@
+//! The hot path: accepting, settling, loading, leases.
+
+mod accept;
+mod lease;
+mod load;
+mod settle;

@@ -1,0 +1,34 @@
+//! What an endpoint's owner keeps about it while it runs.
+
+use domain::health::Health;
+use rusqlite::{Connection, OptionalExtension, Result, Row};
+
+use crate::keys::EndpointKey;
+use crate::queue::Running;
+use crate::sqlite::row;
+use crate::{Error, codes};
+
+/// Reads it; what was never written is as at the beginning. Needs the primary key of
+/// `endpoint_state`.
+pub(crate) fn find(connection: &Connection, endpoint: EndpointKey) -> Result<Running, Error> {
+    let sql = "SELECT breaker, failures, open_until, cooldown, permanent_streak, failing_since,
+            warned, paused_until
+        FROM endpoint_state WHERE endpoint = ?1";
+    let found = connection.prepare_cached(sql)?.query_row([endpoint.0], of).optional()?;
+    Ok(found.unwrap_or_default())
+}
+
+fn of(row: &Row<'_>) -> Result<Running> {
+    let breaker =
+        (row.get("breaker")?, row.get("failures")?, row.get("open_until")?, row.get("cooldown")?);
+    let warned = row.get::<_, Option<i16>>("warned")?.map(codes::read_percent);
+    Ok(Running {
+        breaker: codes::read_breaker(breaker)?,
+        health: Health {
+            permanent_streak: row.get("permanent_streak")?,
+            failing_since: row::time_if_any(row, "failing_since")?,
+            warned: warned.transpose()?,
+        },
+        paused_until: row::time_if_any(row, "paused_until")?,
+    })
+}

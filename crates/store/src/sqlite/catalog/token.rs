@@ -1,0 +1,123 @@
+//! API tokens.
+
+use domain::ids::ApplicationId;
+use domain::time::Timestamp;
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::Error;
+use crate::catalog::{Scope, Token};
+use crate::keys::ApplicationKey;
+use crate::page::{Direction, Listed, Page};
+use crate::sqlite::io::reader::Reading;
+use crate::sqlite::page::{self, List};
+use crate::sqlite::row;
+
+/// Keeps a token. Keeping the same one again changes nothing.
+pub(crate) fn create(connection: &Connection, token: &Token) -> Result<(), Error> {
+    match by_id(connection, &token.id)? {
+        Some(known) if known == *token => Ok(()),
+        Some(known) => Err(Error::Taken { what: "token", name: known.id }),
+        None => insert(connection, token),
+    }
+}
+
+pub(crate) fn find(connection: &Connection, id: &str) -> Result<Token, Error> {
+    by_id(connection, id)?.ok_or(Error::Missing("token"))
+}
+
+/// The first time stands. Needs the primary key of `tokens`.
+pub(super) fn revoke(connection: &Connection, id: &str, at: Timestamp) -> Result<(), Error> {
+    let sql = "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?1) WHERE id = ?2";
+    match connection.prepare_cached(sql)?.execute(params![at.as_micros(), id])? {
+        0 => Err(Error::Missing("token")),
+        _ => Ok(()),
+    }
+}
+
+/// Revokes what is not revoked yet. Needs the index `tokens_application`.
+pub(super) fn expire(
+    connection: &Connection,
+    application: ApplicationId,
+    at: Timestamp,
+) -> Result<u32, Error> {
+    let sql = "UPDATE tokens SET revoked_at = ?1 WHERE application = ?2 AND revoked_at IS NULL";
+    let parameters = params![at.as_micros(), application.as_bytes()];
+    let revoked = connection.prepare_cached(sql)?.execute(parameters)?;
+    Ok(u32::try_from(revoked).unwrap_or(u32::MAX))
+}
+
+/// Revokes what a deleted application leaves. Needs the primary key of `applications` and the index
+/// `tokens_application`.
+pub(super) fn expire_with(
+    connection: &Connection,
+    application: ApplicationKey,
+    at: Timestamp,
+) -> Result<(), Error> {
+    let sql = "UPDATE tokens SET revoked_at = ?1 WHERE revoked_at IS NULL
+            AND application = (SELECT id FROM applications WHERE key = ?2)";
+    connection.prepare_cached(sql)?.execute([at.as_micros(), application.0])?;
+    Ok(())
+}
+
+/// Needs the primary key of `tokens`.
+pub(crate) fn list(
+    reading: &Reading<'_>,
+    page: &Page<String>,
+) -> Result<Listed<Token, String>, Error> {
+    let list = List {
+        statement:
+            "SELECT id, hash, name, application, read_only, created_at, expires_at, revoked_at
+            FROM tokens WHERE id {compare} ?1 ORDER BY id {direction} LIMIT ?2",
+        direction: Direction::Ascending,
+        whose: None,
+        beginning: vec![Value::Text(String::new())],
+        at: |name: &String| vec![Value::Text(name.clone())],
+        page,
+    };
+    page::page(reading.connection, reading.notes, list, |row| {
+        let token = of(row)?;
+        Ok((token.id.clone(), Some(token)))
+    })
+}
+
+/// Needs the primary key of `tokens`.
+fn by_id(connection: &Connection, id: &str) -> Result<Option<Token>, Error> {
+    let sql = "SELECT id, hash, name, application, read_only, created_at, expires_at, revoked_at
+        FROM tokens WHERE id = ?1";
+    Ok(connection.prepare_cached(sql)?.query_row([id], of).optional()?)
+}
+
+fn insert(connection: &Connection, token: &Token) -> Result<(), Error> {
+    let application = match &token.scope {
+        Scope::Admin => None,
+        Scope::Application(id) => Some(id.as_bytes()),
+    };
+    let sql = "INSERT INTO tokens (
+            id, hash, name, application, read_only, created_at, expires_at, revoked_at
+        ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    connection.prepare_cached(sql)?.execute(params![
+        token.id,
+        token.hash,
+        token.name,
+        application,
+        token.read_only,
+        token.created_at.as_micros(),
+        row::micros_if_any(token.expires_at),
+        row::micros_if_any(token.revoked_at),
+    ])?;
+    Ok(())
+}
+
+fn of(row: &Row<'_>) -> rusqlite::Result<Token> {
+    Ok(Token {
+        id: row.get("id")?,
+        hash: row.get("hash")?,
+        name: row.get("name")?,
+        scope: row::id_if_any(row, "application")?.map_or(Scope::Admin, Scope::Application),
+        read_only: row.get("read_only")?,
+        created_at: row::time(row, "created_at")?,
+        expires_at: row::time_if_any(row, "expires_at")?,
+        revoked_at: row::time_if_any(row, "revoked_at")?,
+    })
+}
