@@ -7,7 +7,7 @@ use std::sync::Arc;
 use committer::{self, Committer, Nobody, Transactions};
 use domain::endpoint::State;
 use domain::ids::{ApplicationId, EndpointId};
-use engine::lanes::Limits;
+use engine::commit::Limits;
 use host::clock::{Clock, SystemClock};
 use host::dice;
 use serde_json::{Value, json};

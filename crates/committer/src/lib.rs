@@ -2,7 +2,7 @@
 //!
 //! Whoever wants something written hands it in and waits for its own answer. A task cuts what has
 //! gathered into a batch, commits it, and answers everybody in it; meanwhile the next batch
-//! gathers. What belongs into a batch is decided by [`engine::lanes`]. A store whose lanes are
+//! gathers. What belongs into a batch is decided by [`engine::commit`]. A store whose lanes are
 //! transactions of their own gets one such task for each.
 //!
 //! An answer means "on disk". If the store fails, callers get its error and may try again. What
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::time::Timestamp;
 use engine::Number;
-use engine::lanes::{Crowded, Entered, Lanes, Limits, Urgency, Which};
+use engine::commit::{Crowded, Entered, Lanes, Limits, Urgency, Which};
 use host::clock::Clock;
 use store::keys::ApplicationKey;
 use store::queue::{Accept, Accepted, Done, Queue, Settle, Settled, Upkeep};

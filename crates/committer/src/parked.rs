@@ -1,9 +1,9 @@
 //! Callers whose message or request waits beside a full lane.
 //!
-//! [`engine::lanes`] decides who enters when a batch has left room. A caller waits for a while; if it
+//! [`engine::commit`] decides who enters when a batch has left room. A caller waits for a while; if it
 //! gives up, because that time is over or its connection is gone, nothing of it stays behind.
 
-use engine::lanes::{Crowded, Full, Waiter, Which};
+use engine::commit::{Crowded, Full, Waiter, Which};
 use store::keys::ApplicationKey;
 use tokio::sync::oneshot;
 

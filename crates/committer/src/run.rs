@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::lanes::{Carried, Crowd, Cut, Pace, Quorum, Urgency, Which};
+use engine::commit::{Carried, Crowd, Cut, Pace, Quorum, Urgency, Which};
 use store::queue::{Accepted, Batch, Committed, Done, Settled};
 
 use super::weight::{rows_of_upkeep, weight_of_settle};

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use domain::ids::MessageId;
 use domain::partition::Partition;
 use domain::time::Timestamp;
-use engine::lanes::Weight;
+use engine::commit::Weight;
 use store::Answer;
 use store::keys::{Lease, MessageKey, Node};
 use store::queue::{Batch, Call, Committed, Confirmed, Load, Loaded, NewMessage, Renewal, Request};
@@ -220,7 +220,7 @@ async fn a_caller_that_has_waited_for_long_enough_is_refused_and_not_committed()
 #[tokio::test(start_paused = true)]
 async fn beyond_what_may_wait_callers_are_refused_at_once() {
     let store = Arc::new(Slow::default());
-    let waiting = engine::lanes::Bound { items: 10, bytes: 1 << 20 };
+    let waiting = engine::commit::Bound { items: 10, bytes: 1 << 20 };
     let (committer, _task) = start(&store, Limits { waiting, ..narrow() });
     let answers = hand_in_all(&committer, 50).await;
     assert_eq!(refused(&answers), 36);

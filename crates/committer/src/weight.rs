@@ -1,6 +1,6 @@
 //! What items cost, roughly: rows of tables and indexes, and bytes.
 
-use engine::lanes::Weight;
+use engine::commit::Weight;
 use store::queue::{Accept, Number, Settle, Upkeep};
 
 pub(super) fn weight_of_accept(accept: &Accept) -> Weight {

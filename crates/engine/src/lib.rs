@@ -5,59 +5,32 @@
 //! the simulator has another.
 //!
 //! # Layout
-//! - [`event`], [`effect`], [`announcement`]: what goes in and what comes out
-//! - [`moment`], [`settings`]: the time, and the limits
-//! - [`roster`]: an application's endpoints, read once and shared; fanning a message out
-//! - [`lanes`]: group commit, what goes into the next batch
-//! - [`Engine`]: the machine. What it keeps: `leases`, `unclaimed`, `endpoint`, `endpoints`, `window`,
-//!   `horizon`, `sharing`, `attempts`, `trickle`, `turns`, `rosters`, `documents`, `timers`, `recent`.
-//!   What it does, a verb each:
-//!   `owning`, `walking`, `looking`, `loading`, `starting`, `ending`, `settling`, `burying`,
-//!   `numbering`, `requests`, `stopping`
+//! - [`protocol`]: what goes in and what comes out; the time, and the limits
+//! - [`Engine`]: the machine, and the order of a step
+//! - `ownership`: which partitions this node has: leases, walks, giving back
+//! - `endpoints`: what is in memory of each endpoint, and what a look at it decides
+//! - `dispatch`: which delivery goes next, and what becomes of it
+//! - [`roster`]: an application's endpoints, read once and shared; fanning a message out; hearing of
+//!   changes
+//! - `requests`: what people and other nodes ask of an owner
+//! - [`commit`]: group commit, what goes into the next batch
 //! - [`planted`]: mistakes for the simulator to find
 
-pub mod announcement;
-mod attempts;
-mod burying;
-mod documents;
-pub mod effect;
-mod ending;
-mod endpoint;
+pub mod commit;
+mod dispatch;
 mod endpoints;
 mod engine;
-pub mod event;
-mod hearing;
-mod horizon;
-pub mod lanes;
-mod leases;
-mod loading;
-mod looking;
-pub mod moment;
-mod numbering;
-mod owning;
+mod ownership;
 pub mod planted;
-mod recent;
+pub mod protocol;
 mod requests;
 pub mod roster;
-mod rosters;
-pub mod settings;
-mod settling;
-mod sharing;
-mod starting;
-mod stopping;
-mod suspect;
-mod timers;
-mod trickle;
-mod turns;
-mod unclaimed;
-mod walking;
-mod window;
 
-pub use announcement::Announcement;
-pub use effect::{Effect, Sending};
 pub use engine::Engine;
-pub use event::{End, Event, Number, Unanswered};
-pub use moment::Moment;
+pub use protocol::announcement::Announcement;
+pub use protocol::effect::{Effect, Sending};
+pub use protocol::event::{End, Event, Number, Unanswered};
+pub use protocol::moment::Moment;
+pub use protocol::settings::Settings;
+pub use protocol::suspect::Suspect;
 pub use roster::{Member, Policies, Roster};
-pub use settings::Settings;
-pub use suspect::Suspect;

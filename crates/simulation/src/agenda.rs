@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::Event;
-use engine::lanes::Waiter;
+use engine::commit::Waiter;
 use store::keys::{ApplicationKey, EndpointKey};
 
 use crate::nemesis::Fault;

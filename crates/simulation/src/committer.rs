@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use domain::time::Timestamp;
-use engine::lanes::{
+use engine::commit::{
     Carried, Crowd, Cut, Entered, Lanes, Limits, Pace, Urgency, Waiter, Weight, Which,
 };
 use engine::{Event, Number};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use domain::policy::Policy;
 use engine::Settings;
-use engine::lanes::{Bound, Limits, Weight};
+use engine::commit::{Bound, Limits, Weight};
 use engine::roster::{Policies, Read, read_policy};
 use serde_json::{Value, json};
 use store::keys::Node;

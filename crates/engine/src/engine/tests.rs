@@ -17,7 +17,7 @@ mod windows;
 use store::keys::Node;
 
 use super::Engine;
-use crate::settings::Settings;
+use crate::protocol::settings::Settings;
 
 #[test]
 fn an_engine_gives_out_no_number_of_the_one_before_it() {

@@ -1,6 +1,6 @@
 //! Taking messages in through the node of this process.
 
-use engine::lanes::Crowded;
+use engine::commit::Crowded;
 use engine::roster::read_policy;
 use store::keys::ApplicationKey;
 use store::queue::{self, Accepted, Request};

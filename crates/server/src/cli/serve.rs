@@ -19,7 +19,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use domain::address::Guard;
-use engine::lanes::{Bound, Limits, Weight};
+use engine::commit::{Bound, Limits, Weight};
 use engine::roster::Read;
 use sha2::{Digest as _, Sha256};
 use store::postgres::{self, Postgres};

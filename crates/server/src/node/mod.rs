@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::partition::Partition;
-use engine::lanes::Limits;
+use engine::commit::Limits;
 use engine::roster::Read;
 use engine::{Announcement, Event, Policies};
 use store::keys::{Epoch, Node as Name};

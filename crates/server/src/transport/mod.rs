@@ -43,7 +43,7 @@ use domain::outcome::Outcome;
 use domain::policy::Part;
 use domain::rate::ON_THE_WAY;
 use domain::time::Timestamp;
-use engine::effect::Sending;
+use engine::protocol::effect::Sending;
 use engine::roster::Member;
 use rustls::pki_types::CertificateDer;
 use signature::Brand;

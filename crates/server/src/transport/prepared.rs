@@ -15,7 +15,7 @@ use domain::ids::DeliveryId;
 use domain::policy;
 use domain::rate::FarEnd;
 use domain::time::Timestamp;
-use engine::effect::Sending;
+use engine::protocol::effect::Sending;
 use engine::roster::Member;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT,

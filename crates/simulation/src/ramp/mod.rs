@@ -12,7 +12,7 @@ use std::time::Duration;
 use domain::ids::ApplicationId;
 use domain::names::EventTypeName;
 use engine::Settings;
-use engine::lanes::Limits;
+use engine::commit::Limits;
 use serde_json::Value;
 use store::catalog::{ApplicationSettings, EndpointSettings, NewApplication};
 use store::keys::Node;

@@ -11,7 +11,7 @@ use store::queue::{Order, RequestKind, Settled, Upkeep};
 
 use super::replays::replay;
 use super::scene::{Kind, SECOND, Scene};
-use crate::horizon::Horizon;
+use crate::endpoints::horizon::Horizon;
 use crate::{Announcement, Event};
 
 const FAILED: Outcome = Outcome::answered(500);

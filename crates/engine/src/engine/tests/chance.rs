@@ -15,7 +15,7 @@ use store::keys::{DeliveryKey, Node};
 use store::queue::{Order, RequestKind, Settled};
 
 use super::scene::{SECOND, Scene};
-use crate::event::Unanswered;
+use crate::protocol::event::Unanswered;
 use crate::{Effect, End, Event, Number, Sending};
 
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use store::keys::Node;
 use store::queue::{AttemptRecord, Call, Phases, Renewal};
 
 use super::scene::{Kind, SECOND, Scene, node};
-use crate::event::Unanswered;
+use crate::protocol::event::Unanswered;
 use crate::{Announcement, Effect, End, Event};
 
 const OK: Outcome = Outcome::answered(200);

@@ -7,7 +7,7 @@ use store::queue::{Order, RequestKind};
 
 use super::scene::{Kind, SECOND, Scene};
 use crate::Event;
-use crate::endpoint::Last;
+use crate::endpoints::endpoint::Last;
 
 const OK: Outcome = Outcome::answered(200);
 

@@ -8,7 +8,7 @@ use store::catalog::EndpointSettings;
 use store::queue::{Call, Loaded, Order};
 
 use super::scene::{Kind, SECOND, Scene};
-use crate::horizon::Horizon;
+use crate::endpoints::horizon::Horizon;
 use crate::{Effect, Event};
 
 const OK: Outcome = Outcome::answered(200);
@@ -301,7 +301,7 @@ fn a_load_without_an_answer_is_repeated() {
     scene.pass(6 * SECOND);
     let Some(Effect::Load { load, .. }) = scene.kept.pop_front() else { panic!("no load") };
     scene.keep.clear();
-    scene.tell(Event::Loaded { load, answer: Err(crate::event::Unanswered) });
+    scene.tell(Event::Loaded { load, answer: Err(crate::protocol::event::Unanswered) });
     assert!(scene.flying.is_empty());
     scene.pass(SECOND);
     assert_eq!(scene.flying.len(), 1);

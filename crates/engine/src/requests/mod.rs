@@ -3,6 +3,8 @@
 //! A breaker's reset and the end of a pause are consumed only when they are written. Until then nothing but
 //! memory knows of them, and should that be lost, the endpoint's next owner reads the request again.
 
+pub(crate) mod recent;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,15 +15,15 @@ use store::keys::DeliveryKey;
 use store::limits;
 use store::queue::{Request, RequestKind, Upkeep};
 
-use crate::announcement::Announcement;
-use crate::burying::Step;
-use crate::effect::Effect;
-use crate::endpoint::{At, ByHand};
+use crate::dispatch::burying::Step;
+use crate::endpoints::endpoint::{At, ByHand};
+use crate::endpoints::horizon::Horizon;
 use crate::engine::{Act, Engine};
-use crate::event::Unanswered;
-use crate::horizon::Horizon;
 use crate::planted::{self, Bug};
-use crate::recent::Recent;
+use crate::protocol::announcement::Announcement;
+use crate::protocol::effect::Effect;
+use crate::protocol::event::Unanswered;
+use crate::requests::recent::Recent;
 
 /// The most deliveries that are remembered as hurried, and as cancelled.
 const REMEMBERED: usize = 4_096;

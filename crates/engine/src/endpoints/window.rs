@@ -18,11 +18,11 @@ use store::keys::MessageKey;
 use store::queue::turn::{self, SCHEDULED};
 use store::queue::{Doomed, Loaded, PendingDelivery};
 
-use crate::event::Number;
-use crate::horizon::{Horizon, is_fifo, least, unseen};
-use crate::moment::Moment;
+use crate::endpoints::horizon::{Horizon, is_fifo, least, unseen};
+use crate::endpoints::sharing::Share;
 use crate::planted::{self, Bug};
-use crate::sharing::Share;
+use crate::protocol::event::Number;
+use crate::protocol::moment::Moment;
 
 /// Where a known delivery is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use domain::time::Timestamp;
 use store::catalog::{Change, Changes};
 use store::limits;
 
-use crate::effect::Effect;
 use crate::engine::{Act, Engine};
-use crate::event::Unanswered;
 use crate::planted::{self, Bug};
-use crate::settings::Settings;
+use crate::protocol::effect::Effect;
+use crate::protocol::event::Unanswered;
+use crate::protocol::settings::Settings;
 
 /// The shortest pause between an answer and the next question, however many calls there are.
 const PAUSE: Duration = Duration::from_millis(20);

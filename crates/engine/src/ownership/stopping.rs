@@ -9,8 +9,8 @@ use std::time::Duration;
 use domain::time::Timestamp;
 use store::keys::Lease;
 
-use crate::effect::Effect;
 use crate::engine::{Act, Engine};
+use crate::protocol::effect::Effect;
 
 /// The wait before the store is asked again to take back what it did not.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);

@@ -11,10 +11,10 @@ use domain::time::Timestamp;
 use store::keys::Lease;
 use store::queue::{Done, Number, Upkeep};
 
-use crate::burying::Step;
-use crate::endpoint::At;
+use crate::dispatch::burying::Step;
+use crate::endpoints::endpoint::At;
+use crate::endpoints::horizon::Horizon;
 use crate::engine::{Act, Engine};
-use crate::horizon::Horizon;
 use crate::planted::{self, Bug};
 
 /// How long after the store refused to number an endpoint's deliveries it is asked again.

@@ -13,13 +13,13 @@ use domain::time::Timestamp;
 use store::keys::EndpointKey;
 use store::queue::{PendingDelivery, Waiting};
 
-use crate::effect::Effect;
-use crate::endpoint::{At, Endpoint};
+use crate::endpoints::endpoint::{At, Endpoint};
+use crate::endpoints::horizon::{Horizon, is_fifo};
+use crate::endpoints::window::Window;
 use crate::engine::{Act, Engine};
-use crate::event::Unanswered;
-use crate::horizon::{Horizon, is_fifo};
 use crate::planted::{self, Bug};
-use crate::window::Window;
+use crate::protocol::effect::Effect;
+use crate::protocol::event::Unanswered;
 
 /// How long after a walk that was not answered the next one begins.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);

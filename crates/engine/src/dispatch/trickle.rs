@@ -9,8 +9,8 @@
 
 use std::time::Duration;
 
-use crate::attempts::Counted;
-use crate::settings::Settings;
+use crate::dispatch::attempts::Counted;
+use crate::protocol::settings::Settings;
 
 /// The shortest wait for the next ones: a timer is no finer.
 const SHORTEST: Duration = Duration::from_millis(1);

@@ -10,8 +10,8 @@ use domain::partition::{PARTITIONS, Partition};
 use store::keys::{Epoch, Lease};
 use store::queue::Renewal;
 
+use crate::ownership::unclaimed::Unclaimed;
 use crate::planted::{self, Bug};
-use crate::unclaimed::Unclaimed;
 
 /// The most renewals that may be on their way at once; a slow store gets no more of them.
 const RENEWALS: u32 = 4;

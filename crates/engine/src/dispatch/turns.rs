@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use store::keys::{ApplicationKey, EndpointKey};
 
-use crate::attempts::Counted;
-use crate::endpoint::At;
+use crate::dispatch::attempts::Counted;
+use crate::endpoints::endpoint::At;
 
 /// The endpoints that can start an attempt.
 #[derive(Debug, Default)]

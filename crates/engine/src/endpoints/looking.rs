@@ -14,12 +14,12 @@ use domain::time::Timestamp;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::PendingDelivery;
 
-use crate::endpoint::{Allowance, At, ByHand, Disabling, Queued, Readiness, Wanted};
+use crate::dispatch::loading::AGAIN_AFTER;
+use crate::endpoints::endpoint::{Allowance, At, ByHand, Disabling, Queued, Readiness, Wanted};
+use crate::endpoints::horizon::is_fifo;
 use crate::engine::{Act, Engine};
-use crate::horizon::is_fifo;
-use crate::loading::AGAIN_AFTER;
-use crate::moment::Moment;
 use crate::planted::{self, Bug};
+use crate::protocol::moment::Moment;
 use crate::roster::Member;
 
 /// How often held deliveries are looked at for expiry, at most.

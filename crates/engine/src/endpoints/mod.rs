@@ -3,10 +3,18 @@
 //! A step asks for the same endpoint many times in a row, so the last one that was found is
 //! remembered. The map in front holds small entries only and stays in the cache of the processor.
 
+pub(crate) mod endpoint;
+pub(crate) mod horizon;
+pub(crate) mod looking;
+mod numbering;
+pub(crate) mod sharing;
+pub(crate) mod timers;
+pub(crate) mod window;
+
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 
-use crate::endpoint::{At, Endpoint};
+use crate::endpoints::endpoint::{At, Endpoint};
 
 /// Endpoints by application and key.
 #[derive(Debug, Default)]
@@ -100,7 +108,7 @@ mod tests {
 
     use super::*;
     use crate::Moment;
-    use crate::window::Window;
+    use crate::endpoints::window::Window;
 
     fn endpoint(partition: u8) -> Endpoint {
         let now = Moment { elapsed: Duration::ZERO, rows: Timestamp::EPOCH };

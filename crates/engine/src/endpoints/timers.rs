@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 
-use crate::endpoint::{At, Endpoint};
-use crate::moment::Moment;
+use crate::endpoints::endpoint::{At, Endpoint};
+use crate::protocol::moment::Moment;
 
 /// The endpoints' timers, at most one each.
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ mod tests {
     use store::keys::{ApplicationKey, EndpointKey};
 
     use super::*;
-    use crate::window::Window;
+    use crate::endpoints::window::Window;
 
     const SECOND: Duration = Duration::from_secs(1);
 

@@ -28,10 +28,10 @@ use domain::policy::Policy;
 use store::keys::{ApplicationKey, Lease};
 use store::queue::{NextState, PendingDelivery};
 
-use crate::announcement::Announcement;
-use crate::event::Number;
-use crate::settings::Settings;
-use crate::trickle::Trickle;
+use crate::dispatch::trickle::Trickle;
+use crate::protocol::announcement::Announcement;
+use crate::protocol::event::Number;
+use crate::protocol::settings::Settings;
 
 /// Where an attempt is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,15 +6,15 @@ use domain::time::Timestamp;
 use store::queue::turn::{self, SCHEDULED};
 use store::queue::{Load, Loaded, PendingDelivery};
 
-use crate::attempts::Counted;
-use crate::effect::Effect;
-use crate::endpoint::{At, Wanted};
+use crate::dispatch::attempts::Counted;
+use crate::endpoints::endpoint::{At, Wanted};
+use crate::endpoints::horizon::{Horizon, is_fifo};
+use crate::endpoints::window::{Entered, Room};
 use crate::engine::{Act, Engine};
-use crate::event::{Number, Unanswered};
-use crate::horizon::{Horizon, is_fifo};
-use crate::moment::Moment;
 use crate::planted::{self, Bug};
-use crate::window::{Entered, Room};
+use crate::protocol::effect::Effect;
+use crate::protocol::event::{Number, Unanswered};
+use crate::protocol::moment::Moment;
 
 /// How long after a load that was not answered, or brought nothing, the endpoint rests.
 pub(crate) const AGAIN_AFTER: Duration = Duration::from_millis(250);

@@ -6,15 +6,15 @@ use std::time::Duration;
 use domain::breaker::{Admission, Role};
 use store::queue::{PendingDelivery, Trigger};
 
-use crate::announcement::Announcement;
-use crate::attempts::{Attempt, Counted, Stage};
-use crate::effect::{Effect, Sending};
-use crate::endpoint::{At, Queued, Readiness};
+use crate::dispatch::attempts::{Attempt, Counted, Stage};
+use crate::endpoints::endpoint::{At, Queued, Readiness};
+use crate::endpoints::looking::Standing;
 use crate::engine::{Act, Engine};
-use crate::looking::Standing;
 use crate::planted::{self, Bug};
+use crate::protocol::announcement::Announcement;
+use crate::protocol::effect::{Effect, Sending};
+use crate::protocol::suspect::Suspect;
 use crate::roster::Member;
-use crate::suspect::Suspect;
 
 impl Engine {
     /// Starts attempts until slots or turns are used up.

@@ -8,14 +8,14 @@ use domain::time::Timestamp;
 use store::keys::{Lease, MessageKey};
 use store::queue::{Bury, Done, Ending, Loaded, PendingDelivery, Running, Upkeep};
 
-use crate::announcement::Announcement;
-use crate::effect::Effect;
-use crate::endpoint::{At, ByHand};
+use crate::endpoints::endpoint::{At, ByHand};
+use crate::endpoints::horizon::Horizon;
+use crate::endpoints::looking::Standing;
+use crate::endpoints::window::Window;
 use crate::engine::{Act, Engine};
-use crate::event::Number;
-use crate::horizon::Horizon;
-use crate::looking::Standing;
-use crate::window::Window;
+use crate::protocol::announcement::Announcement;
+use crate::protocol::effect::Effect;
+use crate::protocol::event::Number;
 
 /// Held deliveries are looked at for expiry no sooner than this after the last time.
 const SOONEST_CHECK: Duration = Duration::from_secs(60);

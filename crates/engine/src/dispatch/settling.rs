@@ -3,11 +3,11 @@
 use domain::time::Timestamp;
 use store::queue::{NextState, Settled};
 
-use crate::attempts::Stage;
+use crate::dispatch::attempts::Stage;
+use crate::endpoints::horizon::{Horizon, is_fifo};
 use crate::engine::{Act, Engine};
-use crate::event::Number;
-use crate::horizon::{Horizon, is_fifo};
 use crate::planted::{self, Bug};
+use crate::protocol::event::Number;
 
 impl Engine {
     pub(crate) fn settled(&mut self, number: Number, answer: Settled, act: &mut Act<'_>) {

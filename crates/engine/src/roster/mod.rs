@@ -4,6 +4,10 @@
 //! no longer reads, because a later version is stricter, must not stop deliveries: the next policy
 //! outwards applies, and [`Member::complaint`] says so.
 
+pub(crate) mod documents;
+pub(crate) mod hearing;
+pub(crate) mod rosters;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -6,12 +6,12 @@ use domain::partition::Partition;
 use store::keys::Lease;
 use store::queue::Renewal;
 
-use crate::announcement::Announcement;
-use crate::effect::Effect;
-use crate::endpoint::At;
+use crate::endpoints::endpoint::At;
 use crate::engine::{Act, Engine};
-use crate::event::Unanswered;
 use crate::planted::{self, Bug};
+use crate::protocol::announcement::Announcement;
+use crate::protocol::effect::Effect;
+use crate::protocol::event::Unanswered;
 
 impl Engine {
     /// Notices when the lease has not been renewed for too long: whatever is in flight is stopped,

@@ -13,12 +13,12 @@ use domain::verdict::Signal;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::{PendingDelivery, Running};
 
-use crate::attempts::Counted;
-use crate::horizon::{Horizon, is_fifo};
-use crate::moment::Moment;
+use crate::dispatch::attempts::Counted;
+use crate::dispatch::turns::Aside;
+use crate::endpoints::horizon::{Horizon, is_fifo};
+use crate::endpoints::window::Window;
 use crate::planted::{self, Bug};
-use crate::turns::Aside;
-use crate::window::Window;
+use crate::protocol::moment::Moment;
 
 /// An endpoint, with its application first: so those of one application are side by side.
 pub(crate) type At = (ApplicationKey, EndpointKey);

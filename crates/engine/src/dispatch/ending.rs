@@ -15,14 +15,14 @@ use domain::{concurrency::Concurrency, judge};
 use store::keys::{DeliveryKey, EndpointKey, Lease};
 use store::queue::{AttemptRecord, Ending, NextState, Phases, Settle};
 
-use crate::announcement::Announcement;
-use crate::attempts::Ended;
-use crate::effect::Effect;
-use crate::endpoint::{At, Disabling, Last};
+use crate::dispatch::attempts::Ended;
+use crate::endpoints::endpoint::{At, Disabling, Last};
+use crate::endpoints::horizon::Horizon;
 use crate::engine::{Act, Engine};
-use crate::event::{End, Number};
-use crate::horizon::Horizon;
 use crate::planted::{self, Bug};
+use crate::protocol::announcement::Announcement;
+use crate::protocol::effect::Effect;
+use crate::protocol::event::{End, Number};
 use crate::roster::Member;
 
 /// How long an endpoint rests after our own code failed at it.

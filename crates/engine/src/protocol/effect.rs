@@ -10,8 +10,8 @@ use domain::time::Timestamp;
 use store::keys::{ApplicationKey, EndpointKey, Lease};
 use store::queue::{Load, PendingDelivery, Settle, Upkeep};
 
-use crate::announcement::Announcement;
-use crate::event::Number;
+use crate::protocol::announcement::Announcement;
+use crate::protocol::event::Number;
 use crate::roster::Member;
 
 /// Something to be carried out.

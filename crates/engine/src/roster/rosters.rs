@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use store::keys::ApplicationKey;
 
-use crate::effect::Effect;
-use crate::event::Unanswered;
 use crate::planted::{self, Bug};
+use crate::protocol::effect::Effect;
+use crate::protocol::event::Unanswered;
 use crate::roster::Roster;
 
 /// The most rosters that are read at once.
