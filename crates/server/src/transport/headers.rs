@@ -23,7 +23,7 @@ pub const ALL_HEADERS_BYTES: usize = 16 * 1024;
 pub const MASK: &str = "***";
 
 /// Names that nobody may set.
-const DENIED: [&str; 21] = [
+const DENIED: [&str; 30] = [
     "host",
     "user-agent",
     "x-event-id",
@@ -37,7 +37,16 @@ const DENIED: [&str; 21] = [
     "expect",
     "forwarded",
     "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "via",
+    "x-original-url",
+    "x-rewrite-url",
+    "x-http-method",
     "x-http-method-override",
+    "x-method-override",
     "metadata",
     "metadata-flavor",
     "accept-encoding",
@@ -47,11 +56,13 @@ const DENIED: [&str; 21] = [
     "http2-settings",
 ];
 
-/// Beginnings of names that nobody may set. The last four belong to signatures.
-const DENIED_FAMILIES: [&str; 7] = [
+/// Beginnings of names that nobody may set. The last five belong to signatures.
+const DENIED_FAMILIES: [&str; 9] = [
     "proxy-",
     "x-forwarded-",
     "x-aws-ec2-metadata-",
+    "x-amzn-",
+    "x-svix-",
     "webhook-",
     "svix-",
     "x-webhook-",
@@ -195,6 +206,14 @@ mod tests {
             "X-Event-Id",
             "X-Redial-Signature",
             "Proxy",
+            "Via",
+            "True-Client-IP",
+            "CF-Connecting-IP",
+            "X-Client-IP",
+            "X-Original-URL",
+            "X-HTTP-Method",
+            "X-Amzn-Trace-Id",
+            "X-Svix-Id",
         ];
         for name in denied {
             for name in [name.to_owned(), name.replace('-', "_"), name.replace('-', ".")] {

@@ -9,7 +9,7 @@
 //! - `files`, `leftovers`: length, opening, names; what is not left lying around
 //! - `words`: the glossary; `promises`: codes and keys that must be documented
 //! - `twins`: what the stores in a file and in PostgreSQL have alike
-//! - `documents`: README, changelog, links, paths
+//! - `documents`: README, changelog, links, paths; `stations`: the way of a message
 
 mod documents;
 mod files;
@@ -17,6 +17,7 @@ mod leftovers;
 mod promises;
 mod rooms;
 mod source;
+mod stations;
 mod supply;
 mod tree;
 mod twins;
