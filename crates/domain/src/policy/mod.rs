@@ -38,7 +38,7 @@ pub use limits::Limits;
 pub use patience::Patience;
 pub use preset::{BodyLimit, EndpointDefaults, Part, Preset, Profile, ResponseKept};
 pub use presets::{UnknownPreset, preset, preset_names};
-pub use read::{read_json, read_toml, read_value};
+pub use read::{read_json, read_saved, read_toml, read_value};
 pub use redirects::Redirects;
 pub use schedule::Schedule;
 pub use scope::{Scope, Scopes};
