@@ -78,18 +78,10 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    /// Returns the status that it was answered with.
-    #[must_use]
-    pub const fn status(&self) -> Option<u16> {
-        match self.outcome {
-            Outcome::Answered { status, .. } => Some(status),
-            Outcome::TimedOut
-            | Outcome::Unreachable(_)
-            | Outcome::TlsFailed
-            | Outcome::BrokenAnswer
-            | Outcome::Blocked
-            | Outcome::Interrupted => None,
-        }
+    /// Returns as much of the response's body as is kept.
+    pub(crate) fn kept_body(&self) -> &[u8] {
+        let body = &self.response_body;
+        &body[..body.len().min(self.outcome.most_kept())]
     }
 }
 

@@ -2,10 +2,9 @@
 
 use domain::delivery::{Delivery, Pending};
 
-use crate::limits;
 use crate::memory::State;
 use crate::memory::rows::{AttemptRow, DeliveryRow};
-use crate::queue::{AttemptRecord, NextState, Order, Settle, Settled};
+use crate::queue::{NextState, Order, Settle, Settled};
 
 impl State {
     pub(in crate::memory) fn settle(&mut self, settle: Settle) -> Settled {
@@ -35,7 +34,7 @@ impl State {
             let previous = row.last_attempt.replace(attempt.id);
             row.recorded += 1;
             row.last_attempt_at = Some(attempt.ended_at);
-            row.last_status = attempt.status();
+            row.last_status = attempt.outcome.status();
             let mut next_due = None;
             if applies {
                 match next {
@@ -61,7 +60,8 @@ impl State {
             return Settled::Missing;
         };
         let applied = answer != Settled::LeftAlone;
-        let record = shortened(attempt);
+        let mut record = attempt;
+        record.response_body.truncate(record.kept_body().len());
         let row = AttemptRow { message: key.message, number, previous, applied, next_due, record };
         self.attempts.insert((key.endpoint, row.record.id), row);
         answer
@@ -76,13 +76,4 @@ fn applied(row: &DeliveryRow) -> Settled {
             Settled::Applied { turn: None }
         }
     }
-}
-
-fn shortened(mut attempt: AttemptRecord) -> AttemptRecord {
-    let most = match attempt.status() {
-        Some(200..=299) => limits::KEPT_OF_SUCCESS,
-        Some(_) | None => limits::KEPT_OF_FAILURE,
-    };
-    attempt.response_body.truncate(most);
-    attempt
 }

@@ -174,23 +174,13 @@ pub(crate) fn attempts(settles: &[Settle]) -> Vec<Column<'_>> {
         column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.error.as_deref().map(keepable)),
         column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.request_headers.stored()),
         column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.response_headers.stored()),
-        column(settles, Type::BYTEA_ARRAY, |settle| kept(&settle.attempt)),
+        column(settles, Type::BYTEA_ARRAY, |settle| settle.attempt.kept_body()),
     ]
 }
 
 /// PostgreSQL keeps no text with a NUL character. An attempt is recorded all the same.
 fn keepable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
-}
-
-/// Returns as much of the response's body as is kept.
-fn kept(attempt: &AttemptRecord) -> &[u8] {
-    let most = match attempt.status() {
-        Some(200..=299) => limits::KEPT_OF_SUCCESS,
-        Some(_) | None => limits::KEPT_OF_FAILURE,
-    };
-    let body: &Bytes = &attempt.response_body;
-    &body[..body.len().min(most)]
 }
 
 /// When the deliveries had ended before they were replayed.
