@@ -1,13 +1,12 @@
 //! The one statement of the settle lane, and the items as its columns, in the order in which it names them.
 
-use bytes::Bytes;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
+use crate::codes;
 use crate::postgres::io::columns::{Column, column};
 use crate::postgres::io::partitions::number;
-use crate::queue::{AttemptRecord, NextState, Running, Settle};
-use crate::{codes, limits};
+use crate::queue::{NextState, Running, Settle};
 
 /// Settles a batch whose items share neither delivery nor attempt.
 ///

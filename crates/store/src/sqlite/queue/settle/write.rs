@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Result, Statement, params};
 
-use crate::queue::{AttemptRecord, NextState, Settle};
+use crate::queue::{NextState, Settle};
 use crate::sqlite::io::hot::Hot;
 use crate::sqlite::row;
-use crate::{Error, codes, limits};
+use crate::{Error, codes};
 
 /// The statement of [`insert`]. `OR FAIL` because it writes one row: there is nothing to take back,
 /// and SQLite need not keep copies of the pages it changes.
