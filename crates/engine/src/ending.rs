@@ -10,7 +10,7 @@ use domain::endpoint::Reason;
 use domain::health::Finding;
 use domain::outcome::Outcome;
 use domain::rate::ON_THE_WAY;
-use domain::verdict::{Decision, EndpointEffect, Signal};
+use domain::verdict::{EndpointEffect, Signal};
 use domain::{concurrency::Concurrency, judge};
 use store::keys::{DeliveryKey, EndpointKey, Lease};
 use store::queue::{AttemptRecord, Ending, NextState, Phases, Settle};
@@ -128,11 +128,7 @@ impl Engine {
         let (recorded, ended_before) = (attempt.delivery.recorded, attempt.delivery.ended_before);
         let pending = &attempt.delivery.pending;
         let verdict = judge(&attempt.policy, pending, record.outcome, act.now.rows, dice);
-        let next = match verdict.decision {
-            Decision::Delivered => NextState::Delivered,
-            Decision::Retry { due } => NextState::Pending { due },
-            Decision::Bury { cause } => NextState::Dead(cause),
-        };
+        let next = verdict.next;
         let took = act.now.elapsed.saturating_sub(attempt.began);
         let answered = was_answered(record.outcome);
         let lively = answered || took < self.settings.hanging_after;

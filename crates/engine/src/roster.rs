@@ -258,8 +258,7 @@ impl Roster {
 
     fn first(&self, member: &Member, facts: &Facts<'_>, policies: &Policies) -> Pending {
         let policy = self.applicable(member, facts.event_type.as_str(), facts.policy, policies);
-        let due = facts.deliver_at.unwrap_or(facts.received_at).max(facts.received_at);
-        Pending::fresh(&policy.limits, due)
+        Pending::accept(&policy.limits, facts.received_at, facts.deliver_at)
     }
 }
 

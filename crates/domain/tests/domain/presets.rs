@@ -185,7 +185,7 @@ fn run_to_the_end(policy: &Policy, seed: u64) -> (u32, Duration) {
         let now = pending.due.after(latency);
         let dice = throw(seed.wrapping_mul(1_000) + u64::from(pending.budget.attempts));
         let verdict = judge(policy, &pending, Outcome::answered(503), now, dice);
-        match Delivery::Pending(pending).settle(&verdict).unwrap() {
+        match Delivery::Pending(pending).settle(verdict.next, verdict.budget).unwrap() {
             Delivery::Pending(next) => pending = next,
             Delivery::Dead(_) => {
                 let attempting = latency * verdict.budget.attempts;

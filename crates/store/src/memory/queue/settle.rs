@@ -4,7 +4,7 @@ use domain::delivery::{Delivery, Pending};
 
 use crate::memory::State;
 use crate::memory::rows::{AttemptRow, DeliveryRow};
-use crate::queue::{NextState, Order, Settle, Settled};
+use crate::queue::{Order, Settle, Settled};
 
 impl State {
     pub(in crate::memory) fn settle(&mut self, settle: Settle) -> Settled {
@@ -36,20 +36,15 @@ impl State {
             row.last_attempt_at = Some(attempt.ended_at);
             row.last_status = attempt.outcome.status();
             let mut next_due = None;
-            if applies {
-                match next {
-                    NextState::Pending { due } => {
-                        next_due = Some(due);
-                        row.state = Delivery::Pending(Pending { due, budget });
-                        match row.order {
-                            Order::Due => row.turn = due.as_micros(),
-                            Order::Fifo => {}
-                        }
+            if applies && let Ok(state) = row.state.settle(next, budget) {
+                row.state = state;
+                if let Delivery::Pending(Pending { due, .. }) = state {
+                    next_due = Some(due);
+                    match row.order {
+                        Order::Due => row.turn = due.as_micros(),
+                        Order::Fifo => {}
                     }
-                    NextState::Delivered => row.state = Delivery::Delivered,
-                    NextState::Dead(cause) => row.state = Delivery::Dead(cause),
-                }
-                if next_due.is_none() {
+                } else {
                     row.settled_at = Some(attempt.ended_at);
                 }
             }
