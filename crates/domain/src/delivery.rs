@@ -68,7 +68,7 @@ pub enum Cause {
     Blocked,
     /// The breaker was open, and the endpoint's breaker does not hold.
     BreakerOpen,
-    /// It made us fail three times. Ours, never a verdict on the receiver.
+    /// It made our own code fail, as [`is_poison`] says; never a verdict on the receiver.
     Poison,
 }
 
@@ -105,6 +105,12 @@ impl Cause {
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|cause| cause.word() == word)
     }
+}
+
+/// Tells whether a delivery that has made our own code panic so often is buried as poison.
+#[must_use]
+pub const fn is_poison(panics: u32) -> bool {
+    panics >= 3
 }
 
 /// A transition that the current state does not have.

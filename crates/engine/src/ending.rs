@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::breaker::{Breaker, Role};
-use domain::delivery::Cause;
+use domain::delivery::{Cause, is_poison};
 use domain::dice::Dice;
 use domain::endpoint::Reason;
 use domain::health::Finding;
@@ -103,7 +103,7 @@ impl Engine {
         let times = self.panics.get(&key).map_or(1, |times| times + 1);
         self.panics.insert(key, times);
         act.announce(Announcement::Panicked { delivery: key, times });
-        let poison = times >= self.settings.panics;
+        let poison = is_poison(times);
         if poison {
             // It must be here to be buried; the store leaves it alone if it is cancelled.
             self.requests.forget_cancel(&key);

@@ -109,6 +109,11 @@ fn only_what_was_tried_or_held_expires() {
 }
 
 #[test]
+fn the_third_panic_makes_a_delivery_poison() {
+    assert_eq!([1, 2, 3, 4].map(is_poison), [false, false, true, true]);
+}
+
+#[test]
 fn words_are_stable_and_read_back() {
     let words = Cause::ALL.map(Cause::word);
     assert_eq!(
