@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::policy::Limits;
 use crate::time::Timestamp;
-use crate::verdict::{Decision, Verdict};
+use crate::verdict::NextState;
 
 /// Where a delivery stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub enum Cause {
     Blocked,
     /// The breaker was open, and the endpoint's breaker does not hold.
     BreakerOpen,
-    /// It made us fail three times. Ours, never a verdict on the receiver.
+    /// It made our own code fail, as [`is_poison`] says; never a verdict on the receiver.
     Poison,
 }
 
@@ -107,6 +107,12 @@ impl Cause {
     }
 }
 
+/// Tells whether a delivery that has made our own code panic so often is buried as poison.
+#[must_use]
+pub const fn is_poison(panics: u32) -> bool {
+    panics >= 3
+}
+
 /// A transition that the current state does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot {verb} a delivery that is {state}")]
@@ -118,6 +124,13 @@ pub struct InvalidTransition {
 }
 
 impl Pending {
+    /// Accepts a delivery: due at once, or at the moment that the sender named. The give-up time
+    /// counts from there.
+    #[must_use]
+    pub fn accept(limits: &Limits, now: Timestamp, deliver_at: Option<Timestamp>) -> Self {
+        Self::fresh(limits, deliver_at.unwrap_or(now).max(now))
+    }
+
     /// Makes a delivery that is due at `due` and whose time starts then.
     #[must_use]
     pub fn fresh(limits: &Limits, due: Timestamp) -> Self {
@@ -128,23 +141,16 @@ impl Pending {
 }
 
 impl Delivery {
-    /// Accepts a delivery: due at once, or at the moment the sender named. The give-up time counts
-    /// from there.
-    #[must_use]
-    pub fn accept(limits: &Limits, now: Timestamp, deliver_at: Option<Timestamp>) -> Self {
-        Self::Pending(Pending::fresh(limits, deliver_at.unwrap_or(now).max(now)))
-    }
-
-    /// Applies a verdict.
+    /// Moves it where a verdict says, with the budget that is left.
     ///
     /// # Errors
     /// Only a pending delivery is settled; a cancel that came in between stands.
-    pub fn settle(self, verdict: &Verdict) -> Result<Self, InvalidTransition> {
+    pub fn settle(self, next: NextState, budget: Budget) -> Result<Self, InvalidTransition> {
         self.pending("settle")?;
-        Ok(match verdict.decision {
-            Decision::Delivered => Self::Delivered,
-            Decision::Retry { due } => Self::Pending(Pending { due, budget: verdict.budget }),
-            Decision::Bury { cause } => Self::Dead(cause),
+        Ok(match next {
+            NextState::Delivered => Self::Delivered,
+            NextState::Pending { due } => Self::Pending(Pending { due, budget }),
+            NextState::Dead(cause) => Self::Dead(cause),
         })
     }
 
@@ -177,12 +183,10 @@ impl Delivery {
     ///
     /// # Errors
     /// A pending delivery is still on its way.
-    pub fn replay(self, limits: &Limits, now: Timestamp) -> Result<Self, InvalidTransition> {
+    pub fn replay(self, fresh: Pending) -> Result<Self, InvalidTransition> {
         match self {
             Self::Pending(_) => Err(InvalidTransition { verb: "replay", state: self.word() }),
-            Self::Delivered | Self::Dead(_) | Self::Cancelled => {
-                Ok(Self::Pending(Pending::fresh(limits, now)))
-            }
+            Self::Delivered | Self::Dead(_) | Self::Cancelled => Ok(Self::Pending(fresh)),
         }
     }
 

@@ -47,8 +47,6 @@ pub mod noun {
     pub enum Delivery {}
     /// One HTTP request of a delivery.
     pub enum Attempt {}
-    /// A kind of message.
-    pub enum EventType {}
     /// A replay that runs in the background.
     pub enum Task {}
 
@@ -67,9 +65,6 @@ pub mod noun {
     impl Noun for Attempt {
         const PREFIX: &'static str = "atmpt_";
     }
-    impl Noun for EventType {
-        const PREFIX: &'static str = "evtype_";
-    }
     impl Noun for Task {
         const PREFIX: &'static str = "qtask_";
     }
@@ -85,8 +80,6 @@ pub type MessageId = Id<noun::Message>;
 pub type DeliveryId = Id<noun::Delivery>;
 /// `atmpt_…`
 pub type AttemptId = Id<noun::Attempt>;
-/// `evtype_…`
-pub type EventTypeId = Id<noun::EventType>;
 /// `qtask_…`
 pub type TaskId = Id<noun::Task>;
 

@@ -11,7 +11,7 @@ use crate::endpoint::Reason;
 use crate::outcome::Outcome;
 use crate::policy::{Class, Policy};
 use crate::time::Timestamp;
-use crate::verdict::{Decision, EndpointEffect, Notice, Pressure, Signal, Verdict};
+use crate::verdict::{EndpointEffect, NextState, Notice, Pressure, Signal, Verdict};
 
 /// Decides what an attempt's outcome means for its delivery and its endpoint.
 #[must_use]
@@ -36,7 +36,7 @@ pub fn judge(
 /// A failure of ours costs the delivery nothing: same count, same due time.
 fn put_back(delivery: &Pending) -> Verdict {
     Verdict {
-        decision: Decision::Retry { due: delivery.due },
+        next: NextState::Pending { due: delivery.due },
         budget: delivery.budget,
         endpoint: EndpointEffect::none(),
         retry_after_kept: None,
@@ -47,7 +47,7 @@ fn put_back(delivery: &Pending) -> Verdict {
 /// The address guard's refusal is final for every policy, and says nothing about the receiver.
 fn blocked(delivery: &Pending) -> Verdict {
     Verdict {
-        decision: Decision::Bury { cause: Cause::Blocked },
+        next: NextState::Dead(Cause::Blocked),
         budget: counted(delivery.budget, Class::Permanent),
         endpoint: EndpointEffect::none(),
         retry_after_kept: None,
@@ -66,15 +66,15 @@ fn weigh(
     let mut budget = counted(delivery.budget, class);
     let asked = asked(policy, class, outcome, now);
     let honoured = asked.map(|asked| asked.honoured);
-    let (decision, notice) = match class {
-        Class::Success => (Decision::Delivered, None),
+    let (next, notice) = match class {
+        Class::Success => (NextState::Delivered, None),
         Class::Permanent | Class::Disable => {
             let gone = matches!(outcome, Outcome::Answered { status: 410, .. });
             let told = gone || class == Class::Disable;
-            (Decision::Bury { cause: Cause::Permanent }, told.then_some(Notice::Gone))
+            (NextState::Dead(Cause::Permanent), told.then_some(Notice::Gone))
         }
         Class::Ambiguous if budget.ambiguous >= policy.classification.ambiguous_limit() => {
-            (Decision::Bury { cause: Cause::Permanent }, Some(Notice::Ambiguous))
+            (NextState::Dead(Cause::Permanent), Some(Notice::Ambiguous))
         }
         Class::Retry | Class::Ambiguous => {
             let wait = wait(policy, &budget, honoured, dice);
@@ -84,7 +84,7 @@ fn weigh(
         }
     };
     Verdict {
-        decision,
+        next,
         budget,
         endpoint: effect(class, outcome, asked.map(|asked| now.after(asked.pause))),
         retry_after_kept: asked.and_then(|asked| asked.kept),
@@ -139,15 +139,15 @@ fn wait(policy: &Policy, budget: &Budget, asked: Option<Duration>, dice: Dice) -
 ///
 /// The time that attempts themselves may take does not count against the give-up time. Otherwise
 /// a schedule that fills it exactly would lose its last attempt to a few milliseconds of latency.
-fn retry_or_bury(policy: &Policy, budget: &Budget, due: Timestamp) -> (Decision, Option<Notice>) {
+fn retry_or_bury(policy: &Policy, budget: &Budget, due: Timestamp) -> (NextState, Option<Notice>) {
     if policy.limits.max_attempts().is_some_and(|most| budget.attempts >= most.get()) {
-        return (Decision::Bury { cause: Cause::Exhausted }, Some(Notice::Exhausted));
+        return (NextState::Dead(Cause::Exhausted), Some(Notice::Exhausted));
     }
     let attempting = policy.timeouts.whole().saturating_mul(budget.attempts);
     if budget.expires_at.is_some_and(|end| due > end.after(attempting)) {
-        return (Decision::Bury { cause: Cause::Expired }, Some(Notice::Expired));
+        return (NextState::Dead(Cause::Expired), Some(Notice::Expired));
     }
-    (Decision::Retry { due }, None)
+    (NextState::Pending { due }, None)
 }
 
 fn effect(class: Class, outcome: Outcome, pause_until: Option<Timestamp>) -> EndpointEffect {

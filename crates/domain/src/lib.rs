@@ -10,7 +10,7 @@
 //! - [`delivery`], [`endpoint`]: states and transitions
 //! - [`breaker`], [`concurrency`], [`rate`], [`health`]: what keeps an endpoint from being hammered
 //! - [`partition`]: the share of endpoints that one node owns
-//! - [`filter`]: which messages an endpoint gets, [`index`]: which endpoints get a message; [`replay`]: which deliveries a replay means
+//! - [`filter`]: what an endpoint lists, [`index`]: which endpoints get a message; [`replay`]: which deliveries a replay means
 //! - [`address`]: where a request may go
 //! - [`ids`], [`names`], [`time`], [`span`], [`dice`], [`retry_after`], [`nearest`]: small values
 

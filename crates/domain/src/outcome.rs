@@ -1,6 +1,12 @@
 //! What happened on the wire, told by the transport and judged by nobody yet.
 
+use crate::replay::StatusClass;
 use crate::retry_after::RetryAfter;
+
+/// The bytes that are kept of an answer's body if its status is 2xx.
+pub const KEPT_OF_SUCCESS: usize = 1_024;
+/// The bytes that are kept of any other answer's body.
+pub const KEPT_OF_FAILURE: usize = 16 * 1_024;
 
 /// How one attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +107,33 @@ impl Outcome {
     #[must_use]
     pub const fn answered(status: u16) -> Self {
         Self::Answered { status, retry_after: None }
+    }
+
+    /// Returns the status of the answer, if there was one.
+    #[must_use]
+    pub const fn status(self) -> Option<u16> {
+        match self {
+            Self::Answered { status, .. } => Some(status),
+            Self::TimedOut
+            | Self::Unreachable(_)
+            | Self::TlsFailed
+            | Self::BrokenAnswer
+            | Self::Blocked
+            | Self::Interrupted => None,
+        }
+    }
+
+    /// Tells whether the status is 2xx, as lists and statistics count attempts. What that means for
+    /// the delivery is the policy's to say: [`judge`](crate::judge()) does.
+    #[must_use]
+    pub const fn is_2xx(self) -> bool {
+        matches!(StatusClass::of(self.status()), StatusClass::Success)
+    }
+
+    /// Returns the most bytes that are kept of the answer's body.
+    #[must_use]
+    pub const fn most_kept(self) -> usize {
+        if self.is_2xx() { KEPT_OF_SUCCESS } else { KEPT_OF_FAILURE }
     }
 
     /// Tells whether the receiver, by this outcome, asks for less at a time: 429, 502, 503, 504

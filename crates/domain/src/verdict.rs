@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
     /// What becomes of the delivery.
-    pub decision: Decision,
+    pub next: NextState,
     /// Its budget after this attempt.
     pub budget: Budget,
     /// What the attempt means for its endpoint.
@@ -21,21 +21,18 @@ pub struct Verdict {
     pub notice: Option<Notice>,
 }
 
-/// What becomes of the delivery.
+/// Where a settled delivery goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
-    /// It is done.
-    Delivered,
-    /// It is sent again when due.
-    Retry {
-        /// When the next attempt is to begin.
+pub enum NextState {
+    /// It is sent again.
+    Pending {
+        /// When.
         due: Timestamp,
     },
-    /// It becomes a dead letter.
-    Bury {
-        /// Why.
-        cause: Cause,
-    },
+    /// It is done.
+    Delivered,
+    /// It is a dead letter.
+    Dead(Cause),
 }
 
 /// What an attempt means for its endpoint; breaker, limiter and health take it from here.

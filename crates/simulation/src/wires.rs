@@ -148,7 +148,7 @@ impl World {
         let endpoint = wire.sending.delivery.key.endpoint;
         let whole = wire.sending.policy.timeouts.whole();
         let (outcome, took) = self.receive(endpoint);
-        let good = matches!(outcome, Outcome::Answered { status: 200..=299, .. });
+        let good = outcome.is_2xx();
         if let Some(arrivals) = &mut self.wires.arrivals {
             arrivals.push((self.now, good));
         }

@@ -49,12 +49,6 @@ pub const RENAMED: i64 = 100;
 /// How many old secrets of an endpoint may be live when another one is to join them.
 pub const OLD_SECRETS: usize = 10;
 
-/// The bytes that are kept of a response's body if its status is 2xx.
-pub const KEPT_OF_SUCCESS: usize = 1024;
-
-/// The bytes that are kept of any other response's body.
-pub const KEPT_OF_FAILURE: usize = 16 * 1024;
-
 /// Refuses another secret while too many old ones sign.
 pub(crate) fn too_many_secrets() -> Error {
     Error::Refused(format!(

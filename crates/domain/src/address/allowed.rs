@@ -1,21 +1,18 @@
 //! The operator's list of private ranges that deliveries may reach.
 //!
-//! An entry may be narrowed to ports and to one application. It never opens a bad port: the types
-//! of its ports see to that. Applications cannot add to the list.
+//! An entry may be narrowed to one application. It never opens a bad port. Applications cannot add to
+//! the list.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use ipnet::{IpNet, Ipv4Net};
 
-use super::port::UsablePort;
 use crate::ids::ApplicationId;
 
 /// A range of addresses the operator has opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedRange {
     network: IpNet,
-    /// Empty means every usable port.
-    ports: Vec<UsablePort>,
     /// `None` means every application.
     application: Option<ApplicationId>,
 }
@@ -40,22 +37,9 @@ pub enum InvalidRange {
 }
 
 impl AllowedRange {
-    /// Narrows the range to these ports; without any it stays open on every usable port.
-    #[must_use]
-    pub fn on_ports(self, ports: impl IntoIterator<Item = UsablePort>) -> Self {
-        Self { ports: ports.into_iter().collect(), ..self }
-    }
-
-    /// Narrows the range to one application.
-    #[must_use]
-    pub fn for_application(self, application: ApplicationId) -> Self {
-        Self { application: Some(application), ..self }
-    }
-
-    /// Whether the entry has anything to say to this application on this port.
-    pub(super) fn concerns(&self, port: u16, application: ApplicationId) -> bool {
-        let on_port = self.ports.is_empty() || self.ports.iter().any(|open| open.number() == port);
-        on_port && self.application.is_none_or(|only| only == application)
+    /// Whether the entry has anything to say to this application.
+    pub(super) fn concerns(&self, application: ApplicationId) -> bool {
+        self.application.is_none_or(|only| only == application)
     }
 
     /// Whether a canonical address lies in the range.
@@ -83,7 +67,7 @@ impl FromStr for AllowedRange {
         if let Some((range, application)) = text.split_once(" for ") {
             let id = application.trim().parse();
             let id = id.map_err(|_| InvalidRange::Application(application.trim().to_owned()))?;
-            return Ok(range.trim().parse::<Self>()?.for_application(id));
+            return Ok(Self { application: Some(id), ..range.trim().parse()? });
         }
         let network = match (text.parse::<IpNet>(), text.parse::<IpAddr>()) {
             (Ok(network), _) => network,
@@ -94,16 +78,13 @@ impl FromStr for AllowedRange {
             let written = text.to_owned();
             return Err(InvalidRange::LooseBits { written, meant: network.trunc() });
         }
-        Ok(Self { network: canonical(network), ports: Vec::new(), application: None })
+        Ok(Self { network: canonical(network), application: None })
     }
 }
 
 impl fmt::Display for AllowedRange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}", self.network)?;
-        for (index, port) in self.ports.iter().enumerate() {
-            write!(formatter, "{}{port}", if index == 0 { " on port " } else { ", " })?;
-        }
         match &self.application {
             Some(application) => write!(formatter, " for {application}"),
             None => Ok(()),
@@ -170,18 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_concerns_only_its_ports_and_its_application() {
-        let port = UsablePort::try_from(8443).unwrap();
-        let entry = range("10.0.0.0/8").on_ports([port]).for_application(FIRST);
-        assert!(entry.concerns(8443, FIRST));
-        assert!(!entry.concerns(8444, FIRST));
-        assert!(!entry.concerns(8443, SECOND));
-        assert_eq!(entry.to_string(), format!("10.0.0.0/8 on port 8443 for {FIRST}"));
+    fn an_entry_concerns_only_its_application() {
+        let entry = range(&format!("10.0.0.0/8 for {FIRST}"));
+        assert!(entry.concerns(FIRST) && !entry.concerns(SECOND));
     }
 
     #[test]
     fn a_range_for_one_application_is_read_as_it_is_written() {
-        let entry = range("10.0.0.0/8").for_application(FIRST);
+        let entry = range(&format!("10.0.0.0/8 for {FIRST}"));
         assert_eq!(entry.to_string().parse(), Ok(entry));
         for (text, error) in [
             ("10.0.0.0/8 for FIRST", InvalidRange::Application("FIRST".to_owned())),

@@ -236,9 +236,7 @@ impl Guard {
                 let local = self.local_name(name)?;
                 let loopback_only = local.is_some();
                 match local.or(needed) {
-                    Some(reason) if !self.may_be_listed(url.port(), application, loopback_only) => {
-                        Err(reason)
-                    }
+                    Some(reason) if !self.may_be_listed(application, loopback_only) => Err(reason),
                     needed => Ok(needed),
                 }
             }
@@ -275,9 +273,9 @@ impl Guard {
             return Err(Reason::Port(port, PortRule::Bad));
         }
         if let Some(inside) = ranges::embedded_ipv4(ip) {
-            self.reach(inside.into(), port, application)?;
+            self.reach(inside.into(), application)?;
         }
-        match (self.reach(ip, port, application)?, needed) {
+        match (self.reach(ip, application)?, needed) {
             (Reach::Public, Some(reason)) => Err(reason.clone()),
             (Reach::Public, None) | (Reach::Listed, _) => {
                 // Built anew, so that no scope or flow of an IPv6 address is carried along.
@@ -287,8 +285,8 @@ impl Guard {
     }
 
     /// By what right a canonical address may be dialled.
-    fn reach(&self, ip: IpAddr, port: u16, application: ApplicationId) -> Result<Reach, Reason> {
-        if self.is_listed(ip, port, application) {
+    fn reach(&self, ip: IpAddr, application: ApplicationId) -> Result<Reach, Reason> {
+        if self.is_listed(ip, application) {
             return Ok(Reach::Listed);
         }
         if self.own_addresses.contains(&ip) {
@@ -303,7 +301,7 @@ impl Guard {
         }
     }
 
-    fn is_listed(&self, ip: IpAddr, port: u16, application: ApplicationId) -> bool {
+    fn is_listed(&self, ip: IpAddr, application: ApplicationId) -> bool {
         // Dialling the unspecified address reaches loopback, whatever range it was listed with.
         if ip.is_unspecified() {
             return false;
@@ -313,17 +311,17 @@ impl Guard {
         let alone_only = !ip.is_loopback() && self.own_addresses.contains(&ip);
         self.settings.allowed.iter().any(|range| {
             range.contains(ip)
-                && range.concerns(port, application)
+                && range.concerns(application)
                 && (!alone_only || range.is_single_address())
                 && (!ip.is_loopback() || range.is_loopback())
         })
     }
 
     /// Whether some answer of a resolver could be on the operator's list.
-    fn may_be_listed(&self, port: u16, application: ApplicationId, loopback_only: bool) -> bool {
+    fn may_be_listed(&self, application: ApplicationId, loopback_only: bool) -> bool {
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         self.settings.allowed.iter().any(|range| {
-            range.concerns(port, application)
+            range.concerns(application)
                 && (!loopback_only
                     || range.is_loopback() && loopback.iter().any(|it| range.contains(*it)))
         })

@@ -3,7 +3,7 @@
 //! `url` repairs what people type: it drops tabs, takes backslashes for slashes and forgives
 //! missing ones. A repaired URL may mean something else to the next parser, so such input is
 //! refused, and what is stored and sent is the text `url` writes back. Path and query are secrets:
-//! they are shown by [`DeliverableUrl::expose`] and its neighbour only, never by `Debug` or
+//! they are shown by [`DeliverableUrl::expose_path_and_query`] only, never by `Debug` or
 //! `Display`.
 
 use std::fmt;
@@ -77,12 +77,6 @@ impl DeliverableUrl {
     #[must_use]
     pub fn origin(&self) -> &str {
         &self.url[..Position::BeforePath]
-    }
-
-    /// The whole URL, secrets included: for storage and the owner's eyes.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        self.url.as_str()
     }
 
     /// Path and query, which are secrets: for the request line and for encryption.
@@ -181,7 +175,7 @@ mod tests {
             ("https://bücher.example/".to_owned(), "https://xn--bcher-kva.example/"),
         ];
         for (text, stored) in table {
-            assert_eq!(parse(&text).unwrap().expose(), stored, "{text}");
+            assert_eq!(parse(&text).unwrap().url.as_str(), stored, "{text}");
         }
     }
 
@@ -216,7 +210,7 @@ mod tests {
     #[test]
     fn a_url_may_not_outgrow_its_limit_by_being_escaped() {
         let fits = format!("https://example.com/{}", "a".repeat(MAX_URL_BYTES - 20));
-        assert_eq!(parse(&fits).unwrap().expose().len(), MAX_URL_BYTES);
+        assert_eq!(parse(&fits).unwrap().url.as_str().len(), MAX_URL_BYTES);
         assert_eq!(parse(&format!("{fits}a")).unwrap_err(), Malformed::TooLong.into());
         let grows = format!("https://example.com/{}", "ä".repeat(900));
         assert!(grows.len() < MAX_URL_BYTES);

@@ -1,6 +1,5 @@
 use super::*;
 use crate::policy::preset;
-use crate::verdict::EndpointEffect;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);
 
@@ -9,19 +8,12 @@ fn limits() -> Limits {
 }
 
 fn pending() -> Delivery {
-    Delivery::accept(&limits(), NOW, None)
+    Delivery::Pending(Pending::accept(&limits(), NOW, None))
 }
 
-fn verdict(decision: Decision) -> Verdict {
+fn settled(state: Delivery, next: NextState) -> Result<Delivery, InvalidTransition> {
     let Delivery::Pending(Pending { budget, .. }) = pending() else { unreachable!() };
-    let budget = Budget { attempts: 1, ..budget };
-    Verdict {
-        decision,
-        budget,
-        endpoint: EndpointEffect::none(),
-        retry_after_kept: None,
-        notice: None,
-    }
+    state.settle(next, Budget { attempts: 1, ..budget })
 }
 
 #[test]
@@ -36,7 +28,7 @@ fn a_delivery_is_due_at_once_and_its_time_runs_from_there() {
 fn a_named_moment_starts_the_clock_unless_it_has_passed() {
     let later = NOW.after(Duration::from_secs(60));
     let accept = |at| {
-        let Delivery::Pending(fresh) = Delivery::accept(&limits(), NOW, Some(at)) else { panic!() };
+        let fresh = Pending::accept(&limits(), NOW, Some(at));
         (fresh.due, fresh.budget.expires_at.unwrap())
     };
     assert_eq!(accept(later), (later, later.after(Duration::from_secs(3_600))));
@@ -47,7 +39,7 @@ fn a_named_moment_starts_the_clock_unless_it_has_passed() {
 #[test]
 fn a_policy_without_a_give_up_time_never_expires() {
     let limits = preset("svix").unwrap().policy.limits;
-    let Delivery::Pending(fresh) = Delivery::accept(&limits, NOW, None) else { panic!() };
+    let fresh = Pending::accept(&limits, NOW, None);
     assert_eq!(fresh.budget.expires_at, None);
     assert!(!expires(&fresh, SinceDue::Held, Timestamp::FAR_FUTURE));
 }
@@ -59,13 +51,13 @@ fn every_transition_in_every_state_does_what_the_table_says() {
         [pending(), Delivery::Delivered, Delivery::Dead(Cause::Exhausted), Delivery::Cancelled];
     for state in states {
         let is_pending = matches!(state, Delivery::Pending(_));
-        let settled = state.settle(&verdict(Decision::Delivered));
-        assert_eq!(settled.ok(), is_pending.then_some(Delivery::Delivered), "{state:?}");
+        let done = settled(state, NextState::Delivered);
+        assert_eq!(done.ok(), is_pending.then_some(Delivery::Delivered), "{state:?}");
         let buried = state.bury(Cause::Poison);
         assert_eq!(buried.ok(), is_pending.then_some(Delivery::Dead(Cause::Poison)), "{state:?}");
         assert_eq!(state.cancel().ok(), is_pending.then_some(Delivery::Cancelled), "{state:?}");
         assert_eq!(state.retry_now(NOW).is_ok(), is_pending, "{state:?}");
-        let replayed = state.replay(&limits(), later).ok();
+        let replayed = state.replay(Pending::fresh(&limits(), later)).ok();
         let fresh = Delivery::Pending(Pending::fresh(&limits(), later));
         assert_eq!(replayed, (!is_pending).then_some(fresh), "{state:?}");
     }
@@ -74,10 +66,10 @@ fn every_transition_in_every_state_does_what_the_table_says() {
 #[test]
 fn a_verdict_moves_a_pending_delivery_where_it_says() {
     let due = NOW.after(Duration::from_secs(5));
-    let retried = pending().settle(&verdict(Decision::Retry { due })).unwrap();
+    let retried = settled(pending(), NextState::Pending { due }).unwrap();
     let Delivery::Pending(retried) = retried else { panic!("not pending") };
     assert_eq!((retried.due, retried.budget.attempts), (due, 1));
-    let buried = pending().settle(&verdict(Decision::Bury { cause: Cause::Permanent }));
+    let buried = settled(pending(), NextState::Dead(Cause::Permanent));
     assert_eq!(buried, Ok(Delivery::Dead(Cause::Permanent)));
 }
 
@@ -85,14 +77,14 @@ fn a_verdict_moves_a_pending_delivery_where_it_says() {
 fn a_refused_transition_names_the_verb_and_the_state() {
     let error = Delivery::Delivered.cancel().unwrap_err();
     assert_eq!(error.to_string(), "cannot cancel a delivery that is delivered");
-    let error = pending().replay(&limits(), NOW).unwrap_err();
+    let error = pending().replay(Pending::fresh(&limits(), NOW)).unwrap_err();
     assert_eq!(error.to_string(), "cannot replay a delivery that is pending");
 }
 
 #[test]
 fn retrying_now_never_puts_a_delivery_off() {
     let due = NOW.after(Duration::from_secs(500));
-    let waiting = pending().settle(&verdict(Decision::Retry { due })).unwrap();
+    let waiting = settled(pending(), NextState::Pending { due }).unwrap();
     let Delivery::Pending(hurried) = waiting.retry_now(NOW).unwrap() else { panic!() };
     assert_eq!((hurried.due, hurried.budget.attempts), (NOW, 1));
     let Delivery::Pending(same) = pending().retry_now(due).unwrap() else { panic!() };
@@ -114,6 +106,11 @@ fn only_what_was_tried_or_held_expires() {
     for (since_due, now, expected) in table {
         assert_eq!(expires(&waiting, since_due, now), expected, "{since_due:?}");
     }
+}
+
+#[test]
+fn the_third_panic_makes_a_delivery_poison() {
+    assert_eq!([1, 2, 3, 4].map(is_poison), [false, false, true, true]);
 }
 
 #[test]

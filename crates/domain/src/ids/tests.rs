@@ -101,10 +101,9 @@ fn each_noun_has_its_prefix() {
         MessageId::from_bytes(bytes).to_string(),
         DeliveryId::from_bytes(bytes).to_string(),
         AttemptId::from_bytes(bytes).to_string(),
-        EventTypeId::from_bytes(bytes).to_string(),
         TaskId::from_bytes(bytes).to_string(),
     ];
-    let prefixes = ["app_", "ep_", "msg_", "dlv_", "atmpt_", "evtype_", "qtask_"];
+    let prefixes = ["app_", "ep_", "msg_", "dlv_", "atmpt_", "qtask_"];
     for (text, prefix) in texts.iter().zip(prefixes) {
         assert!(text.starts_with(prefix), "{text}");
         assert_eq!(text.len(), prefix.len() + 27);

@@ -30,16 +30,16 @@ fn asking(status: u16, seconds: u64) -> Outcome {
 }
 
 fn wait(verdict: &Verdict) -> Option<Duration> {
-    match verdict.decision {
-        Decision::Retry { due } => Some(due.since(NOW)),
-        Decision::Delivered | Decision::Bury { .. } => None,
+    match verdict.next {
+        NextState::Pending { due } => Some(due.since(NOW)),
+        NextState::Delivered | NextState::Dead(_) => None,
     }
 }
 
 #[test]
 fn a_success_is_delivered_and_counts() {
     let verdict = decide("redial", 3, Outcome::answered(204));
-    assert_eq!(verdict.decision, Decision::Delivered);
+    assert_eq!(verdict.next, NextState::Delivered);
     assert_eq!(verdict.budget.attempts, 4);
     assert_eq!(verdict.endpoint.signal, Signal::Success);
     assert_eq!(verdict.endpoint.pressure, Pressure::Grow);
@@ -51,7 +51,7 @@ fn an_interrupted_attempt_does_not_count() {
     let policy = policy("redial");
     let delivery = tried(policy, 9, 4);
     let verdict = judge(policy, &delivery, Outcome::Interrupted, NOW.after(seconds(9)), LOW);
-    assert_eq!(verdict.decision, Decision::Retry { due: delivery.due });
+    assert_eq!(verdict.next, NextState::Pending { due: delivery.due });
     assert_eq!(verdict.budget, delivery.budget);
     assert_eq!(verdict.endpoint, EndpointEffect::none());
 }
@@ -60,7 +60,7 @@ fn an_interrupted_attempt_does_not_count() {
 fn a_blocked_attempt_is_buried_under_every_policy() {
     for name in crate::policy::preset_names() {
         let verdict = decide(name, 0, Outcome::Blocked);
-        assert_eq!(verdict.decision, Decision::Bury { cause: Cause::Blocked }, "{name}");
+        assert_eq!(verdict.next, NextState::Dead(Cause::Blocked), "{name}");
         assert_eq!(verdict.endpoint, EndpointEffect::none(), "{name}");
         assert_eq!(verdict.budget.attempts, 1);
     }
@@ -70,7 +70,7 @@ fn a_blocked_attempt_is_buried_under_every_policy() {
 fn the_last_attempt_exhausts() {
     assert!(wait(&decide("redial", 8, Outcome::TimedOut)).is_some());
     let verdict = decide("redial", 9, Outcome::TimedOut);
-    assert_eq!(verdict.decision, Decision::Bury { cause: Cause::Exhausted });
+    assert_eq!(verdict.next, NextState::Dead(Cause::Exhausted));
     assert_eq!(verdict.notice, Some(Notice::Exhausted));
     assert_eq!(verdict.budget.attempts, 10);
 }
@@ -84,10 +84,10 @@ fn a_due_time_beyond_the_give_up_time_buries_at_once() {
     let due_at_the_latest = due.before(seconds(20));
     delivery.budget.expires_at = Some(due_at_the_latest);
     let at_the_end = judge(policy, &delivery, Outcome::answered(500), NOW, LOW);
-    assert_eq!(at_the_end.decision, Decision::Retry { due });
+    assert_eq!(at_the_end.next, NextState::Pending { due });
     delivery.budget.expires_at = Some(due_at_the_latest.before(Duration::from_micros(1)));
     let too_late = judge(policy, &delivery, Outcome::answered(500), NOW, LOW);
-    assert_eq!(too_late.decision, Decision::Bury { cause: Cause::Expired });
+    assert_eq!(too_late.next, NextState::Dead(Cause::Expired));
     assert_eq!(too_late.notice, Some(Notice::Expired));
 }
 
@@ -98,7 +98,7 @@ fn the_fifth_ambiguous_answer_buries() {
     assert!(wait(&fourth).is_some());
     assert_eq!(fourth.budget.ambiguous, 4);
     let fifth = judge(policy, &tried(policy, 6, 4), Outcome::answered(404), NOW, LOW);
-    assert_eq!(fifth.decision, Decision::Bury { cause: Cause::Permanent });
+    assert_eq!(fifth.next, NextState::Dead(Cause::Permanent));
     assert_eq!(fifth.notice, Some(Notice::Ambiguous));
     assert_eq!(fifth.endpoint.signal, Signal::Failure);
     let other = judge(policy, &tried(policy, 6, 4), Outcome::answered(500), NOW, LOW);
@@ -109,11 +109,11 @@ fn the_fifth_ambiguous_answer_buries() {
 #[test]
 fn gone_disables_where_the_policy_says_so_and_is_told_everywhere() {
     let redial = decide("redial", 0, Outcome::answered(410));
-    assert_eq!(redial.decision, Decision::Bury { cause: Cause::Permanent });
+    assert_eq!(redial.next, NextState::Dead(Cause::Permanent));
     assert_eq!(redial.endpoint.disable, Some(Reason::Gone));
     assert_eq!(redial.notice, Some(Notice::Gone));
     let chapter = decide("backoff-chapter", 0, Outcome::answered(410));
-    assert_eq!(chapter.decision, Decision::Bury { cause: Cause::Permanent });
+    assert_eq!(chapter.next, NextState::Dead(Cause::Permanent));
     assert_eq!(chapter.endpoint.disable, None);
     assert_eq!(chapter.notice, Some(Notice::Gone));
     let lists = "[policy.classification]\nsuccess = [\"2xx\"]\nretry = []\nambiguous = []\n\

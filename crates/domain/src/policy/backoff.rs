@@ -53,12 +53,6 @@ impl Backoff {
         self.longest_drawn
     }
 
-    /// Returns the same waits without chance.
-    #[must_use]
-    pub fn without_jitter(&self) -> Self {
-        Self { jitter: Jitter::None, ..self.clone() }
-    }
-
     /// Returns the shortest and the longest wait before retry `n`, given the longest wait that may
     /// have come before it.
     #[must_use]
@@ -115,14 +109,5 @@ mod tests {
         let schedule = Schedule::exponential(seconds(60), 2.0, None).unwrap();
         assert!(Backoff::new(schedule.clone(), Jitter::Full, Some(seconds(59))).is_err());
         assert!(Backoff::new(schedule, Jitter::Full, Some(seconds(60))).is_ok());
-    }
-
-    #[test]
-    fn without_jitter_the_nominal_wait_remains() {
-        let schedule = Schedule::fixed(vec![seconds(100)]).unwrap();
-        let backoff = Backoff::new(schedule, Jitter::Full, None).unwrap().without_jitter();
-        assert_eq!(backoff.draw(1, Duration::ZERO, Dice::thrown(7)), seconds(100));
-        assert_eq!(backoff.jitter(), Jitter::None);
-        assert_eq!(backoff.longest_drawn(), None);
     }
 }

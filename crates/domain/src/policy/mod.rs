@@ -1,7 +1,7 @@
 //! The policy: how long, how often and on which answers a delivery is tried again.
 //!
-//! A policy is data. It is read from TOML or JSON ([`read`]), written back ([`write`]), and every
-//! part checks itself when it is made, so that a policy that exists makes sense. The decisions
+//! A policy is data. It is read from TOML or JSON ([`read`]), written back ([`write_value`]), and
+//! every part checks itself when it is made, so that a policy that exists makes sense. The decisions
 //! taken with it are in [`crate::judge`].
 //!
 //! # Layout
@@ -38,7 +38,7 @@ pub use limits::Limits;
 pub use patience::Patience;
 pub use preset::{BodyLimit, EndpointDefaults, Part, Preset, Profile, ResponseKept};
 pub use presets::{UnknownPreset, preset, preset_names};
-pub use read::{read_json, read_toml, read_value};
+pub use read::{read_json, read_saved, read_toml, read_value};
 pub use redirects::Redirects;
 pub use schedule::Schedule;
 pub use scope::{Scope, Scopes};
@@ -46,7 +46,7 @@ pub use status::{Pattern, Statuses};
 pub use timeouts::Timeouts;
 pub use timetable::{Timetable, Turn};
 pub use warnings::Warning;
-pub use write::{write_json, write_toml, write_value};
+pub use write::write_value;
 
 /// How a delivery is tried: schedule, jitter, limits, classification, Retry-After, timeouts.
 #[derive(Debug, Clone, PartialEq)]

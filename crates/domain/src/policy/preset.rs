@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use super::Policy;
 use crate::breaker;
 use crate::health;
+use crate::outcome::Outcome;
 use crate::rate::Rate;
 
 /// A named policy with endpoint defaults.
@@ -79,6 +80,22 @@ pub struct ResponseKept {
     pub parts: BTreeSet<Part>,
     /// How much of the body, if it is kept at all.
     pub body_limit: BodyLimit,
+}
+
+impl ResponseKept {
+    /// Returns the most bytes that are read of an answer's body to be kept.
+    #[must_use]
+    pub fn most(&self, outcome: Outcome) -> usize {
+        if !self.parts.contains(&Part::Body) {
+            return 0;
+        }
+        let asked = match self.body_limit {
+            BodyLimit::Bytes(bytes) => bytes,
+            // A character has four bytes at most.
+            BodyLimit::Characters(most) => most.saturating_mul(4),
+        };
+        usize::try_from(asked).unwrap_or(usize::MAX).min(outcome.most_kept())
+    }
 }
 
 /// A part of an attempt's result.

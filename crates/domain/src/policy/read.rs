@@ -48,6 +48,18 @@ pub fn read_json(text: &str) -> Result<Preset, ReadError> {
     read_value(value)
 }
 
+/// Reads a policy as endpoints and applications save it: the name of a preset, or a document.
+///
+/// # Errors
+/// Says which field is wrong, or which preset may have been meant.
+pub fn read_saved(saved: &Value) -> Result<Preset, ReadError> {
+    match saved.as_str().map(presets::preset) {
+        Some(Ok(preset)) => Ok(preset.clone()),
+        Some(Err(unknown)) => Err(ReadError::Syntax(unknown.to_string())),
+        None => read_value(saved.clone()),
+    }
+}
+
 /// Reads a document that is already a tree of values.
 ///
 /// # Errors

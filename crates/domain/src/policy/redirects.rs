@@ -1,4 +1,4 @@
-//! Whether an attempt follows a redirect. Following is off unless a policy asks for it.
+//! How many redirects a policy allows an attempt to follow: none, unless it says otherwise.
 
 use super::Problem;
 
@@ -12,9 +12,6 @@ pub struct Redirects {
 }
 
 impl Redirects {
-    /// Follows none: a 3xx is an answer like any other.
-    pub const NONE: Self = Self { most_hops: 0 };
-
     /// Follows up to so many hops.
     ///
     /// # Errors
@@ -34,36 +31,11 @@ impl Redirects {
     pub const fn most_hops(self) -> u8 {
         self.most_hops
     }
-
-    /// Tells whether an answer is followed after `hops` hops. The request stays the same POST with
-    /// the same body; a 303 asks for a GET without one and is therefore never followed.
-    #[must_use]
-    pub const fn follows(self, status: u16, hops: u8) -> bool {
-        matches!(status, 301 | 302 | 307 | 308) && hops < self.most_hops
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn redirects_are_followed_up_to_the_limit_and_not_beyond() {
-        let five = Redirects::new(5).unwrap();
-        for status in [301, 302, 307, 308] {
-            assert!(five.follows(status, 0) && five.follows(status, 4), "{status}");
-            assert!(!five.follows(status, 5), "{status}");
-            assert!(!Redirects::NONE.follows(status, 0), "{status}");
-        }
-    }
-
-    #[test]
-    fn answers_that_do_not_repeat_the_post_are_not_followed() {
-        let five = Redirects::new(5).unwrap();
-        for status in [200, 300, 303, 304, 305, 306, 309, 404] {
-            assert!(!five.follows(status, 0), "{status}");
-        }
-    }
 
     #[test]
     fn twenty_hops_are_the_most() {

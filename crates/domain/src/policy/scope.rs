@@ -1,7 +1,5 @@
 //! Which policy applies: the first that exists, from the message outwards to the server.
 
-use super::Policy;
-
 /// Where a policy was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
@@ -17,34 +15,47 @@ pub enum Scope {
     Server,
 }
 
-/// The policies that could apply to one delivery.
-#[derive(Debug, Clone, Copy)]
-pub struct Scopes<'a> {
-    /// Of the message.
-    pub message: Option<&'a Policy>,
-    /// Of the endpoint.
-    pub endpoint: Option<&'a Policy>,
-    /// Of the event type.
-    pub event_type: Option<&'a Policy>,
-    /// Of the application.
-    pub application: Option<&'a Policy>,
-    /// Of the server.
-    pub server: &'a Policy,
+impl Scope {
+    /// Returns the word that the API uses for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Message => "message",
+            Self::Endpoint => "endpoint",
+            Self::EventType => "eventType",
+            Self::Application => "application",
+            Self::Server => "server",
+        }
+    }
 }
 
-impl<'a> Scopes<'a> {
+/// The policies that could apply to one delivery.
+#[derive(Debug, Clone, Copy)]
+pub struct Scopes<P> {
+    /// Of the message.
+    pub message: Option<P>,
+    /// Of the endpoint.
+    pub endpoint: Option<P>,
+    /// Of the event type.
+    pub event_type: Option<P>,
+    /// Of the application.
+    pub application: Option<P>,
+    /// Of the server.
+    pub server: P,
+}
+
+impl<P> Scopes<P> {
     /// Returns the policy that applies, and where it was set.
     #[must_use]
-    pub fn applicable(&self) -> (Scope, &'a Policy) {
+    pub fn applicable(self) -> (Scope, P) {
         let set = [
             (Scope::Message, self.message),
             (Scope::Endpoint, self.endpoint),
             (Scope::EventType, self.event_type),
             (Scope::Application, self.application),
         ];
-        set.into_iter()
-            .find_map(|(scope, policy)| policy.map(|policy| (scope, policy)))
-            .unwrap_or((Scope::Server, self.server))
+        let nearest = set.into_iter().find_map(|(scope, policy)| Some((scope, policy?)));
+        nearest.unwrap_or((Scope::Server, self.server))
     }
 }
 

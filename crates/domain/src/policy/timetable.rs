@@ -86,13 +86,6 @@ impl Timetable {
         self.turns.last().map_or(Duration::ZERO, |turn| turn.cumulative)
     }
 
-    /// Returns the shortest and the longest time from the first attempt to the last.
-    #[must_use]
-    pub fn span_range(&self) -> (Duration, Duration) {
-        let shortest = self.turns.iter().map(|turn| turn.shortest).sum();
-        (shortest, self.turns.iter().map(|turn| turn.longest).sum())
-    }
-
     /// Returns the nominal waits, in order.
     #[must_use]
     pub fn waits(&self) -> Vec<Duration> {

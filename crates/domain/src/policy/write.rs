@@ -9,19 +9,6 @@ use super::{BodyLimit, Class, EndpointDefaults, Jitter, Patience, Policy, Preset
 use crate::breaker;
 use crate::span;
 
-/// Writes a TOML document.
-#[must_use]
-pub fn write_toml(preset: &Preset) -> String {
-    // A tree of texts, numbers, lists and tables without null has a TOML form.
-    toml::to_string_pretty(&write_value(preset)).unwrap_or_default()
-}
-
-/// Writes a JSON document.
-#[must_use]
-pub fn write_json(preset: &Preset) -> String {
-    format!("{:#}", write_value(preset))
-}
-
 /// Writes a document as a tree of values.
 #[must_use]
 pub fn write_value(preset: &Preset) -> Value {

@@ -8,7 +8,7 @@ use domain::judge;
 use domain::outcome::Outcome;
 use domain::policy::{Policy, Warning, preset, preset_names, read_toml};
 use domain::time::Timestamp;
-use domain::verdict::Decision;
+use domain::verdict::NextState;
 use proptest::prelude::*;
 
 const START: Timestamp = Timestamp::from_seconds(1_700_000_000);
@@ -30,7 +30,7 @@ fn decorrelated_waits_grow_from_their_predecessors_and_stay_under_the_cap() {
             let bits = (seed * 31 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let verdict =
                 judge(&policy, &pending, Outcome::TimedOut, pending.due, Dice::thrown(bits));
-            let Decision::Retry { due } = verdict.decision else { panic!("{verdict:?}") };
+            let NextState::Pending { due } = verdict.next else { panic!("{verdict:?}") };
             let wait = due.since(pending.due);
             let highest = (before * 3).min(Duration::from_secs(600));
             assert!(
@@ -47,9 +47,9 @@ fn a_replayed_delivery_gets_all_its_attempts_again() {
     let policy = policy("twilio");
     let fail = |pending: Pending| {
         let verdict = judge(policy, &pending, Outcome::answered(500), pending.due, Dice::thrown(0));
-        Delivery::Pending(pending).settle(&verdict).unwrap()
+        Delivery::Pending(pending).settle(verdict.next, verdict.budget).unwrap()
     };
-    let mut delivery = Delivery::accept(&policy.limits, START, None);
+    let mut delivery = Delivery::Pending(Pending::accept(&policy.limits, START, None));
     let mut lives = Vec::new();
     for life in 0..3_u32 {
         let mut attempts = 0;
@@ -60,7 +60,7 @@ fn a_replayed_delivery_gets_all_its_attempts_again() {
         assert_eq!(delivery, Delivery::Dead(Cause::Exhausted));
         lives.push(attempts);
         let later = START.after(Duration::from_secs(86_400) * (life + 1));
-        delivery = delivery.replay(&policy.limits, later).unwrap();
+        delivery = delivery.replay(Pending::fresh(&policy.limits, later)).unwrap();
     }
     assert_eq!(lives, [2, 2, 2]);
 }
@@ -146,7 +146,7 @@ proptest! {
     ) {
         let policy = policy(preset_names().nth(which).unwrap());
         let most = policy.limits.max_attempts().unwrap().get();
-        let mut delivery = Delivery::accept(&policy.limits, START, None);
+        let mut delivery = Delivery::Pending(Pending::accept(&policy.limits, START, None));
         let (mut now, mut counted) = (START, 0_u32);
         for (outcome, bits, late) in outcomes {
             let Delivery::Pending(pending) = delivery else { break };
@@ -154,7 +154,7 @@ proptest! {
             let verdict = judge(policy, &pending, outcome, now, Dice::thrown(bits));
             if outcome != Outcome::Interrupted {
                 counted += 1;
-                if let Decision::Retry { due } = verdict.decision {
+                if let NextState::Pending { due } = verdict.next {
                     prop_assert!(due >= now, "a retry lies in the past");
                     let attempting = policy.timeouts.whole() * counted;
                     let end = verdict.budget.expires_at.map(|end| end.after(attempting));
@@ -162,7 +162,7 @@ proptest! {
                 }
             }
             prop_assert_eq!(verdict.budget.attempts, counted);
-            delivery = delivery.settle(&verdict).unwrap();
+            delivery = delivery.settle(verdict.next, verdict.budget).unwrap();
         }
         prop_assert!(counted <= most);
     }

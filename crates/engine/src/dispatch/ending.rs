@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::breaker::{Breaker, Role};
-use domain::delivery::Cause;
+use domain::delivery::{Cause, is_poison};
 use domain::dice::Dice;
 use domain::endpoint::Reason;
 use domain::health::Finding;
 use domain::outcome::Outcome;
 use domain::rate::ON_THE_WAY;
-use domain::verdict::{Decision, EndpointEffect, Signal};
+use domain::verdict::{EndpointEffect, Signal};
 use domain::{concurrency::Concurrency, judge};
 use store::keys::{DeliveryKey, EndpointKey, Lease};
 use store::queue::{AttemptRecord, Ending, NextState, Phases, Settle};
@@ -103,7 +103,7 @@ impl Engine {
         let times = self.panics.get(&key).map_or(1, |times| times + 1);
         self.panics.insert(key, times);
         act.announce(Announcement::Panicked { delivery: key, times });
-        let poison = times >= self.settings.panics;
+        let poison = is_poison(times);
         if poison {
             // It must be here to be buried; the store leaves it alone if it is cancelled.
             self.requests.forget_cancel(&key);
@@ -128,11 +128,7 @@ impl Engine {
         let (recorded, ended_before) = (attempt.delivery.recorded, attempt.delivery.ended_before);
         let pending = &attempt.delivery.pending;
         let verdict = judge(&attempt.policy, pending, record.outcome, act.now.rows, dice);
-        let next = match verdict.decision {
-            Decision::Delivered => NextState::Delivered,
-            Decision::Retry { due } => NextState::Pending { due },
-            Decision::Bury { cause } => NextState::Dead(cause),
-        };
+        let next = verdict.next;
         let took = act.now.elapsed.saturating_sub(attempt.began);
         let answered = was_answered(record.outcome);
         let lively = answered || took < self.settings.hanging_after;

@@ -74,8 +74,6 @@ pub struct Settings {
     pub lease_trusted: Duration,
     /// The most deliveries buried in one step of upkeep.
     pub bury_chunk: u32,
-    /// How many panics of ours a delivery may cause before it is buried as poison.
-    pub panics: u32,
 }
 
 impl Settings {
@@ -108,7 +106,6 @@ impl Settings {
             renew_every: Duration::from_secs(2),
             lease_trusted: Duration::from_secs(7),
             bury_chunk: 200,
-            panics: 3,
         }
     }
 }

@@ -17,7 +17,7 @@ use domain::endpoint::Reception;
 use domain::ids::ApplicationId;
 use domain::index::Index;
 use domain::names::{Channel, EventTypeName};
-use domain::policy::{self, EndpointDefaults, Policy, Preset, ReadError};
+use domain::policy::{self, EndpointDefaults, Policy, Preset, ReadError, Scopes};
 use domain::rate::Rate;
 use domain::time::Timestamp;
 use serde_json::Value;
@@ -102,15 +102,7 @@ pub struct Facts<'a> {
 /// # Errors
 /// Says which field is wrong, or which preset may have been meant.
 pub fn read_policy(saved: &Value) -> Result<Read, ReadError> {
-    match saved {
-        Value::String(name) => match policy::preset(name) {
-            Ok(preset) => Ok(Read::from(preset)),
-            Err(unknown) => Err(ReadError::Syntax(unknown.to_string())),
-        },
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            policy::read_value(saved.clone()).map(|preset| Read::from(&preset))
-        }
-    }
+    policy::read_saved(saved).map(|preset| Read::from(&preset))
 }
 
 impl From<&Preset> for Read {
@@ -242,11 +234,14 @@ impl Roster {
         message: Option<&'a Arc<Policy>>,
         policies: &'a Policies,
     ) -> &'a Arc<Policy> {
-        message
-            .or(member.policy.as_ref())
-            .or_else(|| policies.event_types.get(event_type))
-            .or(self.policy.as_ref())
-            .unwrap_or(&policies.server.policy)
+        let scopes = Scopes {
+            message,
+            endpoint: member.policy.as_ref(),
+            event_type: policies.event_types.get(event_type),
+            application: self.policy.as_ref(),
+            server: &policies.server.policy,
+        };
+        scopes.applicable().1
     }
 
     fn delivery(
@@ -267,8 +262,7 @@ impl Roster {
 
     fn first(&self, member: &Member, facts: &Facts<'_>, policies: &Policies) -> Pending {
         let policy = self.applicable(member, facts.event_type.as_str(), facts.policy, policies);
-        let due = facts.deliver_at.unwrap_or(facts.received_at).max(facts.received_at);
-        Pending::fresh(&policy.limits, due)
+        Pending::accept(&policy.limits, facts.received_at, facts.deliver_at)
     }
 }
 

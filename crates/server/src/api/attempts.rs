@@ -17,8 +17,7 @@ use super::operation::{Operation, Routes};
 use super::pauses::RetryAfterOut;
 use super::values::{Answer, Moment, PageOut, PageQuery, commas, unknown_number};
 use crate::app::attempts::{
-    self, Attempt, AttemptFilter, DeliveryEntry, DeliveryFilter, MessagesWish, Status, Trigger,
-    Wish,
+    Attempt, AttemptFilter, DeliveryEntry, DeliveryFilter, MessagesWish, Status, Trigger, Wish,
 };
 use crate::app::replays::read_class;
 use crate::app::{App, Error};
@@ -233,7 +232,7 @@ impl AttemptOut {
             message_id: entry.message.to_string(),
             endpoint_id: endpoint.to_string(),
             response: if with_content { response } else { "{}".to_owned() },
-            response_status_code: attempts::status_code(&record).unwrap_or(0),
+            response_status_code: record.outcome.status().unwrap_or(0),
             response_duration_ms: u64::try_from(elapsed).unwrap_or(u64::MAX),
             status,
             status_text,

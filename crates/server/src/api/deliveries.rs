@@ -16,7 +16,7 @@ use super::extract::{Asked, In, Named};
 use super::operation::{Operation, Routes};
 use super::pauses::{PauseOut, RetryAfterOut};
 use super::values::{Answer, Moment, PageOut, PageQuery, commas, unknown_number};
-use crate::app::attempts::{self, AttemptRecord, Phases, Trigger};
+use crate::app::attempts::{AttemptRecord, Phases, Trigger};
 use crate::app::deliveries::{AttemptEntry, DeliveryFilter, Shown};
 use crate::app::replays::read_class;
 use crate::app::{App, Error};
@@ -225,7 +225,7 @@ impl From<Shown> for DeliveryOut {
 
 impl From<AttemptEntry> for TimelineOut {
     fn from(entry: AttemptEntry) -> Self {
-        let status = attempts::status_code(&entry.record);
+        let status = entry.record.outcome.status();
         let retry_after = RetryAfterOut::of(&entry.record);
         let AttemptRecord { outcome, phases, trigger, .. } = entry.record;
         Self {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::delivery::Delivery;
 use domain::ids::{AttemptId, EndpointId, MessageId};
-use domain::replay::StatusClass;
 use store::catalog::{Endpoint, Name};
 use store::keys::{ApplicationKey, EndpointKey, MessageKey};
 use store::ledger::MessageEntry;
@@ -90,7 +89,7 @@ impl Status {
     /// Returns how an attempt ended.
     #[must_use]
     pub fn of_attempt(record: &AttemptRecord) -> Self {
-        if status_class(record) == StatusClass::Success { Self::Success } else { Self::Fail }
+        if record.outcome.is_2xx() { Self::Success } else { Self::Fail }
     }
 
     /// Returns the word of the stored state that this one is part of.
@@ -102,24 +101,6 @@ impl Status {
             Self::Cancelled => "cancelled",
         }
     }
-}
-
-/// Returns the status of an attempt's answer.
-#[must_use]
-pub fn status_code(record: &AttemptRecord) -> Option<u16> {
-    match record.outcome {
-        domain::outcome::Outcome::Answered { status, .. } => Some(status),
-        domain::outcome::Outcome::TimedOut
-        | domain::outcome::Outcome::Unreachable(_)
-        | domain::outcome::Outcome::TlsFailed
-        | domain::outcome::Outcome::BrokenAnswer
-        | domain::outcome::Outcome::Blocked
-        | domain::outcome::Outcome::Interrupted => None,
-    }
-}
-
-fn status_class(record: &AttemptRecord) -> StatusClass {
-    StatusClass::of(status_code(record))
 }
 
 /// Where a walk over attempts or endpoints in memory begins and ends.
@@ -145,10 +126,7 @@ fn fits(entry: &AttemptEntry, wish: &Wish) -> bool {
     let record = &entry.record;
     let filter = &wish.filter;
     wish.status.is_none_or(|status| status == Status::of_attempt(record))
-        && filter.status_class.is_none_or(|class| class == status_class(record))
-        && (filter.event_types.is_empty() || filter.event_types.contains(&entry.event_type))
-        && filter.since.is_none_or(|since| record.began_at >= since)
-        && filter.until.is_none_or(|until| record.began_at < until)
+        && filter.wants(record.outcome.status(), &entry.event_type, record.began_at)
 }
 
 fn is_named(endpoint: &Endpoint, named: &str) -> bool {

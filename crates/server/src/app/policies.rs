@@ -1,6 +1,6 @@
 //! Policies as they are shown: their documents, their schedules, and what is unwise about them.
 
-use domain::policy::{self, Preset, Timetable, Warning};
+use domain::policy::{self, Preset, Scopes, Timetable, Warning};
 use serde_json::Value;
 
 use super::{App, Error, Scope};
@@ -28,11 +28,7 @@ impl Shown {
 
 /// Reads a policy as it is saved.
 fn read(saved: &Value) -> Result<Preset, Error> {
-    let wrong = |text: String| Error::field("policy", text);
-    match saved.as_str() {
-        Some(name) => policy::preset(name).cloned().map_err(|unknown| wrong(unknown.to_string())),
-        None => policy::read_value(saved.clone()).map_err(|error| wrong(error.to_string())),
-    }
+    policy::read_saved(saved).map_err(|error| Error::field("policy", error.to_string()))
 }
 
 impl App {
@@ -67,12 +63,16 @@ impl App {
     /// If there is no such endpoint.
     pub async fn endpoint_policy(&self, scope: &Scope, endpoint: &str) -> Result<Shown, Error> {
         let endpoint = self.endpoint(scope, endpoint).await?;
-        let own = endpoint.settings.policy.as_ref().map(|saved| (saved, "endpoint"));
-        let theirs = scope.application().settings.policy.as_ref();
-        let saved = own.or(theirs.map(|saved| (saved, "application")));
-        Ok(match saved {
-            Some((saved, origin)) => Shown::of(read(saved)?, origin),
-            None => Shown::of(self.settings.policy.clone(), "server"),
-        })
+        // As when it is sent: a document that no longer reads gives way to the next one outwards.
+        let set = |saved: Option<&Value>| policy::read_saved(saved?).ok();
+        let scopes = Scopes {
+            message: None,
+            endpoint: set(endpoint.settings.policy.as_ref()),
+            event_type: None,
+            application: set(scope.application().settings.policy.as_ref()),
+            server: self.settings.policy.clone(),
+        };
+        let (origin, preset) = scopes.applicable();
+        Ok(Shown::of(preset, origin.word()))
     }
 }

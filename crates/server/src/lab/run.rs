@@ -16,7 +16,7 @@ use domain::judge;
 use domain::outcome::Outcome;
 use domain::rate::Limiter;
 use domain::time::Timestamp;
-use domain::verdict::{Decision, EndpointEffect, Signal};
+use domain::verdict::{EndpointEffect, NextState, Signal};
 
 use super::queue::{Queue, Waiting};
 use super::receiver::respond;
@@ -232,13 +232,13 @@ impl<'a> Endpoint<'a> {
         let verdict = judge(&self.variant.policy, &pending, outcome, self.now, dice);
         self.tally.timeline.count(began, verdict.endpoint.signal == Signal::Success);
         self.affect(verdict.endpoint, role);
-        match verdict.decision {
-            Decision::Delivered => self.tally.deliver(self.scenario.accepted(event), self.now),
-            Decision::Bury { cause } => self.tally.bury(cause, 1),
-            Decision::Retry { .. } if self.tally.disabled.is_some() => {
+        match verdict.next {
+            NextState::Delivered => self.tally.deliver(self.scenario.accepted(event), self.now),
+            NextState::Dead(cause) => self.tally.bury(cause, 1),
+            NextState::Pending { .. } if self.tally.disabled.is_some() => {
                 self.tally.bury(Cause::EndpointDisabled, 1);
             }
-            Decision::Retry { due } => {
+            NextState::Pending { due } => {
                 self.queue
                     .push(Waiting { event, pending: Pending { due, budget: verdict.budget } });
             }

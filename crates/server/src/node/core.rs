@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::delivery::is_poison;
 use domain::partition::Partition;
 use engine::{Effect, Engine, Event, Suspect};
 use store::keys::{Epoch, Lease, Node as Name};
@@ -48,7 +49,7 @@ pub(super) async fn run(world: Arc<World>, settings: engine::Settings) {
         }
         tracing::error!("the engine panicked; it starts again and reads everything anew");
         careful = core.careful_until.is_some() || core.at_work.is_none();
-        let poison = core.poison(&mut suspects, settings.panics);
+        let poison = core.poison(&mut suspects);
         let settling = core.settling;
         drop(core);
         if let Some((suspect, lease)) = poison {
@@ -172,13 +173,13 @@ impl Core {
     }
 
     /// Counts what made the engine panic; returns what is to be buried for it, and under which lease.
-    fn poison(&self, suspects: &mut Suspects, most: u32) -> Option<(Suspect, Lease)> {
+    fn poison(&self, suspects: &mut Suspects) -> Option<(Suspect, Lease)> {
         let suspect = self.at_work?;
         let times = suspects.count(suspect.delivery);
         suspects::announce_panic(&self.world, suspect.delivery, times);
         let partition = suspect.partition;
         let epoch = *self.owned.leases.get(&partition)?;
-        (times >= most).then_some((suspect, Lease { partition, epoch }))
+        is_poison(times).then_some((suspect, Lease { partition, epoch }))
     }
 
     /// Lives until the engine has stopped, or panicked; tells whether it stopped.

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use domain::delivery::Delivery;
 use domain::ids::{ApplicationId, AttemptId, DeliveryId, EndpointId};
-use domain::outcome::Outcome;
 use domain::partition::Partition;
 use domain::time::Timestamp;
 use futures_util::future::join_all;
@@ -271,8 +270,7 @@ impl Books<'_> {
     /// Returns what one attempt adds.
     async fn one(&self, entry: &AttemptEntry) -> Result<Rollup, store::Error> {
         let endpoint = entry.key.endpoint;
-        let outcome = &entry.record.outcome;
-        let succeeded = matches!(outcome, Outcome::Answered { status: 200..=299, .. });
+        let succeeded = entry.record.outcome.is_2xx();
         let minute = Minute::of(entry.record.ended_at);
         let mut sum = Rollup::empty(Subject::Endpoint(endpoint), minute);
         sum.succeeded = u64::from(succeeded);

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use engine::Number;
 use futures_util::future::join_all;
@@ -107,7 +106,7 @@ impl Sums {
             application: settle.key.application,
             endpoint: settle.key.endpoint,
             minute: Minute::of(record.ended_at),
-            succeeded: matches!(record.outcome, Outcome::Answered { status: 200..=299, .. }),
+            succeeded: record.outcome.is_2xx(),
             next: settle.next,
             latency: record.ended_at.since(received_at),
         };

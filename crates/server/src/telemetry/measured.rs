@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use domain::outcome::Outcome;
 use domain::partition::Partition;
 use domain::time::Timestamp;
 use store::keys::{Lease, Node};
@@ -140,7 +139,7 @@ impl Metrics {
         let seconds = attempt.ended_at.since(attempt.began_at).as_secs_f64();
         self.spread.attempt_seconds.observe(seconds);
         self.attempts.inc();
-        if !matches!(attempt.outcome, Outcome::Answered { status: 200..=299, .. }) {
+        if !attempt.outcome.is_2xx() {
             self.failed.inc();
         }
         if !applied {

@@ -16,7 +16,6 @@ use http::header::RETRY_AFTER;
 use http::{HeaderMap, response};
 use hyper::body::{Body as _, Frame, Incoming};
 use store::Headers;
-use store::limits::{KEPT_OF_FAILURE, KEPT_OF_SUCCESS};
 
 use super::exchange::{Reading, Wire};
 
@@ -51,7 +50,7 @@ impl Answer {
             headers: if kept_headers { keep_headers(&head.headers) } else { Headers::default() },
             body: Vec::new(),
             limit: kept.body_limit,
-            most: most(kept, head.status.is_success()),
+            most: kept.most(outcome),
         }
     }
 
@@ -126,20 +125,6 @@ async fn next_frame(
     .await
 }
 
-fn most(kept: &ResponseKept, success: bool) -> usize {
-    if !kept.parts.contains(&Part::Body) {
-        return 0;
-    }
-    let asked = match kept.body_limit {
-        BodyLimit::Bytes(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
-        // A character has four bytes at most.
-        BodyLimit::Characters(most) => {
-            usize::try_from(most).unwrap_or(usize::MAX).saturating_mul(4)
-        }
-    };
-    asked.min(if success { KEPT_OF_SUCCESS } else { KEPT_OF_FAILURE })
-}
-
 fn keep_headers(headers: &HeaderMap) -> Headers {
     let mut kept = Headers::with_capacity(USUAL_BYTES);
     let mut bytes = 0;
@@ -156,6 +141,8 @@ fn keep_headers(headers: &HeaderMap) -> Headers {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use domain::outcome::{KEPT_OF_FAILURE, KEPT_OF_SUCCESS};
 
     use super::*;
 

@@ -12,9 +12,9 @@ use domain::endpoint::State;
 use domain::judge;
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
-use domain::verdict::{Decision, Verdict};
+use domain::verdict::Verdict;
 use engine::{End, Number, Sending};
-use store::queue::{Bury, Ending, NextState, Settle, Trigger, Upkeep};
+use store::queue::{Bury, Ending, Settle, Trigger, Upkeep};
 
 use super::endpoints::is_open;
 use super::{Expected, Open, Watch};
@@ -230,16 +230,11 @@ fn expected(
     breaker: domain::breaker::Breaker,
     counts: bool,
 ) -> Expected {
-    let next = match verdict.decision {
-        Decision::Delivered => NextState::Delivered,
-        Decision::Retry { due } => NextState::Pending { due },
-        Decision::Bury { cause } => NextState::Dead(cause),
-    };
     Expected {
         me: wire.me,
         attempt: wire.attempt,
         recorded: wire.sending.delivery.recorded,
-        next,
+        next: verdict.next,
         budget: verdict.budget,
         breaker,
         counts,

@@ -15,8 +15,9 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 
 pub use accept::{Accept, Accepted, FirstState, NewDelivery, NewMessage, Order};
+pub use domain::verdict::NextState;
 pub use load::{Backlog, Load, Loaded, PendingDelivery, Waiting};
-pub use settle::{AttemptRecord, NextState, Phases, Running, Settle, Settled, Trigger};
+pub use settle::{AttemptRecord, Phases, Running, Settle, Settled, Trigger};
 pub use upkeep::{
     Bury, Chosen, Done, Doomed, Ending, Minute, Missing, Number, Once, Replay, Request,
     RequestKind, Rollup, Subject, Upkeep,

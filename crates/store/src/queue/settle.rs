@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::breaker::Breaker;
-use domain::delivery::{Budget, Cause};
+use domain::delivery::Budget;
 use domain::health::Health;
 use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
+use domain::verdict::NextState;
 
 use crate::Headers;
 use crate::keys::{DeliveryKey, Lease};
@@ -34,20 +35,6 @@ pub struct Settle {
     pub attempt: AttemptRecord,
     /// The endpoint's running state, if the attempt changed it.
     pub running: Option<Running>,
-}
-
-/// Where a settled delivery goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NextState {
-    /// It is sent again.
-    Pending {
-        /// When.
-        due: Timestamp,
-    },
-    /// It is done.
-    Delivered,
-    /// It is a dead letter.
-    Dead(Cause),
 }
 
 /// An attempt as it is kept.
@@ -78,18 +65,10 @@ pub struct AttemptRecord {
 }
 
 impl AttemptRecord {
-    /// Returns the status that it was answered with.
-    #[must_use]
-    pub const fn status(&self) -> Option<u16> {
-        match self.outcome {
-            Outcome::Answered { status, .. } => Some(status),
-            Outcome::TimedOut
-            | Outcome::Unreachable(_)
-            | Outcome::TlsFailed
-            | Outcome::BrokenAnswer
-            | Outcome::Blocked
-            | Outcome::Interrupted => None,
-        }
+    /// Returns as much of the response's body as is kept.
+    pub(crate) fn kept_body(&self) -> &[u8] {
+        let body = &self.response_body;
+        &body[..body.len().min(self.outcome.most_kept())]
     }
 }
 

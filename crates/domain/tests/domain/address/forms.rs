@@ -84,8 +84,8 @@ fn an_allowed_form_is_stored_in_a_spelling_that_does_not_change_again() {
     let guard = guard();
     for Form { line, input, .. } in forms() {
         if let Ok(url) = guard.vet_url(&input, FIRST) {
-            let again = guard.vet_url(url.expose(), FIRST).unwrap();
-            assert_eq!(again.expose(), url.expose(), "line {line}");
+            let stored = format!("{}{}", url.origin(), url.expose_path_and_query());
+            let again = guard.vet_url(&stored, FIRST).unwrap();
             assert_eq!(again, url, "line {line}");
         }
     }

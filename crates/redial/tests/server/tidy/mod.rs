@@ -9,8 +9,10 @@
 //! - `files`, `leftovers`: length, opening, names; what is not left lying around
 //! - `words`: the glossary; `promises`: codes and keys that must be documented
 //! - `twins`: what the stores in a file and in PostgreSQL have alike
+//! - `callers`: what is public in `domain` and only tests call
 //! - `documents`: README, changelog, links, paths; `stations`: the way of a message
 
+mod callers;
 mod documents;
 mod files;
 mod leftovers;

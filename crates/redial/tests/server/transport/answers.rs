@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use domain::outcome::Outcome;
+use domain::outcome::{KEPT_OF_FAILURE, KEPT_OF_SUCCESS, Outcome};
 use domain::policy::{BodyLimit, Part, Timeouts};
 use domain::retry_after::RetryAfter;
-use store::limits::{KEPT_OF_FAILURE, KEPT_OF_SUCCESS};
 
 use super::receiver::{OK, Receiver};
 use super::scene::{Scene, took};

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use domain::outcome::{Outcome, Unreachable};
-use store::limits::{KEPT_OF_FAILURE, KEPT_OF_SUCCESS};
+use domain::outcome::{KEPT_OF_FAILURE, KEPT_OF_SUCCESS, Outcome, Unreachable};
 use store::queue::AttemptRecord;
 
 use super::receiver::{Receiver, Talk};

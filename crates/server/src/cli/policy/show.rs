@@ -271,6 +271,6 @@ mod tests {
         let formspring = preset("formspring").unwrap();
         assert_eq!(timeout(&formspring.policy), "1m in all, of it 30s to connect, 30s to read");
         assert_eq!(redirects(recuro.policy.redirects), "followed up to 5 times");
-        assert_eq!(redirects(Redirects::NONE), "not followed");
+        assert_eq!(redirects(Redirects::new(0).unwrap()), "not followed");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::delivery::{Cause, Delivery};
 use domain::ids::DeliveryId;
-use domain::outcome::{Outcome, Unreachable};
+use domain::outcome::{KEPT_OF_FAILURE, KEPT_OF_SUCCESS, Outcome, Unreachable};
 use domain::retry_after::RetryAfter;
 
 use crate::Error;
@@ -13,7 +13,6 @@ use crate::catalog::Name;
 use crate::conformance::{Harness, NOW, Scene, fresh, later};
 use crate::keys::{DeliveryKey, MessageKey};
 use crate::ledger::{AttemptEntry, Payload};
-use crate::limits;
 use crate::page::{From, Page};
 use crate::queue::{AttemptRecord, FirstState, NextState, Phases, RequestKind, Settle, Trigger};
 
@@ -122,16 +121,7 @@ pub async fn every_outcome_is_read_as_it_was_written(harness: Harness) {
         scene.settle_one(settle).await;
         let newest = scene.store().ledger.attempts_of(key).await.unwrap().remove(0);
         assert_eq!(newest.record.outcome, outcome);
-        let status = match outcome {
-            Outcome::Answered { status, .. } => Some(status),
-            Outcome::TimedOut
-            | Outcome::Unreachable(_)
-            | Outcome::TlsFailed
-            | Outcome::BrokenAnswer
-            | Outcome::Blocked
-            | Outcome::Interrupted => None,
-        };
-        assert_eq!(scene.look(key).await.last_status, status);
+        assert_eq!(scene.look(key).await.last_status, outcome.status());
     }
 }
 
@@ -140,11 +130,11 @@ pub async fn a_response_is_kept_as_far_as_its_status_allows(harness: Harness) {
     let endpoint = scene.endpoint().await;
     let body: Bytes = (0..=u8::MAX).cycle().take(20_000).collect();
     let cases = [
-        (Outcome::answered(200), limits::KEPT_OF_SUCCESS),
-        (Outcome::answered(299), limits::KEPT_OF_SUCCESS),
-        (Outcome::answered(404), limits::KEPT_OF_FAILURE),
-        (Outcome::answered(302), limits::KEPT_OF_FAILURE),
-        (Outcome::TimedOut, limits::KEPT_OF_FAILURE),
+        (Outcome::answered(200), KEPT_OF_SUCCESS),
+        (Outcome::answered(299), KEPT_OF_SUCCESS),
+        (Outcome::answered(404), KEPT_OF_FAILURE),
+        (Outcome::answered(302), KEPT_OF_FAILURE),
+        (Outcome::TimedOut, KEPT_OF_FAILURE),
     ];
     for (outcome, kept) in cases {
         let key = scene.pending(&endpoint).await;

@@ -55,7 +55,7 @@ impl State {
         page::page(rows, Direction::Descending, page, |_, row| {
             let entry = self.attempt_entry(application, endpoint, row)?;
             let AttemptEntry { record, event_type, .. } = &entry;
-            filter.wants(record.status(), event_type, record.began_at).then_some(entry)
+            filter.wants(record.outcome.status(), event_type, record.began_at).then_some(entry)
         })
     }
 

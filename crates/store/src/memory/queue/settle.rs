@@ -2,10 +2,9 @@
 
 use domain::delivery::{Delivery, Pending};
 
-use crate::limits;
 use crate::memory::State;
 use crate::memory::rows::{AttemptRow, DeliveryRow};
-use crate::queue::{AttemptRecord, NextState, Order, Settle, Settled};
+use crate::queue::{Order, Settle, Settled};
 
 impl State {
     pub(in crate::memory) fn settle(&mut self, settle: Settle) -> Settled {
@@ -35,22 +34,17 @@ impl State {
             let previous = row.last_attempt.replace(attempt.id);
             row.recorded += 1;
             row.last_attempt_at = Some(attempt.ended_at);
-            row.last_status = attempt.status();
+            row.last_status = attempt.outcome.status();
             let mut next_due = None;
-            if applies {
-                match next {
-                    NextState::Pending { due } => {
-                        next_due = Some(due);
-                        row.state = Delivery::Pending(Pending { due, budget });
-                        match row.order {
-                            Order::Due => row.turn = due.as_micros(),
-                            Order::Fifo => {}
-                        }
+            if applies && let Ok(state) = row.state.settle(next, budget) {
+                row.state = state;
+                if let Delivery::Pending(Pending { due, .. }) = state {
+                    next_due = Some(due);
+                    match row.order {
+                        Order::Due => row.turn = due.as_micros(),
+                        Order::Fifo => {}
                     }
-                    NextState::Delivered => row.state = Delivery::Delivered,
-                    NextState::Dead(cause) => row.state = Delivery::Dead(cause),
-                }
-                if next_due.is_none() {
+                } else {
                     row.settled_at = Some(attempt.ended_at);
                 }
             }
@@ -61,7 +55,8 @@ impl State {
             return Settled::Missing;
         };
         let applied = answer != Settled::LeftAlone;
-        let record = shortened(attempt);
+        let mut record = attempt;
+        record.response_body.truncate(record.kept_body().len());
         let row = AttemptRow { message: key.message, number, previous, applied, next_due, record };
         self.attempts.insert((key.endpoint, row.record.id), row);
         answer
@@ -76,13 +71,4 @@ fn applied(row: &DeliveryRow) -> Settled {
             Settled::Applied { turn: None }
         }
     }
-}
-
-fn shortened(mut attempt: AttemptRecord) -> AttemptRecord {
-    let most = match attempt.status() {
-        Some(200..=299) => limits::KEPT_OF_SUCCESS,
-        Some(_) | None => limits::KEPT_OF_FAILURE,
-    };
-    attempt.response_body.truncate(most);
-    attempt
 }

@@ -144,8 +144,8 @@ impl State {
             };
             let key = DeliveryKey { application: row.application, endpoint, message };
             self.change(key, |row| {
-                row.state = Delivery::Dead(Cause::EndpointDeleted);
-                row.settled_at = Some(now);
+                let Ok(state) = row.state.bury(Cause::EndpointDeleted) else { return };
+                (row.state, row.settled_at) = (state, Some(now));
             });
             allowance.used += 1;
         }

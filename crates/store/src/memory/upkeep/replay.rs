@@ -1,7 +1,5 @@
 //! One chunk of a replay task.
 
-use domain::delivery::Delivery;
-
 use crate::ledger::TaskState;
 use crate::memory::State;
 use crate::queue::{Chosen, Done, Order, Replay};
@@ -31,12 +29,10 @@ impl State {
                 Order::Fifo => self.next_in_sequence(),
             };
             self.change(key, |row| {
-                row.partition = partition;
-                row.order = order;
-                row.turn = turn;
-                row.state = Delivery::Pending(pending);
+                let Ok(state) = row.state.replay(pending) else { return };
+                (row.state, row.partition, row.order, row.turn) = (state, partition, order, turn);
+                replayed += 1;
             });
-            replayed += 1;
         }
         let (made, skipped) = self.make(replay.missing.as_ref(), replay.at);
         replayed += made;

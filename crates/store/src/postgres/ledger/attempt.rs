@@ -87,7 +87,7 @@ async fn walk_list(
             }
             let entry = entry(row)?;
             let AttemptEntry { record, event_type, .. } = &entry;
-            let wanted = filter.wants(record.status(), event_type, record.began_at);
+            let wanted = filter.wants(record.outcome.status(), event_type, record.began_at);
             Ok((record.id, wanted.then_some(entry)))
         })?;
     }

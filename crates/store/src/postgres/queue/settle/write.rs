@@ -1,13 +1,12 @@
 //! The one statement of the settle lane, and the items as its columns, in the order in which it names them.
 
-use bytes::Bytes;
 use domain::time::Timestamp;
 use tokio_postgres::types::Type;
 
+use crate::codes;
 use crate::postgres::io::columns::{Column, column};
 use crate::postgres::io::partitions::number;
-use crate::queue::{AttemptRecord, NextState, Running, Settle};
-use crate::{codes, limits};
+use crate::queue::{NextState, Running, Settle};
 
 /// Settles a batch whose items share neither delivery nor attempt.
 ///
@@ -174,23 +173,13 @@ pub(crate) fn attempts(settles: &[Settle]) -> Vec<Column<'_>> {
         column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.error.as_deref().map(keepable)),
         column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.request_headers.stored()),
         column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.response_headers.stored()),
-        column(settles, Type::BYTEA_ARRAY, |settle| kept(&settle.attempt)),
+        column(settles, Type::BYTEA_ARRAY, |settle| settle.attempt.kept_body()),
     ]
 }
 
 /// PostgreSQL keeps no text with a NUL character. An attempt is recorded all the same.
 fn keepable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
-}
-
-/// Returns as much of the response's body as is kept.
-fn kept(attempt: &AttemptRecord) -> &[u8] {
-    let most = match attempt.status() {
-        Some(200..=299) => limits::KEPT_OF_SUCCESS,
-        Some(_) | None => limits::KEPT_OF_FAILURE,
-    };
-    let body: &Bytes = &attempt.response_body;
-    &body[..body.len().min(most)]
 }
 
 /// When the deliveries had ended before they were replayed.

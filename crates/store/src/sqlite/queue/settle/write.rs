@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Result, Statement, params};
 
-use crate::queue::{AttemptRecord, NextState, Settle};
+use crate::queue::{NextState, Settle};
 use crate::sqlite::io::hot::Hot;
 use crate::sqlite::row;
-use crate::{Error, codes, limits};
+use crate::{Error, codes};
 
 /// The statement of [`insert`]. `OR FAIL` because it writes one row: there is nothing to take back,
 /// and SQLite need not keep copies of the pages it changes.
@@ -56,7 +56,7 @@ pub(crate) fn insert(
         attempt.error,
         attempt.request_headers.stored(),
         attempt.response_headers.stored(),
-        kept(attempt),
+        attempt.kept_body(),
         settle.key.endpoint.0,
         settle.key.message.0,
         settle.key.application.0,
@@ -65,15 +65,6 @@ pub(crate) fn insert(
         attempt.phases.reused,
         span(attempt.retry_after_kept),
     ])
-}
-
-/// Returns as much of the response's body as is kept.
-fn kept(attempt: &AttemptRecord) -> &[u8] {
-    let most = match attempt.status() {
-        Some(200..=299) => limits::KEPT_OF_SUCCESS,
-        Some(_) | None => limits::KEPT_OF_FAILURE,
-    };
-    &attempt.response_body[..attempt.response_body.len().min(most)]
 }
 
 /// Needs the primary key of `deliveries`; writes to it and to `deliveries_pending`.
@@ -92,7 +83,7 @@ pub(super) fn send_again(connection: &Connection, settle: &Settle, due: i64) -> 
         row::micros_if_any(settle.budget.expires_at),
         settle.attempt.id.as_bytes(),
         settle.attempt.ended_at.as_micros(),
-        settle.attempt.status(),
+        settle.attempt.outcome.status(),
         settle.key.endpoint.0,
         settle.key.message.0,
     ];
@@ -117,7 +108,7 @@ pub(super) fn finish(
         cause,
         settle.attempt.ended_at.as_micros(),
         settle.attempt.id.as_bytes(),
-        settle.attempt.status(),
+        settle.attempt.outcome.status(),
         settle.key.endpoint.0,
         settle.key.message.0,
     ])?;
@@ -132,7 +123,7 @@ pub(super) fn count(connection: &Connection, settle: &Settle) -> Result<(), Erro
     connection.prepare_cached(sql)?.execute(params![
         settle.attempt.id.as_bytes(),
         settle.attempt.ended_at.as_micros(),
-        settle.attempt.status(),
+        settle.attempt.outcome.status(),
         settle.key.endpoint.0,
         settle.key.message.0,
     ])?;
