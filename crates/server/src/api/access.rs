@@ -52,7 +52,7 @@ pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response 
     let key = key.map(|hash| (hash, rule.keys));
     if let Some((_, Keys::Answer)) = key {
         // Before the key is taken: whoever stalls in the middle of a body must not hold it.
-        match bodies::collect(&shared, body, shared.limits.body_bytes).await {
+        match bodies::collect(&shared, Some(&caller), body, shared.limits.body_bytes).await {
             Ok(whole) => body = Body::from(whole),
             Err(problem) => return problem.into_response(),
         }

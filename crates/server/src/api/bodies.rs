@@ -3,19 +3,26 @@
 //! Each connection may send a body up to a limit, and there may be thousands of connections. So all
 //! bodies that are on their way share one allowance of bytes, taken as they arrive: whoever only
 //! announces a large body holds nothing. The beginning of every body has a part of the allowance to
-//! itself, so that a few who stall in large ones do not keep usual messages out. A body that finds the
-//! allowance used up waits, in the order in which they came, and is refused after a while.
+//! itself, so that a few who stall in large ones do not keep usual messages out. The tokens of one
+//! application hold an eighth of the beginnings and a third of the rest at the most, so that bodies which
+//! stall cost that application alone. A body that finds the allowance, or its application's share of it,
+//! used up waits, and is refused after a while.
 
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
+use domain::ids::ApplicationId;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body as _;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::Shared;
-use crate::app::{Error, RefusalKind};
+use crate::app::tokens::Reach;
+use crate::app::{Caller, Error, RefusalKind};
 use crate::problem::Problem;
 
 /// How many times larger than another body that of a batch may be.
@@ -24,6 +31,8 @@ const BATCH: usize = 16;
 const LARGE: usize = 3;
 /// Which part of a usual body at its largest counts as its beginning.
 const BEGINNING: usize = 16;
+/// Which part of the beginnings one application's tokens may hold.
+const OWN_BEGINNINGS: usize = 8;
 
 /// Returns how large the body of a batch may be.
 pub(super) fn most_of_batch(body_bytes: usize) -> usize {
@@ -38,6 +47,24 @@ pub(crate) struct Allowance {
     large: Semaphore,
     /// How long a body waits for a part of it.
     wait: Duration,
+    /// The most that one application's tokens may hold.
+    most_own: Held,
+    /// What they hold.
+    own: Mutex<BTreeMap<ApplicationId, Held>>,
+    given_back: Notify,
+}
+
+/// Bytes of beginnings, and of what follows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Held {
+    begun: usize,
+    large: usize,
+}
+
+impl Held {
+    fn part(&mut self, begins: bool) -> &mut usize {
+        if begins { &mut self.begun } else { &mut self.large }
+    }
 }
 
 impl Allowance {
@@ -50,60 +77,129 @@ impl Allowance {
             beginnings: of(batch),
             large: of(batch.saturating_mul(LARGE)),
             wait,
+            most_own: Held { begun: batch / OWN_BEGINNINGS, large: batch },
+            own: Mutex::default(),
+            given_back: Notify::new(),
         }
+    }
+
+    /// Waits until an application's share has room, and takes it.
+    async fn take_own(&self, whose: ApplicationId, begins: bool, size: usize) {
+        loop {
+            // Asked for before the look, so that nothing that is given back in between is missed.
+            let mut given_back = pin!(self.given_back.notified());
+            given_back.as_mut().enable();
+            let most = *self.most_own.clone().part(begins);
+            {
+                let mut own = self.own();
+                let part = own.entry(whose).or_default().part(begins);
+                if *part + size <= most {
+                    *part += size;
+                    return;
+                }
+            }
+            given_back.await;
+        }
+    }
+
+    /// Gives back a part of an application's share.
+    fn give_back(&self, whose: ApplicationId, held: Held) {
+        let mut own = self.own();
+        if let Some(known) = own.get_mut(&whose) {
+            known.begun = known.begun.saturating_sub(held.begun);
+            known.large = known.large.saturating_sub(held.large);
+            if *known == Held::default() {
+                own.remove(&whose);
+            }
+        }
+        drop(own);
+        self.given_back.notify_waiters();
+    }
+
+    // Nothing panics while it is held.
+    fn own(&self) -> MutexGuard<'_, BTreeMap<ApplicationId, Held>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What one body has taken of the allowance, until it has arrived.
 struct Share<'a> {
     allowance: &'a Allowance,
-    begun: usize,
-    large: usize,
+    /// Which application's token sends it; none for an operator's.
+    whose: Option<ApplicationId>,
+    held: Held,
 }
 
 impl Share<'_> {
     async fn take(&mut self, size: usize) -> Result<(), Error> {
-        let begins = self.large == 0 && self.begun + size <= self.allowance.beginning;
-        let (left, taken) = if begins {
-            (&self.allowance.beginnings, &mut self.begun)
-        } else {
-            (&self.allowance.large, &mut self.large)
-        };
+        let Self { allowance, whose, held } = self;
+        let begins = held.large == 0 && held.begun + size <= allowance.beginning;
+        let left = if begins { &allowance.beginnings } else { &allowance.large };
         // No piece is larger than a body may be, and none of those has so many bytes.
         let permits = u32::try_from(size).unwrap_or(u32::MAX);
+        let text = "too much is being received at the same time";
+        let refused = || Error::Unavailable(text.to_owned());
+        let mut own = Held::default();
+        if let Some(whose) = *whose {
+            let taking = allowance.take_own(whose, begins, size);
+            tokio::time::timeout(allowance.wait, taking).await.map_err(|_| refused())?;
+            *own.part(begins) = size;
+        }
         let permit = match left.try_acquire_many(permits) {
             Ok(permit) => Some(permit),
             Err(_) => {
-                let waited = tokio::time::timeout(self.allowance.wait, left.acquire_many(permits));
+                let waited = tokio::time::timeout(allowance.wait, left.acquire_many(permits));
                 waited.await.ok().and_then(Result::ok)
             }
         };
-        let text = "too much is being received at the same time";
-        permit.ok_or_else(|| Error::Unavailable(text.to_owned()))?.forget();
-        *taken += size;
+        let Some(permit) = permit else {
+            if let Some(whose) = *whose {
+                allowance.give_back(whose, own);
+            }
+            return Err(refused());
+        };
+        permit.forget();
+        *held.part(begins) += size;
         Ok(())
     }
 }
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
-        self.allowance.beginnings.add_permits(self.begun);
-        self.allowance.large.add_permits(self.large);
+        self.allowance.beginnings.add_permits(self.held.begun);
+        self.allowance.large.add_permits(self.held.large);
+        if let Some(whose) = self.whose {
+            self.allowance.give_back(whose, self.held);
+        }
     }
 }
 
-/// Receives a body up to a limit.
-pub(super) async fn collect(shared: &Shared, body: Body, most: usize) -> Result<Bytes, Problem> {
-    receive(&shared.allowance, body, most).await
+/// Receives the body of a caller's request up to a limit.
+pub(super) async fn collect(
+    shared: &Shared,
+    caller: Option<&Caller>,
+    body: Body,
+    most: usize,
+) -> Result<Bytes, Problem> {
+    let whose = match caller.map(|caller| caller.reach) {
+        Some(Reach::Application(own)) => Some(own),
+        Some(Reach::Everything) | None => None,
+    };
+    receive(&shared.allowance, whose, body, most).await
 }
 
-async fn receive(allowance: &Allowance, body: Body, most: usize) -> Result<Bytes, Problem> {
+async fn receive(
+    allowance: &Allowance,
+    whose: Option<ApplicationId>,
+    body: Body,
+    most: usize,
+) -> Result<Bytes, Problem> {
     // Before the first look at the body: that is what tells a client that waits for it to go on.
     if body.size_hint().lower() > u64::try_from(most).unwrap_or(u64::MAX) {
         return Err(Error::TooLarge(most).into());
     }
     let mut body = Limited::new(body, most);
-    let mut share = Share { allowance, begun: 0, large: 0 };
+    let mut share = Share { allowance, whose, held: Held::default() };
     // Nearly every body comes in one piece, which need not be copied.
     let (mut first, mut whole) = (Bytes::new(), Vec::new());
     while let Some(frame) = body.frame().await {
@@ -146,11 +242,11 @@ mod tests {
     async fn a_body_arrives_whole_and_gives_back_what_it_took() {
         let allowance = Allowance::new(160, WAIT);
         for sizes in [&[][..], &[5], &[100], &[5, 5, 5, 100], &[0, 7, 0, 90]] {
-            let body = receive(&allowance, pieces(sizes), 160).await.unwrap();
+            let body = receive(&allowance, None, pieces(sizes), 160).await.unwrap();
             assert_eq!(body.len(), sizes.iter().sum::<usize>(), "{sizes:?}");
             assert_eq!(left(&allowance), (2_560, 7_680), "{sizes:?}");
         }
-        let refused = receive(&allowance, pieces(&[100, 100]), 160).await;
+        let refused = receive(&allowance, None, pieces(&[100, 100]), 160).await;
         assert!(matches!(refused, Err(Problem::App(Error::TooLarge(160)))));
         assert_eq!(left(&allowance), (2_560, 7_680));
     }
@@ -173,16 +269,16 @@ mod tests {
                 SizeHint::with_exact(161)
             }
         }
-        let refused = receive(&Allowance::new(160, WAIT), Body::new(Announced), 160).await;
+        let refused = receive(&Allowance::new(160, WAIT), None, Body::new(Announced), 160).await;
         assert!(matches!(refused, Err(Problem::App(Error::TooLarge(160)))));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_waits_for_what_others_give_back() {
         let allowance = Allowance::new(160, WAIT);
-        let mut stalled = Share { allowance: &allowance, begun: 0, large: 0 };
+        let mut stalled = Share { allowance: &allowance, whose: None, held: Held::default() };
         stalled.take(7_680).await.unwrap();
-        let waits = receive(&allowance, pieces(&[100]), 160);
+        let waits = receive(&allowance, None, pieces(&[100]), 160);
         let gives_back = async {
             tokio::time::sleep(WAIT / 2).await;
             drop(stalled);
@@ -195,12 +291,43 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn usual_bodies_arrive_while_large_ones_take_all_they_may() {
         let allowance = Allowance::new(160, WAIT);
-        let mut stalled = Share { allowance: &allowance, begun: 0, large: 0 };
+        let mut stalled = Share { allowance: &allowance, whose: None, held: Held::default() };
         stalled.take(7_680).await.unwrap();
-        let refused = receive(&allowance, pieces(&[100]), 160).await;
+        let refused = receive(&allowance, None, pieces(&[100]), 160).await;
         assert!(matches!(refused, Err(Problem::App(Error::Unavailable(_)))));
-        assert_eq!(receive(&allowance, pieces(&[10]), 160).await.unwrap().len(), 10);
+        assert_eq!(receive(&allowance, None, pieces(&[10]), 160).await.unwrap().len(), 10);
         drop(stalled);
-        assert_eq!(receive(&allowance, pieces(&[100]), 160).await.unwrap().len(), 100);
+        assert_eq!(receive(&allowance, None, pieces(&[100]), 160).await.unwrap().len(), 100);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_of_one_application_that_stall_keep_no_other_out() {
+        let allowance = Allowance::new(160, WAIT);
+        let [one, other] = [1, 2].map(|byte| Some(ApplicationId::from_bytes([byte; 20])));
+        let stall = || Share { allowance: &allowance, whose: one, held: Held::default() };
+        let mut stalled = Vec::new();
+        for size in [10, 160] {
+            for _ in 0..256 {
+                let mut share = stall();
+                if share.take(size).await.is_err() {
+                    break;
+                }
+                stalled.push(share);
+            }
+        }
+        assert_eq!(left(&allowance), (2_560 - 320, 7_680 - 2_560));
+        for whose in [other, None] {
+            for size in [10, 100] {
+                let arrived = receive(&allowance, whose, pieces(&[size]), 160).await;
+                assert_eq!(arrived.unwrap().len(), size);
+            }
+        }
+        let own = receive(&allowance, one, pieces(&[10]), 160).await;
+        assert!(matches!(own, Err(Problem::App(Error::Unavailable(_)))));
+        stalled.clear();
+        assert_eq!(left(&allowance), (2_560, 7_680));
+        assert!(allowance.own().is_empty());
+        let whole = receive(&allowance, one, pieces(&[2_560]), 2_560).await;
+        assert_eq!(whole.unwrap().len(), 2_560, "the largest batch has room");
     }
 }

@@ -181,7 +181,8 @@ pub(super) fn refuse_others<T: IntoParams, U: IntoParams>(
             let text = format!("is not known here; there are {}", known.join(", "));
             return Err(Error::parameter(name, text));
         }
-        if value.is_empty() {
+        // Of a list, an empty part would be passed over.
+        if value.split(',').any(|part| part.trim().is_empty()) {
             return Err(Error::parameter(name, "must not be empty; leave it out"));
         }
     }
@@ -192,7 +193,9 @@ impl FromRequest<Shared> for Raw {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
-        bodies::collect(shared, request.into_body(), shared.limits.body_bytes).await.map(Self)
+        let (head, body) = request.into_parts();
+        let caller = head.extensions.get::<Caller>();
+        bodies::collect(shared, caller, body, shared.limits.body_bytes).await.map(Self)
     }
 }
 
@@ -201,7 +204,8 @@ impl FromRequest<Shared> for RawBatch {
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, Problem> {
         let most = bodies::most_of_batch(shared.limits.body_bytes);
-        bodies::collect(shared, request.into_body(), most).await.map(Self)
+        let (head, body) = request.into_parts();
+        bodies::collect(shared, head.extensions.get::<Caller>(), body, most).await.map(Self)
     }
 }
 

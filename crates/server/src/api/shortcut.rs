@@ -105,7 +105,7 @@ async fn create(shared: &Shared, rule: Rule, request: Incoming) -> Answer<Respon
     let application = application.to_owned();
     let (head, body) = request.into_parts();
     let (caller, key) = access::admitted(&shared.app, rule, &head).await?;
-    let body = bodies::collect(shared, body, shared.limits.body_bytes).await?;
+    let body = bodies::collect(shared, Some(&caller), body, shared.limits.body_bytes).await?;
     let query = ContentQuery { with_content };
     let creating = Creating { caller: &caller, application: &application, key, query };
     messages::create(&shared.app, creating, &body).await

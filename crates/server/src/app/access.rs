@@ -5,7 +5,7 @@
 
 use domain::ids::ApplicationId;
 use sha2::{Digest as _, Sha256};
-use store::catalog::Application;
+use store::catalog::{Application, Name};
 use subtle::ConstantTimeEq as _;
 
 use super::condition::Condition;
@@ -38,6 +38,8 @@ pub struct Caller {
 pub struct Scope {
     caller: Caller,
     application: Application,
+    /// The uid by which it was named, if not by its id.
+    named: Option<String>,
 }
 
 impl Caller {
@@ -71,6 +73,16 @@ impl Scope {
     #[must_use]
     pub fn application(&self) -> &Application {
         &self.application
+    }
+
+    /// Returns what checks, in the transaction that changes or deletes the application, that it still has
+    /// the name by which it was found: it may be another customer's by now.
+    pub(super) fn is_still_named(&self) -> impl Fn(&Application) -> Result<(), Error> + use<> {
+        let named = self.named.clone();
+        move |row: &Application| match &named {
+            Some(uid) if row.uid.as_ref() != Some(uid) => Err(Error::Missing("application")),
+            Some(_) | None => Ok(()),
+        }
     }
 }
 
@@ -140,10 +152,15 @@ impl App {
     /// # Errors
     /// If there is no such application, or it is somebody else's.
     pub async fn enter(&self, caller: &Caller, name: &str) -> Result<Scope, Error> {
-        let application = self.catalog.application(applications::name(name)?).await?;
+        let name = applications::name(name)?;
+        let application = self.catalog.application(name.clone()).await?;
         if !caller.reaches(application.id) {
             return Err(Error::Missing("application"));
         }
-        Ok(Scope { caller: caller.clone(), application })
+        let named = match name {
+            Name::Id(_) => None,
+            Name::Uid(uid) => Some(uid),
+        };
+        Ok(Scope { caller: caller.clone(), application, named })
     }
 }

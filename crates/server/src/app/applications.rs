@@ -191,7 +191,9 @@ impl App {
     ) -> Result<Application, Error> {
         draft.check()?;
         let (key, condition) = (scope.application().key, scope.caller().condition.clone());
+        let is_still_named = scope.is_still_named();
         let change = move |row: &Application| {
+            is_still_named(row)?;
             condition.check(Tag::from(row))?;
             let mut row = row.clone();
             draft.apply(&mut row.uid, &mut row.settings);
@@ -212,7 +214,11 @@ impl App {
     /// If the store does not answer.
     pub async fn delete_application(&self, scope: &Scope) -> Result<Rollout, Error> {
         let (key, condition) = (scope.application().key, scope.caller().condition.clone());
-        let check = move |row: &Application| Ok(condition.check(Tag::from(row))?);
+        let is_still_named = scope.is_still_named();
+        let check = move |row: &Application| {
+            is_still_named(row)?;
+            Ok(condition.check(Tag::from(row))?)
+        };
         self.catalog.delete_application_if(key, Box::new(check), self.clock.now()).await?;
         self.remembered.forget_application(key);
         self.accepting.changed();

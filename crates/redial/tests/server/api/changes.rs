@@ -459,3 +459,38 @@ async fn a_disabling_by_the_receiver_beside_patches_holds() {
         assert_eq!(server.get(&path).await.expect(200)["state"], "disabled");
     }
 }
+
+#[tokio::test]
+async fn a_deletion_by_a_name_never_hits_who_has_given_the_name_away() {
+    for ways in sites("moved").await {
+        let [here, there] = &ways;
+        for round in 0..ROUNDS {
+            let uid = format!("moves-{round}");
+            let body = json!({ "name": "a customer", "uid": uid });
+            let made = here.post("/app", body.clone()).await.expect(201);
+            let path = format!("/app/{}", made["id"].as_str().unwrap());
+            let moves = async {
+                let renamed = here.patch(&path, json!({ "uid": format!("{uid}-old") })).await;
+                here.post("/app", body).await;
+                renamed
+            };
+            let named = format!("/app/{uid}");
+            let (renamed, deleted) = tokio::join!(moves, there.delete(&named));
+            assert!([204, 404].contains(&deleted.status.as_u16()), "{deleted:?}");
+            // It was deleted before it was renamed, or not at all.
+            let expected = if renamed.status == StatusCode::OK { 200 } else { 404 };
+            here.get(&path).await.expect(expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_purge_is_refused_by_a_filter_that_says_nothing() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    for filter in ["event_types=", "event_types=,", "event_types=%2C%2C", "event_types=a,,b"] {
+        let answer = server.delete(&format!("/app/{app}/dead-letter?{filter}")).await;
+        assert!(answer.text.contains("must not be empty"), "{filter}: {answer:?}");
+    }
+    server.delete(&format!("/app/{app}/dead-letter?event_types=a,b")).await.expect(200);
+}
