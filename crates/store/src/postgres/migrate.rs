@@ -85,21 +85,36 @@ const MIGRATIONS: [Migration; 10] = [
     },
 ];
 
-/// Checks the server, runs what is missing, and checks the key.
+/// What is left to be done about the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    /// A step was run; there may be others.
+    Something,
+}
+
+/// Checks the server, runs what is missing, and checks the key. Each step is a transaction of its own: one
+/// that held a table and waited for another would stand in the way of nodes that write, which take them in
+/// another order.
 pub(crate) async fn migrate(pool: &Pool, vault: &Vault) -> Result<(), Error> {
     let mut tried = 0;
     loop {
         let mut transaction = pool.begin(Access::Write).await?;
-        let result = steps(&mut transaction, vault).await;
+        let result = step(&mut transaction, vault).await;
         match transaction.end(result).await {
-            Err(Failure::Conflict(_)) if tried + 1 < TRIES => tried += 1,
-            result => return Ok(result?),
+            Ok(Left::Nothing) => return Ok(()),
+            Ok(Left::Something) => tried = 0,
+            Err(Failure::Conflict(_)) if tried + 1 < TRIES => {
+                tried += 1;
+                tokio::time::sleep(BETWEEN_TRIES).await;
+            }
+            Err(failure) => return Err(failure.into()),
         }
-        tokio::time::sleep(BETWEEN_TRIES).await;
     }
 }
 
-async fn steps(transaction: &mut Transaction<'_>, vault: &Vault) -> Result<(), Failure> {
+/// Runs the first step that is missing; if none is, checks the key.
+async fn step(transaction: &mut Transaction<'_>, vault: &Vault) -> Result<Left, Failure> {
     check_server(transaction).await?;
     lock(transaction).await?;
     let versions = versions(transaction).await?;
@@ -109,10 +124,14 @@ async fn steps(transaction: &mut Transaction<'_>, vault: &Vault) -> Result<(), F
         match versions.iter().find(|applied| applied.version == migration.version) {
             Some(applied) if applied.checksum == checksum => {}
             Some(_) => return Err(changed(migration).into()),
-            None => run(transaction, migration, &checksum).await?,
+            None => {
+                run(transaction, migration, &checksum).await?;
+                return Ok(Left::Something);
+            }
         }
     }
-    check_key(transaction, vault).await
+    check_key(transaction, vault).await?;
+    Ok(Left::Nothing)
 }
 
 /// What a look at a database found.
