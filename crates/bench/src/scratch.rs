@@ -1,5 +1,5 @@
-//! Where servers write: a directory that vanishes afterwards, and what is to be known of a PostgreSQL
-//! server.
+//! Where servers write: a directory that is removed afterwards, and the facts about a PostgreSQL server that
+//! a report names.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! The rosters in memory: read when needed, read again when changed or old, dropped when nobody needs
-//! them.
+//! The rosters in memory: read when an endpoint has work, read again when changed or old, and evicted, least
+//! recently used first, when their application has no work and memory is short.
 //!
 //! A roster is outdated as soon as a later version is known to exist: nothing is decided by it until it
 //! was read again. While an application changes faster than it is read, each answer is good for the

@@ -137,7 +137,7 @@ impl App {
         let paused = self.pause_of(place).await?.is_some();
         let hurried = self.ledger.retry_now(entry.key, now).await?;
         if paused {
-            // It ends the endpoint's pause, so those that wait because of that wait no longer either.
+            // This ends the endpoint's pause, so every delivery that the pause holds is sent now, too.
             self.hurry_paused(place).await?;
         }
         self.nudge_owner(scope, entry).await?;

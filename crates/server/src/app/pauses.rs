@@ -18,8 +18,8 @@ use store::queue::{AttemptRecord, RequestKind};
 
 use super::{App, Error};
 
-/// How many of an endpoint's newest attempts are looked at for the one that brought a pause. Nothing is sent
-/// while it lasts, so that one is among those that were in flight then.
+/// How many of an endpoint's newest attempts are looked at for the one that brought a pause. The endpoint gets
+/// no attempt during a pause, so only attempts that were in flight when it began can be newer.
 const NEWEST: u32 = 100;
 
 /// How many attempts are read at a time, newest first, to find those whose deliveries wait because of a

@@ -98,7 +98,12 @@ pub(super) const KEYS: [Key; 52] = [
     ),
     key("limits.cached_tokens", "number", "10000", "The most tokens remembered in memory."),
     key("limits.cached_applications", "number", "10000", "The most applications remembered."),
-    key("limits.token_age", "span", "2s", "How long a token is trusted without asking the store."),
+    key(
+        "limits.token_age",
+        "span",
+        "2s",
+        "How long a token is trusted without asking the store, `2s` at the most.",
+    ),
     key(
         "limits.configuration_rate",
         "number",

@@ -1,8 +1,8 @@
-//! Listeners and connections: which clients are let in, how long each wait for one of them lasts, and how
-//! the last ones are seen off. What is asked and answered is the business of others, but for figures.
+//! Listeners and connections: how many clients may connect, how long the server waits for each, and how it
+//! closes their connections when it stops. Requests are answered by `api`; only `/metrics` is served here.
 //!
 //! # Layout
-//! - `door`: connections, as many as there is room for; `tls`: those that are encrypted
+//! - `door`: connections up to a limit; `tls`: encrypted connections
 //! - `patient`, `activity`: clients that do not read, or do nothing; `rest`: what they send in vain
 //! - [`scraping`]: `/metrics`, on a listener of its own
 

@@ -22,7 +22,7 @@ pub const ALL_HEADERS_BYTES: usize = 16 * 1024;
 /// What a secret value is shown as.
 pub const MASK: &str = "***";
 
-/// Names that nobody may set.
+/// Header names that an endpoint may not add.
 const DENIED: [&str; 30] = [
     "host",
     "user-agent",
@@ -56,7 +56,7 @@ const DENIED: [&str; 30] = [
     "http2-settings",
 ];
 
-/// Beginnings of names that nobody may set. The last five belong to signatures.
+/// Prefixes of header names that an endpoint may not add. The last five belong to signatures.
 const DENIED_FAMILIES: [&str; 9] = [
     "proxy-",
     "x-forwarded-",

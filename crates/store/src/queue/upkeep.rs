@@ -214,7 +214,8 @@ pub enum RequestKind {
     /// End a pause by Retry-After, and read the endpoint's configuration again: it was resumed, enabled or
     /// got another URL.
     EndPause,
-    /// Read the endpoint's configuration again: it was paused, resumed, disabled or changed.
+    /// Read the endpoint's configuration again. Only earlier versions leave it: every change is among
+    /// `Catalog::changes` now.
     Refresh,
     /// Send this delivery now.
     RetryNow(MessageKey),

@@ -1,8 +1,8 @@
 //! The stores in a file and in PostgreSQL are twins: the same paths, and tables and columns of the
 //! same names.
 //!
-//! A migration must leave what the version before writes as it is, so that a column cannot be
-//! renamed. Those that were named differently before this check was made stay so, and are listed.
+//! A node of the version before goes on writing while a migration runs, so a migration cannot rename a
+//! column. Columns whose names differed before this check existed are listed here.
 
 use std::collections::{BTreeMap, BTreeSet};
 

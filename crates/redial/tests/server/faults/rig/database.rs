@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 /// How many databases this process has made.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// Makes one, named after a directory that is nobody else's.
+/// Makes a database with a name of its own: that of the run's directory and a number.
 pub(crate) async fn on(server: &str, directory: &Path) -> anyhow::Result<Database> {
     let unique = directory.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let unique = unique.replace(|c: char| !c.is_ascii_alphanumeric(), "");
