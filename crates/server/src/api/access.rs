@@ -29,8 +29,8 @@ pub(super) struct Rule {
     pub(super) reads: bool,
     /// How idempotency keys are kept.
     pub(super) keys: Keys,
-    /// Whether it changes how an application is set up.
-    pub(super) configures: bool,
+    /// Whether an application's own tokens may ask for it only so often.
+    pub(super) paced: bool,
     /// Whether the request may say which version of a row it means.
     pub(super) conditional: bool,
 }
@@ -108,7 +108,7 @@ async fn admit(app: &App, rule: Rule, token: Option<&str>) -> Result<Caller, Err
     if caller.read_only && !rule.reads {
         return Err(Error::Forbidden("this token may only read"));
     }
-    if rule.configures && !rule.reads {
+    if rule.paced {
         app.pace(&caller)?;
     }
     Ok(caller)

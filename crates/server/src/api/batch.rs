@@ -28,7 +28,7 @@ const BATCH: &str = "/app/{app_id}/msg/batch";
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let batch = Operation::post(BATCH, "v1.message.create-batch", "Accepts many messages");
-    let batch = batch.accepts().own_keys().body::<BatchIn>().lines();
+    let batch = batch.accepts().unpaced().own_keys().body::<BatchIn>().lines();
     let batch = batch.answers::<BatchOut>(202);
     routes.add(batch, accept)
 }

@@ -50,7 +50,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 /// The operation that everything else is there for.
 pub(super) fn creation() -> Operation {
-    Operation::post(LIST, "v1.message.create", "Accepts a message").own_keys()
+    Operation::post(LIST, "v1.message.create", "Accepts a message").own_keys().unpaced()
 }
 
 /// A message as its sender hands it over.

@@ -66,9 +66,8 @@ pub(super) struct Operation {
 impl Operation {
     fn new(method: Method, path: &'static str, id: &'static str, summary: &'static str) -> Self {
         let reads = method == Method::GET;
-        let configures = id.starts_with("v1.endpoint.") && !reads;
         let (access, keys) = (Access::Token, Keys::Answer);
-        let rule = Rule { access, reads, keys, configures, conditional: false };
+        let rule = Rule { access, reads, keys, paced: !reads, conditional: false };
         let parameters = path.split('/').filter_map(|part| {
             let name = part.strip_prefix('{')?.strip_suffix('}')?;
             let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path);
@@ -115,12 +114,14 @@ impl Operation {
     /// Lets admins in only.
     pub(super) fn admin(mut self) -> Self {
         self.rule.access = Access::Admin;
+        self.rule.paced = false;
         self
     }
 
     /// Lets everybody in.
     pub(super) fn anyone(mut self) -> Self {
         self.rule.access = Access::Anyone;
+        self.rule.paced = false;
         self
     }
 
@@ -133,6 +134,7 @@ impl Operation {
     /// Lets tokens in that may only read, although it is a POST.
     pub(super) fn reads(mut self) -> Self {
         self.rule.reads = true;
+        self.rule.paced = false;
         self.rule.keys = Keys::Own;
         self
     }
@@ -140,6 +142,12 @@ impl Operation {
     /// Keeps idempotency keys itself.
     pub(super) fn own_keys(mut self) -> Self {
         self.rule.keys = Keys::Own;
+        self
+    }
+
+    /// Leaves an application's own tokens to the lane of its messages, which keeps its own measure.
+    pub(super) fn unpaced(mut self) -> Self {
+        self.rule.paced = false;
         self
     }
 
@@ -301,7 +309,7 @@ impl Operation {
             (412, self.rule.conditional),
             (413, given),
             (422, asks || given),
-            (429, self.accepts || self.rule.configures),
+            (429, self.accepts || self.rule.paced),
             (500, true),
             (501, !offered),
             (503, true),

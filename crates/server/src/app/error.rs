@@ -52,10 +52,10 @@ pub enum Error {
     /// So much of all applications waits that the server could not store it in time.
     #[error("the server cannot store messages as fast as they are sent; try again soon")]
     Overloaded,
-    /// The application's tokens change its configuration faster than they may.
+    /// The application's tokens ask for changes, replays and resends faster than they may.
     #[error(
-        "this application's tokens change it too often; try again soon, or have the operator raise \
-         limits.configuration_rate"
+        "this application's tokens ask for too many changes, replays and resends; try again soon, or have \
+         the operator raise limits.configuration_rate"
     )]
     TooManyChanges,
     /// The operation is not offered.

@@ -108,7 +108,7 @@ pub(super) const KEYS: [Key; 52] = [
         "limits.configuration_rate",
         "number",
         "10",
-        "Changes per second that tokens of one application may make to it; ten times that at once.",
+        "Changes, replays and resends per second that tokens of one application may ask for; ten times that at once.",
     ),
     key(
         "limits.endpoints_per_application",

@@ -89,3 +89,31 @@ async fn an_applications_own_tokens_change_its_endpoints_at_a_pace() {
     server.ask(&theirs, Method::POST, &path, &new).await.expect(201);
     server.patch(&format!("{list}/{one}"), json!({ "description": "x" })).await.expect(200);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resends_replays_and_refusals_keep_to_the_pace_of_changes() {
+    let server = Running::with(&[("limits.configuration_rate", "1")]).await;
+    let asked = [
+        "msg/no-such-message/endpoint/no-such-endpoint/resend",
+        "endpoint/no-such-endpoint/recover",
+        "dead-letter/replay",
+        "delivery/no-such-delivery/replay",
+        "delivery/no-such-delivery/cancel",
+    ];
+    for path in asked {
+        let app = server.application().await;
+        let token = server.token(&app, false).await;
+        let path = format!("/app/{app}/{path}");
+        let first = server.ask(&token, Method::POST, &path, &json!({})).await.status;
+        let mut status = first;
+        for _ in 0..1_000 {
+            status = server.ask(&token, Method::POST, &path, &json!({})).await.status;
+            if status != first {
+                break;
+            }
+        }
+        assert_eq!((first == 429, status.as_u16()), (false, 429), "{path}: {first}");
+        let admin = server.ask(super::ADMIN, Method::POST, &path, &json!({})).await.status;
+        assert_eq!(admin, first, "{path}: an operator is not held back");
+    }
+}
