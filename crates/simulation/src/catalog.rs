@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::ids::ApplicationId;
 use engine::Event;
-use store::catalog::{Application, Edit, Name};
+use store::catalog::{Application, Edit, EndpointEdit, Name, NewSecret};
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::Call;
 
@@ -62,7 +62,8 @@ impl World {
                 let secret =
                     store::catalog::Secret { text: text.clone(), created_at: at, expires_at: None };
                 let ends = at.after(*grace);
-                let rotated = self.state.rotate_secret(application, *endpoint, secret, ends);
+                let edit = EndpointEdit::rotation(NewSecret { secret, grace_ends: ends });
+                let rotated = self.state.change_endpoint((application, *endpoint), &edit, at);
                 self.changed_if(rotated.is_ok(), application)
             }
             Write::LimitApplication { application, rate } => {

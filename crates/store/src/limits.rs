@@ -46,13 +46,13 @@ pub const TOKENS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// The most names that a migration has changed and that are told of at a time.
 pub const RENAMED: i64 = 100;
 
-/// How many old secrets of an endpoint may be live when another one is to join them.
+/// How many old secrets of an endpoint may sign beside the current one.
 pub const OLD_SECRETS: usize = 10;
 
 /// Refuses another secret while too many old ones sign.
 pub(crate) fn too_many_secrets() -> Error {
     Error::Refused(format!(
-        "more than {OLD_SECRETS} old secrets of this endpoint still sign; wait until one expires"
+        "{OLD_SECRETS} old secrets of this endpoint still sign; wait until one expires"
     ))
 }
 

@@ -2,7 +2,7 @@
 //! was answered before.
 
 use axum::body::{Body, to_bytes};
-use axum::extract::Request;
+use axum::extract::{FromRequestParts as _, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -11,8 +11,8 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use tracing::Instrument as _;
 
 use super::operation::{Access, Keys};
-use super::{Shared, bodies, condition};
-use crate::app::idempotency::{self, Begun, LONGEST_KEY, StoredAnswer};
+use super::{Shared, bodies, condition, extract};
+use crate::app::idempotency::{self, Begun, LONGEST_KEY, Promise, StoredAnswer};
 use crate::app::tokens::Reach;
 use crate::app::{App, Caller, Error};
 use crate::problem::Problem;
@@ -50,7 +50,10 @@ pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response 
         Err(error) => return Problem::App(error).into_response(),
     };
     let key = key.map(|hash| (hash, rule.keys));
+    let mut named = None;
     if let Some((_, Keys::Answer)) = key {
+        let application = extract::Application::from_request_parts(&mut head, &shared).await;
+        named = application.ok().map(|named| named.0);
         // Before the key is taken: whoever stalls in the middle of a body must not hold it.
         match bodies::collect(&shared, Some(&caller), body, shared.limits.body_bytes).await {
             Ok(whole) => body = Body::from(whole),
@@ -63,7 +66,8 @@ pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response 
         Some((hash, Keys::Answer)) => {
             // In a task of its own: a caller who hangs up must not leave something done and its
             // answer forgotten, because the next request with that key would do it again.
-            let answered = tokio::spawn(once(shared, hash, request, next).in_current_span()).await;
+            let once = once(shared, (hash, named), request, next).in_current_span();
+            let answered = tokio::spawn(once).await;
             answered.unwrap_or_else(|_| {
                 Problem::App(Error::Internal("a request broke off".to_owned())).into_response()
             })
@@ -130,31 +134,37 @@ fn key(rule: Rule, caller: &Caller, head: &Parts) -> Result<Option<[u8; 32]>, Er
 }
 
 /// Answers as before, or for the first time.
-async fn once(shared: Shared, hash: [u8; 32], mut request: Request, next: Next) -> Response {
-    let (held, promise) = match shared.app.begin(hash).await {
-        Ok(Begun::Before(stored)) => return restored(stored),
+async fn once(
+    shared: Shared,
+    (hash, named): ([u8; 32], Option<String>),
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(caller) = request.extensions_mut().get_mut::<Caller>() else {
+        return Problem::App(Error::Unauthenticated).into_response();
+    };
+    let (held, promise) = match shared.app.begin(caller, hash, named.as_deref()).await {
+        Ok(Begun::Before(stored)) => return restored(&stored),
         Ok(Begun::Now(held, promise)) => (held, promise),
         Err(error) => return Problem::App(error).into_response(),
     };
-    if let Some(caller) = request.extensions_mut().get_mut::<Caller>() {
-        caller.promise = Some(promise);
-    }
+    caller.promise = Some(promise.clone());
     let response = next.run(request).await;
     if !response.status().is_success() {
-        if let Err(error) = held.release().await {
+        if let Err(error) = held.release(response.status().is_client_error()).await {
             tracing::warn!("a key stays in hand until its claim has run out: {error}");
         }
         return response;
     }
-    match remember(&shared, hash, response).await {
-        Ok(stored) => restored(stored),
+    match remember(&shared, &promise, response).await {
+        Ok(stored) => restored(&stored),
         Err(error) => Problem::App(error).into_response(),
     }
 }
 
 async fn remember(
     shared: &Shared,
-    hash: [u8; 32],
+    promise: &Promise,
     response: Response,
 ) -> Result<StoredAnswer, Error> {
     let (parts, body) = response.into_parts();
@@ -164,13 +174,13 @@ async fn remember(
     let headers = kind.map(|kind| (CONTENT_TYPE.to_string(), kind.to_owned()));
     let status = parts.status.as_u16();
     let answer = StoredAnswer { status, headers: headers.into_iter().collect(), body };
-    shared.app.remember_answer(hash, answer).await
+    shared.app.remember_answer(promise, answer).await
 }
 
-fn restored(stored: StoredAnswer) -> Response {
-    let mut response = Response::new(Body::from(stored.body));
+fn restored(stored: &StoredAnswer) -> Response {
+    let mut response = Response::new(Body::from(stored.body.clone()));
     *response.status_mut() = StatusCode::from_u16(stored.status).unwrap_or(StatusCode::OK);
-    for (name, value) in stored.headers {
+    for (name, value) in idempotency::shown(stored) {
         let pair = (HeaderName::try_from(name), HeaderValue::try_from(value));
         if let (Ok(name), Ok(value)) = pair {
             response.headers_mut().insert(name, value);

@@ -30,7 +30,10 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let patch = Operation::patch(HEADERS, "v1.endpoint.patch-headers", "Changes added headers");
     routes
         .add(get.confidential().answers::<EndpointSecretOut>(200), secret)
-        .add(rotate.body::<EndpointSecretRotateIn>().answers::<EndpointSecretOut>(200), another)
+        .add(
+            rotate.conditional().body::<EndpointSecretRotateIn>().answers::<EndpointSecretOut>(200),
+            another,
+        )
         .add(headers.answers::<EndpointHeadersOut>(200).tagged(), shown)
         .add(put.conditional().body::<EndpointHeadersIn>().empty(204).tagged(), replace)
         .add(patch.conditional().body::<EndpointHeadersPatchIn>().empty(204).tagged(), change)

@@ -52,6 +52,11 @@ impl Caller {
         }
     }
 
+    /// Notes which application the request acts in, if it has an idempotency key.
+    pub(super) fn act_in(&self, application: ApplicationId) -> Result<(), Error> {
+        self.promise.as_ref().map_or(Ok(()), |promise| promise.act_in(application))
+    }
+
     /// Says who they are, for records.
     #[must_use]
     pub fn name(&self) -> String {
@@ -157,6 +162,7 @@ impl App {
         if !caller.reaches(application.id) {
             return Err(Error::Missing("application"));
         }
+        caller.act_in(application.id)?;
         let named = match name {
             Name::Id(_) => None,
             Name::Uid(uid) => Some(uid),

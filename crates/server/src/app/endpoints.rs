@@ -18,7 +18,7 @@ use super::applications::Made;
 use super::condition::Tag;
 use super::idempotency::Promise;
 use super::pages::{Slice, Wanted};
-use super::{App, Ask, Error, Rollout, Scope, pauses, secrets};
+use super::{App, Ask, Error, RefusalKind, Rollout, Scope, pauses, secrets};
 
 /// How often a name is looked up whose meaning changes under the request.
 const LOOKS: u32 = 4;
@@ -168,6 +168,25 @@ impl App {
         };
         let change = Change { edit: Arc::new(edit), secret: None, resumes: !paused };
         self.edit_endpoint(scope, named, change).await
+    }
+
+    /// Makes a secret the current one, unless it is that already.
+    ///
+    /// # Errors
+    /// If there is no such endpoint, or too many old secrets sign.
+    pub(super) async fn replace_secret(
+        &self,
+        scope: &Scope,
+        named: &str,
+        new: NewSecret,
+    ) -> Result<(), Error> {
+        let edit = Arc::new(|row: &Endpoint| Ok(row.clone()));
+        let change = Change { edit, secret: Some(new), resumes: false };
+        match self.edit_endpoint(scope, named, change).await {
+            // A row that stays as it is can be in conflict with nothing else.
+            Err(Error::Conflict(text)) => Err(Error::refused(RefusalKind::LimitReached, text)),
+            changed => changed.map(drop),
+        }
     }
 
     /// Deletes an endpoint: it gets nothing more, and its pending deliveries become dead letters.

@@ -1,17 +1,18 @@
 //! Answers that are given again to whoever asks again with the same key.
 //!
-//! A key counts together with the token and the address it was used with. What was done is
-//! remembered with its answer, durably; what is still being done is waited for, also on another
+//! A key counts together with the token and the address it was used with, and for the application that
+//! the address led to: a uid may lead to another one later. What was done is remembered with its answer,
+//! durably; what is still being done is waited for, also on another
 //! node. Only what worked is remembered: whoever failed may try again.
 //!
 //! What is made and what is answered are written one after the other. A [`Promise`] bridges a crash
 //! between the two.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use domain::ids::{Id, Noun};
+use domain::ids::{ApplicationId, Id, Noun};
 use domain::time::Timestamp;
 use sha2::{Digest as _, Sha256};
 pub use store::ledger::StoredAnswer;
@@ -31,6 +32,8 @@ const CLAIM_LASTS: Duration = Duration::from_secs(15);
 /// Under which parts of a key's hash its promise and the claim to it are kept. No batch is as long.
 const PROMISE: usize = usize::MAX;
 const CLAIM: usize = usize::MAX - 1;
+/// The header of a remembered answer that names the application it was made in. No client sees it.
+const APPLICATION: &str = "redial-application";
 /// How many random bytes everything that is promised comes from. Earlier versions had fewer.
 const SEED_BYTES: usize = 32;
 const EARLIER_SEED_BYTES: usize = 16;
@@ -45,6 +48,8 @@ pub struct Promise {
     at: Timestamp,
     seed: Vec<u8>,
     again: bool,
+    /// The application that the request acts in, once it is known.
+    application: Arc<OnceLock<ApplicationId>>,
 }
 
 /// Whoever knows the seed knows the secrets, so that it does not show itself.
@@ -74,19 +79,43 @@ impl Promise {
         Id::new(self.at, random)
     }
 
-    /// Returns bytes that nobody can guess, always the same ones for the same purpose.
+    /// Returns bytes that nobody can guess, always the same ones for the same purpose in the same
+    /// application.
     pub(super) fn bytes(&self, purpose: &str) -> [u8; 32] {
         let mut hasher = Sha256::new();
         hasher.update(&self.seed);
         hasher.update(purpose.as_bytes());
+        if let Some(application) = self.application.get() {
+            hasher.update(application.as_bytes());
+        }
         hasher.finalize().into()
+    }
+
+    /// Notes which application the request acts in.
+    ///
+    /// # Errors
+    /// If it began in another one: the name in its path leads elsewhere by now.
+    pub(super) fn act_in(&self, application: ApplicationId) -> Result<(), Error> {
+        if *self.application.get_or_init(|| application) == application {
+            return Ok(());
+        }
+        let text = "the application's uid was given to another one meanwhile; send it again";
+        Err(Error::Unavailable(text.to_owned()))
+    }
+
+    /// Names the application that the request has acted in, in the answer that is remembered.
+    fn sign(&self, mut answer: StoredAnswer) -> StoredAnswer {
+        let application = self.application.get().map(ToString::to_string);
+        answer.headers.extend(application.map(|id| (APPLICATION.to_owned(), id)));
+        answer
     }
 
     fn read(hash: [u8; 32], text: &[u8], again: bool) -> Option<Self> {
         let (at, seed) = text.split_first_chunk()?;
         let at = Timestamp::from_micros(i64::from_be_bytes(*at));
         let known = [SEED_BYTES, EARLIER_SEED_BYTES].contains(&seed.len());
-        known.then(|| Self { hash, at, seed: seed.to_vec(), again })
+        let application = Arc::default();
+        known.then(|| Self { hash, at, seed: seed.to_vec(), again, application })
     }
 }
 
@@ -103,19 +132,25 @@ pub struct Held<'a> {
     permit: Permit<'a>,
     /// Since when other nodes know of it, if there are any.
     claimed: Option<Timestamp>,
+    /// When its promise was kept, if this request was the first.
+    promised: Option<Timestamp>,
 }
 
 impl Held<'_> {
-    /// Lets others try, because the request failed.
+    /// Lets others try, because the request failed. One that was refused has made nothing, so that nothing
+    /// is kept of it.
     ///
     /// # Errors
     /// If the store does not answer. Then the others have to wait until the claim has run out.
-    pub async fn release(self) -> Result<(), Error> {
-        let Permit { app, hash, .. } = self.permit;
-        match self.claimed {
-            Some(at) => Ok(app.ledger.forget_answer(hash_of_part(hash, CLAIM), at).await?),
-            None => Ok(()),
+    pub async fn release(self, refused: bool) -> Result<(), Error> {
+        let Permit { app, hash, .. } = &self.permit;
+        let promised = self.promised.filter(|_| refused).map(|at| (PROMISE, at));
+        let claimed = self.claimed.map(|at| (CLAIM, at));
+        // The promise first: the next request must not find one that is about to go.
+        for (part, at) in promised.into_iter().chain(claimed) {
+            app.ledger.forget_answer(hash_of_part(*hash, part), at).await?;
         }
+        Ok(())
     }
 }
 
@@ -152,11 +187,37 @@ pub fn hash_of_part(hash: [u8; 32], index: usize) -> [u8; 32] {
 }
 
 impl App {
-    /// Begins a request with a key: finds the answer, or waits until nobody else answers it.
+    /// Begins a request with a key, whose path may name an application. An answer that was made in
+    /// another application does not count: the uid led there then.
     ///
     /// # Errors
-    /// If the store does not answer, or another node does not come to an end.
-    pub async fn begin(&self, hash: [u8; 32]) -> Result<Begun<'_>, Error> {
+    /// If the store does not answer, another node does not come to an end, or the name leads nowhere.
+    pub async fn begin(
+        &self,
+        caller: &Caller,
+        hash: [u8; 32],
+        named: Option<&str>,
+    ) -> Result<Begun<'_>, Error> {
+        let begun = self.begin_once(hash).await?;
+        let Begun::Before(stored) = &begun else { return Ok(begun) };
+        let made_in = stored.headers.iter().find(|(name, _)| name == APPLICATION);
+        let (Some((_, made_in)), Some(named)) = (made_in, named) else { return Ok(begun) };
+        if named == made_in {
+            return Ok(begun);
+        }
+        let id = self.enter(caller, named).await?.application().id;
+        if id.to_string() == *made_in {
+            return Ok(begun);
+        }
+        let begun = self.begin_once(hash_in(hash, id)).await?;
+        if let Begun::Now(_, promise) = &begun {
+            promise.act_in(id)?;
+        }
+        Ok(begun)
+    }
+
+    /// Finds the answer to a key, or waits until no other request answers it.
+    async fn begin_once(&self, hash: [u8; 32]) -> Result<Begun<'_>, Error> {
         let permit = self.take_turn(hash).await;
         for poll in 0..=MOST_POLLS {
             if let Some(stored) = self.remembered_answer(hash).await? {
@@ -166,8 +227,7 @@ impl App {
                 break;
             }
             if let Some(at) = self.claim(hash).await? {
-                let held = Held { permit, claimed: Some(at) };
-                return Ok(Begun::Now(held, self.promise(hash).await?));
+                return self.hold(permit, Some(at)).await;
             }
             tokio::time::sleep(POLL_EVERY).await;
         }
@@ -175,7 +235,18 @@ impl App {
             let text = "another node has the same idempotency key in hand and does not answer";
             return Err(Error::Unavailable(text.to_owned()));
         }
-        Ok(Begun::Now(Held { permit, claimed: None }, self.promise(hash).await?))
+        self.hold(permit, None).await
+    }
+
+    async fn hold<'a>(
+        &'a self,
+        permit: Permit<'a>,
+        claimed: Option<Timestamp>,
+    ) -> Result<Begun<'a>, Error> {
+        let now = self.clock.now();
+        let promise = self.promise_at(permit.hash, now).await?;
+        let promised = Some(now).filter(|_| !promise.again());
+        Ok(Begun::Now(Held { permit, claimed, promised }, promise))
     }
 
     /// Takes a key in hand, so that all nodes know; returns since when, or nothing if another has it.
@@ -211,10 +282,15 @@ impl App {
     /// # Errors
     /// If the store does not answer.
     pub async fn promise(&self, hash: [u8; 32]) -> Result<Promise, Error> {
+        self.promise_at(hash, self.clock.now()).await
+    }
+
+    async fn promise_at(&self, hash: [u8; 32], now: Timestamp) -> Result<Promise, Error> {
         let seed: [u8; SEED_BYTES] = dice::unguessable();
         let own = [self.clock.wall().as_micros().to_be_bytes().as_slice(), &seed].concat();
         let own = StoredAnswer { status: 0, headers: Vec::new(), body: own.into() };
-        let kept = self.remember_answer(hash_of_part(hash, PROMISE), own.clone()).await?;
+        let place = hash_of_part(hash, PROMISE);
+        let kept = self.ledger.remember_answer(place, own.clone(), now).await?;
         let promise = Promise::read(hash, &kept.body, kept.body != own.body);
         promise.ok_or_else(|| Error::Internal("a promise does not read".to_owned()))
     }
@@ -227,17 +303,31 @@ impl App {
         Ok(self.ledger.answer(hash, self.clock.now()).await?)
     }
 
-    /// Remembers an answer for a key.
+    /// Remembers the answer to a request that was promised.
     ///
     /// # Errors
     /// If the store does not answer.
     pub async fn remember_answer(
         &self,
-        hash: [u8; 32],
+        promise: &Promise,
         answer: StoredAnswer,
     ) -> Result<StoredAnswer, Error> {
-        Ok(self.ledger.remember_answer(hash, answer, self.clock.now()).await?)
+        let answer = promise.sign(answer);
+        Ok(self.ledger.remember_answer(promise.hash, answer, self.clock.now()).await?)
     }
+}
+
+/// Returns the hash for a key whose first use was in another application than its path names now.
+fn hash_in(hash: [u8; 32], application: ApplicationId) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    hasher.update(hash);
+    hasher.update(application.as_bytes());
+    hasher.finalize().into()
+}
+
+/// Returns the headers of a remembered answer that its client sees.
+pub fn shown(answer: &StoredAnswer) -> impl Iterator<Item = &(String, String)> {
+    answer.headers.iter().filter(|(name, _)| name != APPLICATION)
 }
 
 impl Running {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 use signature::{SharedSecret, SigningSecret};
-use store::catalog::Secret;
+use store::catalog::{NewSecret, Secret};
 
 use super::idempotency::Promise;
-use super::{App, Error, RefusalKind, Rollout, Scope};
+use super::{App, Error, Rollout, Scope};
 use crate::dice;
 
 /// How long the old secret goes on signing if nobody says.
@@ -33,7 +33,7 @@ pub(super) fn make(
             secret.reveal().to_string()
         }
         None => {
-            let random = promise.map_or_else(dice::unguessable, |it| it.bytes("secret"));
+            let random = promise.map_or_else(dice::unguessable, |it| it.bytes(field));
             let secret = SharedSecret::from_random(&random);
             secret.map_err(|error| Error::Internal(error.to_string()))?.reveal().to_string()
         }
@@ -88,29 +88,19 @@ impl App {
             let text = format!("must be at most {LONGEST_GRACE}");
             return Err(Error::field("gracePeriodSeconds", text));
         }
-        let endpoint = self.endpoint(scope, endpoint).await?;
         let now = self.clock.now();
         let promise = scope.caller().promise.as_ref();
         let secret = make(key, "key", promise, now)?;
         let shown = for_receiver(&secret)?;
         if promise.is_some_and(Promise::again) {
+            let endpoint = self.endpoint(scope, endpoint).await?;
             let live = self.catalog.secrets(endpoint.application, endpoint.key, now).await?;
             if live.iter().any(|known| known.text == secret.text) {
                 return Ok(Rotated { key: shown, rollout: self.rolled_out_after(grace).await? });
             }
         }
-        let ends = now.after(Duration::from_secs(grace));
-        let rotated = self.catalog.rotate_secret(endpoint.application, endpoint.key, secret, ends);
-        rotated.await.map_err(|error| match error {
-            store::Error::Refused(text) => Error::refused(RefusalKind::LimitReached, text),
-            store::Error::Unavailable { .. }
-            | store::Error::Taken { .. }
-            | store::Error::Missing(_)
-            | store::Error::Declined(_)
-            | store::Error::CannotOpen(_)
-            | store::Error::Damaged { .. } => Error::from(error),
-        })?;
-        self.accepting.changed();
+        let new = NewSecret { secret, grace_ends: now.after(Duration::from_secs(grace)) };
+        self.replace_secret(scope, endpoint, new).await?;
         Ok(Rotated { key: shown, rollout: self.rolled_out_after(grace).await? })
     }
 

@@ -222,7 +222,9 @@ impl App {
         let id = match (self.enter(caller, application).await, draft) {
             (Ok(scope), _) => scope.application().id,
             (Err(Error::Missing(_)), Some(draft)) => {
-                self.ensure_application(caller, draft).await?.0.id
+                let made = self.ensure_application(caller, draft).await?.0;
+                caller.act_in(made.id)?;
+                made.id
             }
             (Err(error), _) => return Err(error),
         };

@@ -60,6 +60,12 @@ impl EndpointEdit {
         Self { row: Box::new(row), secret: None, admission: admit_all() }
     }
 
+    /// Replaces an endpoint's secret and leaves its row as it is.
+    #[must_use]
+    pub fn rotation(new: NewSecret) -> Self {
+        Self { secret: Some(new), ..Self::of(|row| Ok(row.clone())) }
+    }
+
     /// Deletes an endpoint.
     #[must_use]
     pub fn deletion() -> Self {

@@ -134,15 +134,20 @@ pub trait Catalog: Send + Sync {
         key: EndpointKey,
         at: Timestamp,
     ) -> Answer<'_, Vec<Secret>>;
-    /// Makes a new secret the current one; those before it go on signing until `grace_ends`.
-    /// Refused while more than ten old ones are live.
+    /// Makes a new secret the current one, unless it is that already; those before it go on signing until
+    /// `grace_ends`. Refused while [`crate::limits::OLD_SECRETS`] old ones are live.
     fn rotate_secret(
         &self,
         application: ApplicationKey,
         key: EndpointKey,
         secret: Secret,
         grace_ends: Timestamp,
-    ) -> Answer<'_, ()>;
+    ) -> Answer<'_, ()> {
+        let (at, edit) =
+            (secret.created_at, EndpointEdit::rotation(NewSecret { secret, grace_ends }));
+        let rotated = self.change_endpoint(application, key, edit, at);
+        Box::pin(async { rotated.await.map(drop) })
+    }
 
     /// Returns all that fanning a message out and sending it needs, as of one version.
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut>;
@@ -168,7 +173,7 @@ pub trait Catalog: Send + Sync {
     /// Lists event types by name, ascending.
     fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>>;
 
-    /// Keeps a token, as a hash.
+    /// Keeps a token, as a hash. One for an application that is not there is refused.
     fn create_token(&self, token: Token) -> Answer<'_, ()>;
     /// Finds a token by its public part. Revoked and expired ones are found, too.
     fn token(&self, id: String) -> Answer<'_, Token>;

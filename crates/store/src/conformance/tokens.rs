@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{Harness, NOW, Scene, later, long_ago};
 use crate::catalog::{Scope, Token};
-use crate::limits;
 use crate::page::{From, Page};
 use crate::queue::Upkeep;
+use crate::{Error, limits};
 
 pub async fn the_tokens_of_a_deleted_application_are_revoked_with_it(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -25,6 +25,18 @@ pub async fn the_tokens_of_a_deleted_application_are_revoked_with_it(harness: Ha
     let revoked = tokens(&scene).await.into_iter().map(|token| token.revoked_at);
     let wanted = [Some(later(5)), Some(later(1)), None, None];
     assert_eq!(revoked.collect::<Vec<_>>(), wanted);
+}
+
+pub async fn no_token_is_made_for_an_application_that_is_deleted(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let (own, catalog) = (scene.application.clone(), &scene.store().catalog);
+    let early = token("early", Scope::Application(own.id));
+    catalog.create_token(early.clone()).await.unwrap();
+    catalog.delete_application(own.key, later(5)).await.unwrap();
+    let late = catalog.create_token(token("late", Scope::Application(own.id))).await;
+    assert!(matches!(late, Err(Error::Missing("application"))), "{late:?}");
+    let again = catalog.create_token(early).await;
+    assert!(matches!(again, Err(Error::Taken { .. })), "it is revoked by now: {again:?}");
 }
 
 pub async fn the_tokens_of_a_deleted_application_go_with_it(harness: Harness) {

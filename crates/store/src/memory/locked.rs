@@ -206,16 +206,6 @@ impl Catalog for Memory {
         self.answer(move |state| state.secrets(application, key, at))
     }
 
-    fn rotate_secret(
-        &self,
-        application: ApplicationKey,
-        key: EndpointKey,
-        secret: Secret,
-        grace_ends: Timestamp,
-    ) -> Answer<'_, ()> {
-        self.answer(move |state| state.rotate_secret(application, key, secret, grace_ends))
-    }
-
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {
         self.answer(move |state| state.fan_out(application, at))
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use domain::address::Guard;
 use domain::policy;
 use domain::time::Timestamp;
-use redial::app::idempotency::{Begun, StoredAnswer};
+use redial::app::idempotency::{Begun, StoredAnswer, hash_of_part};
 use redial::app::messages::{Kind, NewMessage, Taken};
 use redial::app::tokens::{Reach, Wish};
 use redial::app::{Accepting, Answer, App, Ask, Caller, Error, Nudge, Parts, Settings};
@@ -156,19 +156,59 @@ async fn a_key_that_a_dead_node_had_in_hand_is_taken_over_with_its_promise() {
     let memory = Arc::new(Memory::new(State::default(), Box::new(move || rows.now())));
     let node = || app_on(Arc::clone(&memory), Arc::clone(&clock) as _, true);
     let (dead, one, two) = (node(), node(), node());
-    let Begun::Now(held, promise) = dead.begin(KEY).await.unwrap() else { panic!("answered") };
+    let caller = dead.authenticate(ADMIN).await.unwrap();
+    let begun = dead.begin(&caller, KEY, None).await.unwrap();
+    let Begun::Now(held, promise) = begun else { panic!("answered") };
     assert!(!promise.again());
     std::mem::forget(held);
     // Its claim has run out: of two others one goes on, and the other waits for its answer.
     clock.0.fetch_add(16, Ordering::Relaxed);
-    let Begun::Now(held, again) = one.begin(KEY).await.unwrap() else { panic!("answered") };
+    let begun = one.begin(&caller, KEY, None).await.unwrap();
+    let Begun::Now(held, again) = begun else { panic!("answered") };
     assert!(again.again());
     assert_eq!(again.hash(), promise.hash());
     let answer = StoredAnswer { status: 201, headers: Vec::new(), body: "{}".into() };
     // Asked in this order: the first has found the claim before the second answers.
-    let (waited, _) =
-        tokio::join!(biased; two.begin(KEY), one.remember_answer(KEY, answer.clone()));
+    let answered = one.remember_answer(&again, answer.clone());
+    let (waited, _) = tokio::join!(biased; two.begin(&caller, KEY, None), answered);
     let Begun::Before(stored) = waited.unwrap() else { panic!("done twice") };
     assert_eq!(stored, answer);
     drop(held);
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_leaves_nothing_of_its_key() {
+    let clock = Arc::new(Standing(AtomicI64::new(1_800_000_000)));
+    let rows = Arc::clone(&clock);
+    let memory = Arc::new(Memory::new(State::default(), Box::new(move || rows.now())));
+    let app = app_on(memory, Arc::clone(&clock) as _, true);
+    let caller = app.authenticate(ADMIN).await.unwrap();
+    let kept = async |part| app.remembered_answer(hash_of_part(KEY, part)).await.unwrap().is_some();
+    let (promise, claim) = (usize::MAX, usize::MAX - 1);
+    for (refused, stays) in [(true, false), (false, true)] {
+        let begun = app.begin(&caller, KEY, None).await.unwrap();
+        let Begun::Now(held, promised) = begun else { panic!("answered") };
+        assert!(!promised.again());
+        assert!(kept(promise).await && kept(claim).await);
+        held.release(refused).await.unwrap();
+        assert_eq!((kept(promise).await, kept(claim).await), (stays, false), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_does_not_go_on_in_another_application_than_it_began_in() {
+    let directory = TempDir::new().unwrap();
+    let app = open(directory.path()).await;
+    let mut made = Vec::new();
+    for name in ["one", "two"] {
+        let caller = app.authenticate(ADMIN).await.unwrap();
+        let name = Some(name.to_owned());
+        let draft = redial::app::applications::Draft { name, ..Default::default() };
+        made.push(app.create_application(&caller, draft).await.unwrap().id.to_string());
+    }
+    let caller = caller(&app).await;
+    app.enter(&caller, &made[0]).await.unwrap();
+    app.enter(&caller, &made[0]).await.unwrap();
+    let other = app.enter(&caller, &made[1]).await;
+    assert!(matches!(other, Err(Error::Unavailable(_))), "{other:?}");
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use http::Method;
+use http_body_util::Full;
 use serde_json::{Value, json};
 
 use super::{Answered, Running};
@@ -145,4 +146,46 @@ async fn a_uid_that_moved_on_one_node_has_moved_on_the_other() {
     let sent = id(there.post(path, new).await);
     here.get(&format!("/app/cust/msg/{sent}")).await.expect(200);
     here.get(&format!("/app/{}/msg/{sent}", pair.ids[1])).await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_key_counts_anew_once_the_uid_leads_to_another_application() {
+    let server = Running::start().await;
+    let pair = Pair::make(&server).await;
+    let keyed = async |path: &str, body: Value| {
+        let path = format!("/api/v1/app/cust{path}");
+        let request = server.request(Method::POST, &path).header("idempotency-key", "k");
+        let request = request.header("content-type", "application/json");
+        server.send(request.body(Full::from(body.to_string())).unwrap()).await
+    };
+    let endpoint = json!({ "url": "https://receiver.example/", "uid": "e" });
+    let mut made = Vec::new();
+    for bearer in [0, 1, 0] {
+        let list = format!("/app/{}/endpoint", pair.ids[bearer]);
+        for _ in 0..2 {
+            let answer = keyed("/endpoint", endpoint.clone()).await.expect(201);
+            let id = answer["id"].as_str().unwrap().to_owned();
+            server.get(&format!("{list}/{id}")).await.expect(200);
+            made.push(id);
+        }
+        let count = server.get(&list).await.expect(200)["data"].as_array().unwrap().len();
+        assert_eq!(count, 1, "the second time nothing is done");
+        if bearer == 0 && made.len() < 6 {
+            pair.give(&server, 1).await;
+        } else {
+            pair.give(&server, 0).await;
+        }
+    }
+    assert_eq!((&made[0], &made[2]), (&made[1], &made[3]));
+    assert_eq!(made[4..], made[..2], "the first owner's answer is remembered");
+    assert_ne!(made[0], made[2]);
+    // A secret that was rotated for one owner is not told to the next.
+    let first = keyed("/endpoint/e/secret/rotate", json!({})).await.expect(200);
+    pair.give(&server, 1).await;
+    let second = keyed("/endpoint/e/secret/rotate", json!({})).await.expect(200);
+    assert_ne!(first["key"], second["key"]);
+    let request = server.request(Method::POST, "/api/v1/app/cust/endpoint");
+    let request = request.header("idempotency-key", "k").body(Full::default()).unwrap();
+    let answer = server.send(request).await;
+    assert!(!answer.headers.contains_key("redial-application"), "{:?}", answer.headers);
 }

@@ -2,7 +2,7 @@
 
 use domain::time::Timestamp;
 
-use crate::catalog::{NewSecret, Secret, Touches, edit};
+use crate::catalog::{NewSecret, Secret};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::memory::State;
 use crate::memory::rows::EndpointRow;
@@ -22,7 +22,7 @@ impl EndpointRow {
     /// Tells whether too many old secrets sign at a moment for another one to join them.
     pub(super) fn is_full(&self, at: Timestamp) -> bool {
         let old = |old: &&Secret| old.expires_at.is_some() && is_live(old, at);
-        self.secrets.iter().filter(old).count() > limits::OLD_SECRETS
+        self.secrets.iter().filter(old).count() >= limits::OLD_SECRETS
     }
 
     /// Makes a secret the current one.
@@ -47,28 +47,6 @@ impl State {
         at: Timestamp,
     ) -> Result<Vec<Secret>, Error> {
         Ok(self.living_endpoint(application, key)?.live_secrets(at))
-    }
-
-    /// Makes a new secret the current one.
-    ///
-    /// # Errors
-    /// If the endpoint is not there, or has too many old secrets that still sign.
-    pub fn rotate_secret(
-        &mut self,
-        application: ApplicationKey,
-        key: EndpointKey,
-        secret: Secret,
-        grace_ends: Timestamp,
-    ) -> Result<(), Error> {
-        let row = self.living_endpoint_mut(application, key)?;
-        if row.is_full(secret.created_at) {
-            return Err(limits::too_many_secrets());
-        }
-        let at = secret.created_at;
-        row.endpoint = edit::rotated(&row.endpoint, at);
-        row.push(&NewSecret { secret, grace_ends });
-        self.changed(application, Touches::Rest, at);
-        Ok(())
     }
 }
 

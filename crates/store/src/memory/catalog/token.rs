@@ -4,7 +4,7 @@ use domain::ids::ApplicationId;
 use domain::time::Timestamp;
 
 use crate::Error;
-use crate::catalog::{Scope, Token};
+use crate::catalog::{Name, Scope, Token};
 use crate::memory::State;
 use crate::memory::page;
 use crate::page::{Direction, Listed, Page};
@@ -13,10 +13,13 @@ impl State {
     /// Keeps a token.
     ///
     /// # Errors
-    /// If there is another one of that id.
+    /// If there is another one of that id, or its application is not there.
     pub fn create_token(&mut self, token: Token) -> Result<(), Error> {
-        if self.tokens.get(&token.id).is_some_and(|known| *known != token) {
-            return Err(Error::Taken { what: "token", name: token.id });
+        match (self.tokens.get(&token.id), &token.scope) {
+            (Some(known), _) if *known == token => return Ok(()),
+            (Some(_), _) => return Err(Error::Taken { what: "token", name: token.id }),
+            (None, Scope::Application(id)) => drop(self.application(&Name::Id(*id))?),
+            (None, Scope::Admin) => {}
         }
         self.tokens.insert(token.id.clone(), token);
         Ok(())

@@ -283,22 +283,6 @@ async fn rewrite(
     Ok(())
 }
 
-/// Makes another version of an endpoint of which something else than its row changed.
-///
-/// Index: the primary key of endpoints.
-pub(crate) async fn touch(
-    transaction: &mut Transaction<'_>,
-    (application, key): (ApplicationKey, EndpointKey),
-    at: Timestamp,
-) -> Result<(), Failure> {
-    let statement = "\
-        update endpoints set updated_at = greatest($3, updated_at + 1) \
-        where application = $1 and key = $2";
-    let columns = [int8(application.0), int8(key.0), int8(at.as_micros())];
-    transaction.execute(statement, &parameters(&columns)).await?;
-    Ok(())
-}
-
 /// Lists an application's endpoints by id, descending.
 ///
 /// Index: endpoints_id.

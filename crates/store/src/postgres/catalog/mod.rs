@@ -18,7 +18,7 @@ use domain::time::Timestamp;
 use crate::Answer;
 use crate::catalog::{
     Admission, Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
-    EventType, FanOut, Name, NewApplication, NewEndpoint, NewSecret, Renamed, Secret, Token,
+    EventType, FanOut, Name, NewApplication, NewEndpoint, Renamed, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -112,17 +112,6 @@ impl Catalog for Postgres {
         at: Timestamp,
     ) -> Answer<'_, Vec<Secret>> {
         self.answer(secret::live(self, (application, key), at))
-    }
-
-    fn rotate_secret(
-        &self,
-        application: ApplicationKey,
-        key: EndpointKey,
-        secret: Secret,
-        grace_ends: Timestamp,
-    ) -> Answer<'_, ()> {
-        let new = NewSecret { secret, grace_ends };
-        self.answer(secret::rotate(self, (application, key), new))
     }
 
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {

@@ -3,11 +3,10 @@
 use domain::time::Timestamp;
 use tokio_postgres::Row;
 
-use crate::catalog::{NewSecret, Secret, Touches};
+use crate::catalog::{NewSecret, Secret};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::postgres::Postgres;
-use crate::postgres::catalog::application;
-use crate::postgres::catalog::endpoint::{self, MISSING, hidden};
+use crate::postgres::catalog::endpoint::MISSING;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{bytea, int8, parameters};
 use crate::postgres::io::link::Transaction;
@@ -44,31 +43,6 @@ async fn live_in(
     transaction.query(statement, &parameters(&columns)).await
 }
 
-/// Makes a new secret the current one.
-pub(super) async fn rotate(store: &Postgres, place: Place, new: NewSecret) -> Result<(), Failure> {
-    let mut turn = store.turn(place.0).await?;
-    loop {
-        let mut transaction = turn.begin().await?;
-        let result = rotate_in(&mut transaction, &store.vault, place, &new).await;
-        match transaction.end(result).await {
-            Err(failure) if turn.again(&failure) => {}
-            result => return result,
-        }
-    }
-}
-
-async fn rotate_in(
-    transaction: &mut Transaction<'_>,
-    vault: &Vault,
-    place: Place,
-    new: &NewSecret,
-) -> Result<(), Failure> {
-    application::changed(transaction, place.0, Touches::Rest).await.map_err(hidden)?;
-    let living = live_in(transaction, place, new.secret.created_at).await?;
-    push(transaction, vault, (place, &living), new).await?;
-    endpoint::touch(transaction, place, new.secret.created_at).await
-}
-
 /// Makes a secret the current one unless it is that already, and tells whether it did.
 pub(crate) async fn replace(
     transaction: &mut Transaction<'_>,
@@ -92,7 +66,7 @@ async fn push(
 ) -> Result<(), Failure> {
     let ends = living.iter().map(|row| optional_moment(row, "expires_at"));
     let old = ends.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().count();
-    if old > limits::OLD_SECRETS {
+    if old >= limits::OLD_SECRETS {
         return Err(limits::too_many_secrets().into());
     }
     retire(transaction, place, *grace_ends).await?;

@@ -26,19 +26,26 @@ async fn create_in(transaction: &mut Transaction<'_>, new: Token) -> Result<(), 
     if insert(transaction, &new).await? > 0 {
         return Ok(());
     }
-    let row = find_in(transaction, &new.id).await?.ok_or(MISSING)?;
+    let Some(row) = find_in(transaction, &new.id).await? else {
+        return Err(Error::Missing("application").into());
+    };
     if token(&row)? == new {
         return Ok(());
     }
     Err(Error::Taken { what: "token", name: new.id }.into())
 }
 
-/// Index: the primary key of tokens.
+/// Inserts nothing if the token is for an application that is not there. The application is held, so that
+/// its deletion revokes the token or has revoked all before it.
+///
+/// Indexes: the primary key of tokens, applications_id.
 async fn insert(transaction: &mut Transaction<'_>, token: &Token) -> Result<u64, Failure> {
     let statement = "\
         insert into tokens (id, hash, name, application, read_only, created_at, expires_at, \
             revoked_at) \
-        values ($1, $2, $3, $4, $5, $6, $7, $8) \
+        select $1, $2, $3, $4, $5, $6, $7, $8 \
+        where $4 is null or exists ( \
+            select 1 from applications where id = $4 and deleted_at is null for share) \
         on conflict (id) do nothing";
     let application = match &token.scope {
         Scope::Admin => None,

@@ -330,14 +330,6 @@ fn rewrite(connection: &Connection, endpoint: &Endpoint) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes another version of an endpoint of which something else than its row changed. Needs the
-/// primary key of `endpoints`.
-pub(super) fn touch(connection: &Connection, key: EndpointKey, at: Timestamp) -> Result<(), Error> {
-    let sql = "UPDATE endpoints SET updated_at = max(?1, updated_at + 1) WHERE key = ?2";
-    connection.prepare_cached(sql)?.execute(params![at.as_micros(), key.0])?;
-    Ok(())
-}
-
 /// Needs the primary key of `endpoints`.
 fn seal(
     writing: &Writing<'_>,

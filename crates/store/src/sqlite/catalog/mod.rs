@@ -16,7 +16,7 @@ use domain::time::Timestamp;
 use crate::Answer;
 use crate::catalog::{
     Admission, Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
-    EventType, FanOut, Name, NewApplication, NewEndpoint, NewSecret, Renamed, Secret, Token,
+    EventType, FanOut, Name, NewApplication, NewEndpoint, Renamed, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -118,17 +118,6 @@ impl Catalog for Sqlite {
             endpoint::exists(reading.connection, application, key)?;
             secret::live(reading.connection, reading.vault, (application, key), at)
         })
-    }
-
-    fn rotate_secret(
-        &self,
-        application: ApplicationKey,
-        key: EndpointKey,
-        secret: Secret,
-        grace_ends: Timestamp,
-    ) -> Answer<'_, ()> {
-        let new = NewSecret { secret, grace_ends };
-        self.write(move |writing| secret::rotate(writing, (application, key), &new))
     }
 
     fn fan_out(&self, application: ApplicationKey, at: Timestamp) -> Answer<'_, FanOut> {

@@ -3,9 +3,8 @@
 use domain::time::Timestamp;
 use rusqlite::{Connection, params};
 
-use crate::catalog::{NewSecret, Secret, Touches};
+use crate::catalog::{NewSecret, Secret};
 use crate::keys::{ApplicationKey, EndpointKey};
-use crate::sqlite::catalog::{application, endpoint};
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::row;
 use crate::{Error, Vault, limits};
@@ -32,18 +31,6 @@ pub(crate) fn add(
     Ok(())
 }
 
-/// Makes a secret the current one; those before it go on signing for a while.
-pub(super) fn rotate(
-    writing: &mut Writing<'_>,
-    (application, endpoint): (ApplicationKey, EndpointKey),
-    new: &NewSecret,
-) -> Result<(), Error> {
-    endpoint::exists(writing.connection, application, endpoint)?;
-    push(writing, (application, endpoint), new)?;
-    endpoint::touch(writing.connection, endpoint, new.secret.created_at)?;
-    application::changed(writing, application, Touches::Rest, new.secret.created_at)
-}
-
 /// Makes a secret the current one unless it is that already, and tells whether it did.
 pub(crate) fn replace(
     writing: &Writing<'_>,
@@ -63,7 +50,7 @@ fn push(
     NewSecret { secret, grace_ends }: &NewSecret,
 ) -> Result<(), Error> {
     let connection = writing.connection;
-    if count_old(connection, endpoint, secret.created_at)? > limits::OLD_SECRETS {
+    if count_old(connection, endpoint, secret.created_at)? >= limits::OLD_SECRETS {
         return Err(limits::too_many_secrets());
     }
     expire(connection, endpoint, *grace_ends)?;

@@ -18,7 +18,10 @@ pub(crate) fn create(connection: &Connection, token: &Token) -> Result<(), Error
     match by_id(connection, &token.id)? {
         Some(known) if known == *token => Ok(()),
         Some(known) => Err(Error::Taken { what: "token", name: known.id }),
-        None => insert(connection, token),
+        None => match insert(connection, token)? {
+            0 => Err(Error::Missing("application")),
+            _ => Ok(()),
+        },
     }
 }
 
@@ -88,15 +91,18 @@ fn by_id(connection: &Connection, id: &str) -> Result<Option<Token>, Error> {
     Ok(connection.prepare_cached(sql)?.query_row([id], of).optional()?)
 }
 
-fn insert(connection: &Connection, token: &Token) -> Result<(), Error> {
+/// Inserts nothing if the token is for an application that is not there. Needs the index
+/// `applications_id`.
+fn insert(connection: &Connection, token: &Token) -> Result<usize, Error> {
     let application = match &token.scope {
         Scope::Admin => None,
         Scope::Application(id) => Some(id.as_bytes()),
     };
     let sql = "INSERT INTO tokens (
             id, hash, name, application, read_only, created_at, expires_at, revoked_at
-        ) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-    connection.prepare_cached(sql)?.execute(params![
+        ) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 WHERE ?4 IS NULL
+            OR EXISTS (SELECT 1 FROM applications WHERE id = ?4 AND deleted_at IS NULL)";
+    Ok(connection.prepare_cached(sql)?.execute(params![
         token.id,
         token.hash,
         token.name,
@@ -105,8 +111,7 @@ fn insert(connection: &Connection, token: &Token) -> Result<(), Error> {
         token.created_at.as_micros(),
         row::micros_if_any(token.expires_at),
         row::micros_if_any(token.revoked_at),
-    ])?;
-    Ok(())
+    ])?)
 }
 
 fn of(row: &Row<'_>) -> rusqlite::Result<Token> {
