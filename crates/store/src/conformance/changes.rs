@@ -174,8 +174,7 @@ async fn raised(scene: &Scene, last: &mut i64) {
 }
 
 async fn rotate(scene: &Scene, endpoint: &Endpoint) {
-    let Secret { text, .. } = scene.new_endpoint(Order::Due).secret;
-    let secret = Secret { text, created_at: later(4), expires_at: None };
+    let secret = Secret { text: "whsec_other".to_owned(), created_at: later(4), expires_at: None };
     let (application, key) = (endpoint.application, endpoint.key);
     scene.store().catalog.rotate_secret(application, key, secret, later(60)).await.unwrap();
 }

@@ -100,7 +100,9 @@ async fn a_sync_that_fails_loses_nothing_and_the_file_is_opened_again_before_the
     for number in first..=last {
         let faults = Faults { failing_syncs: number..number + 1, ..Faults::default() };
         let (counts, errors) = run_with(faults).await;
-        assert_eq!(counts.failures, 1, "sync {number} was to fail");
+        // The thread that checkpoints may come round less often, so that the last ones are not reached.
+        let reached = counts.log_syncs + counts.other_syncs >= number;
+        assert_eq!(counts.failures, u64::from(reached), "sync {number} was to fail");
         failed += errors;
     }
     // Those of the closing fail when nobody is told any more; the others each fail one commit.
