@@ -137,14 +137,12 @@ fn wait(policy: &Policy, budget: &Budget, asked: Option<Duration>, dice: Dice) -
 /// The attempts limit speaks first: a delivery that has used them all is exhausted, even if the
 /// next attempt would also have come too late.
 ///
-/// The time that attempts themselves may take does not count against the give-up time. Otherwise
-/// a schedule that fills it exactly would lose its last attempt to a few milliseconds of latency.
+/// There is no grace for the time that attempts take: people are shown when a delivery is given up.
 fn retry_or_bury(policy: &Policy, budget: &Budget, due: Timestamp) -> (NextState, Option<Notice>) {
     if policy.limits.max_attempts().is_some_and(|most| budget.attempts >= most.get()) {
         return (NextState::Dead(Cause::Exhausted), Some(Notice::Exhausted));
     }
-    let attempting = policy.timeouts.whole().saturating_mul(budget.attempts);
-    if budget.expires_at.is_some_and(|end| due > end.after(attempting)) {
+    if budget.expires_at.is_some_and(|end| due > end) {
         return (NextState::Dead(Cause::Expired), Some(Notice::Expired));
     }
     (NextState::Pending { due }, None)

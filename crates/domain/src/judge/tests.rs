@@ -80,15 +80,36 @@ fn a_due_time_beyond_the_give_up_time_buries_at_once() {
     let policy = policy("github");
     let mut delivery = tried(policy, 1, 0);
     let due = NOW.after(seconds(4_800));
-    // Two attempts of at most 10 s each do not count against the give-up time.
-    let due_at_the_latest = due.before(seconds(20));
-    delivery.budget.expires_at = Some(due_at_the_latest);
+    delivery.budget.expires_at = Some(due);
     let at_the_end = judge(policy, &delivery, Outcome::answered(500), NOW, LOW);
     assert_eq!(at_the_end.next, NextState::Pending { due });
-    delivery.budget.expires_at = Some(due_at_the_latest.before(Duration::from_micros(1)));
+    delivery.budget.expires_at = Some(due.before(Duration::from_micros(1)));
     let too_late = judge(policy, &delivery, Outcome::answered(500), NOW, LOW);
     assert_eq!(too_late.next, NextState::Dead(Cause::Expired));
     assert_eq!(too_late.notice, Some(Notice::Expired));
+}
+
+#[test]
+fn unlimited_attempts_end_at_the_give_up_time_however_long_each_takes() {
+    let own = "[policy]\nmax_attempts = \"unlimited\"\ngive_up_after = \"1h\"\n\
+               schedule = { kind = \"fixed\", waits = [\"1s\"] }\njitter = { kind = \"none\" }\n\
+               timeouts = { whole = \"20s\" }\n";
+    let policy = crate::policy::read_toml(own).unwrap().policy;
+    let mut pending = Pending::fresh(&policy.limits, NOW);
+    for _ in 0..=3_600 / 21 {
+        let ended = pending.due.after(policy.timeouts.whole());
+        let verdict = judge(&policy, &pending, Outcome::TimedOut, ended, LOW);
+        match verdict.next {
+            NextState::Pending { due } => pending = Pending { due, budget: verdict.budget },
+            NextState::Delivered => panic!("{verdict:?}"),
+            NextState::Dead(cause) => {
+                assert_eq!(cause, Cause::Expired);
+                assert!(pending.due <= NOW.after(seconds(3_600)));
+                return;
+            }
+        }
+    }
+    panic!("it is still pending: {pending:?}");
 }
 
 #[test]

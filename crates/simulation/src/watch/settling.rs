@@ -88,6 +88,9 @@ impl Watch {
         match settle.next {
             NextState::Pending { due } => {
                 let budget = settle.budget;
+                if budget.expires_at.is_some_and(|end| due > end) {
+                    self.complain(4, format!("{key:?} is to be sent after it is given up"));
+                }
                 self.set_state(key, Delivery::Pending(Pending { due, budget }));
             }
             NextState::Delivered => self.set_state(key, Delivery::Delivered),

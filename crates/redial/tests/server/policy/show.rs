@@ -92,7 +92,7 @@ fn senders() -> Vec<Expected> {
     let shopify = [30, 60, 120, 240, 480, 960, 1_920, 3_840, 7_680].to_vec();
     vec![
         expect("stripe", then(minutes(&doubling), 5, 10 * HOUR), 16, 72 * 60, 30),
-        expect("github", vec![4_800; 3], 4, 4 * 60, 10),
+        expect("github", vec![4_800; 3], 4, 4 * 60 + 10, 10),
         expect("shopify", then(shopify, 10, 4 * HOUR), 20, 48 * 60, 5),
         expect("twilio", vec![15], 2, 1, 15),
         expect("sendgrid", then(minutes(&doubling[..8]), 16, 4 * HOUR), 25, 72 * 60, 10),
