@@ -11,7 +11,7 @@ use crate::error::{Error, ValueFault};
 use crate::key_pair::PublicKey;
 use crate::limits::{MAX_SIGNATURE_HEADER_BYTES, MAX_SIGNATURES};
 use crate::mac::{MacKey, Spelling};
-use crate::profile::StandardHeaders;
+use crate::profile::{DigestForm, StandardHeaders};
 use crate::timestamp::Timestamp;
 
 /// A request's claim to have been signed.
@@ -95,24 +95,48 @@ impl<'h> Claim<'h> {
         })
     }
 
-    /// Reads `sha256=<hex>`.
-    pub(crate) fn digest(
+    /// Reads `v0=<hex>`, and the time from a header of its own.
+    pub(crate) fn v0(
         name: &'h str,
+        timestamp_name: &str,
         header: &impl Fn(&str) -> Option<&'h [u8]>,
     ) -> Result<Self, Error> {
-        let value = signature_header(name, header)?;
-        let hash = value
-            .strip_prefix(b"sha256=")
-            .ok_or_else(|| malformed(name, ValueFault::NotOfForm("sha256=<hex>")))?;
-        Ok(Self {
+        let timestamp = Timestamp::parse(required(timestamp_name, header)?)
+            .map_err(|fault| malformed(timestamp_name, fault))?;
+        let hash = prefixed(name, b"v0=", ValueFault::NotOfForm("v0=<hex>"), header)?;
+        let lead = [b"v0:", timestamp.as_bytes(), b":"].concat();
+        Ok(Self { timestamp: Some(timestamp), lead, ..Self::of_one(name, hash, Spelling::Hex) })
+    }
+
+    /// Reads a digest of the body.
+    pub(crate) fn digest(
+        name: &'h str,
+        form: DigestForm,
+        header: &impl Fn(&str) -> Option<&'h [u8]>,
+    ) -> Result<Self, Error> {
+        Ok(match form {
+            DigestForm::PrefixedHex => {
+                let fault = ValueFault::NotOfForm("sha256=<hex>");
+                Self::of_one(name, prefixed(name, b"sha256=", fault, header)?, Spelling::Hex)
+            }
+            DigestForm::Hex => Self::of_one(name, signature_header(name, header)?, Spelling::Hex),
+            DigestForm::Base64 => {
+                Self::of_one(name, signature_header(name, header)?, Spelling::Base64)
+            }
+        })
+    }
+
+    /// Makes a claim of one hash, over the body alone.
+    fn of_one(name: &'h str, hash: &'h [u8], spelling: Spelling) -> Self {
+        Self {
             message_id: None,
             timestamp: None,
             header: name,
             hashes: vec![hash],
             public_signatures: Vec::new(),
-            spelling: Spelling::Hex,
+            spelling,
             lead: Vec::new(),
-        })
+        }
     }
 
     /// Refuses a timestamp outside the tolerance.
@@ -163,6 +187,17 @@ fn signature_header<'h>(
         return Err(malformed(name, ValueFault::Empty));
     }
     Ok(value)
+}
+
+/// Fetches a header whose signature follows a prefix.
+fn prefixed<'h>(
+    name: &str,
+    prefix: &[u8],
+    fault: ValueFault,
+    header: &impl Fn(&str) -> Option<&'h [u8]>,
+) -> Result<&'h [u8], Error> {
+    let value = signature_header(name, header)?;
+    value.strip_prefix(prefix).ok_or_else(|| malformed(name, fault))
 }
 
 /// Cuts a header into its items. Those of unknown versions count as well.

@@ -3,10 +3,12 @@
 //! Runs only after a request was refused, and cannot change that: it returns a suspicion, not an
 //! answer. Its work is limited to a few hashes of a body that is not large.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::claim::Claim;
 use crate::limits::MAX_DIAGNOSED_BODY_BYTES;
 use crate::mac::MacKey;
-use crate::secret::SharedSecret;
 use crate::verifier::Key;
 
 /// What probably happened to a request whose signature does not fit.
@@ -24,6 +26,12 @@ pub enum Suspicion {
         "the signer decoded or cut the secret: in this form the key is the whole text, whsec_ included"
     )]
     SecretDecoded,
+    /// The signer keyed the hash with something else than the text of a plain secret.
+    #[error(
+        "the signer decoded the secret or kept its mark: the key of a plain secret is the text behind \
+         plain:, as it stands there"
+    )]
+    PlainSecretChanged,
     /// White space was put around the body after it was signed.
     #[error(
         "the body was changed: without the white space around it the signature fits, so something \
@@ -76,6 +84,11 @@ pub(crate) fn suspect(keys: &[Key], claim: &Claim<'_>, body: &[u8]) -> Suspicion
 fn suspect_key(key: &Key, claim: &Claim<'_>, body: &[u8]) -> Option<Suspicion> {
     let fits = |key: &[u8]| claim.fits_key(&MacKey::new(key), body);
     match key {
+        Key::Bytes(secret, _) | Key::Text(secret, _) if secret.is_plain() => {
+            let decoded = STANDARD.decode(secret.bytes());
+            (fits(secret.reveal().as_bytes()) || decoded.is_ok_and(|bytes| fits(&bytes)))
+                .then_some(Suspicion::PlainSecretChanged)
+        }
         Key::Bytes(secret, _) => {
             let text = secret.reveal();
             (fits(text.as_bytes()) || fits(without_prefix(&text)))
@@ -88,13 +101,13 @@ fn suspect_key(key: &Key, claim: &Claim<'_>, body: &[u8]) -> Option<Suspicion> {
 }
 
 fn without_prefix(text: &str) -> &[u8] {
-    text.strip_prefix(SharedSecret::PREFIX).unwrap_or(text).as_bytes()
+    text.strip_prefix("whsec_").unwrap_or(text).as_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, Verifier, VerifyingSecret};
+    use crate::{Error, SharedSecret, Verifier, VerifyingSecret};
 
     const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
@@ -109,6 +122,23 @@ mod tests {
             assert_eq!(
                 verifier.verify(|_| Some(header.as_bytes()), b"{}", 0),
                 Err(Error::Mismatch(Suspicion::SecretDecoded))
+            );
+        }
+    }
+
+    #[test]
+    fn a_signer_that_decoded_a_plain_secret_or_kept_its_mark_is_suspected() {
+        let text = "AAECAwQFBgcICQoLDA0ODw==";
+        let secret: VerifyingSecret = format!("plain:{text}").parse().unwrap();
+        let profile = "digest:X-Sig".parse().unwrap();
+        let verifier = Verifier::new(&[secret], &profile).unwrap();
+        let decoded: Vec<u8> = (0..16).collect();
+        for key in [&decoded[..], format!("plain:{text}").as_bytes()] {
+            let mut header = "sha256=".to_owned();
+            MacKey::new(key).digest(&[b"{}"]).push_hex(&mut header);
+            assert_eq!(
+                verifier.verify(|_| Some(header.as_bytes()), b"{}", 0),
+                Err(Error::Mismatch(Suspicion::PlainSecretChanged))
             );
         }
     }

@@ -5,7 +5,7 @@
 //! how far off the clock is, and what probably happened. None of them contains a secret, a body or a
 //! signature, so they may be logged; do not answer a request with them.
 
-use crate::{Suspicion, limits};
+use crate::{Profile, Suspicion, limits};
 
 /// Says why a secret, a profile, an attempt or a request was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,7 +85,10 @@ pub enum Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretFault {
     /// The text starts with none of the known prefixes.
-    #[error("it starts with none of whsec_ (shared), whsk_ (private key) and whpk_ (public key)")]
+    #[error(
+        "it starts with none of whsec_ (shared), plain: (shared, the text of a secret that receivers \
+         have already), whsk_ (private key) and whpk_ (public key)"
+    )]
     UnknownPrefix,
     /// What follows the prefix is not base64.
     #[error(
@@ -106,6 +109,19 @@ pub enum SecretFault {
         /// The number of bytes found.
         actual: usize,
     },
+    /// The text of a plain secret is too short or too long.
+    #[error(
+        "plain: must be followed by {least} to {most} characters, these are {0}",
+        least = limits::PLAIN_SECRET_CHARACTERS.start(),
+        most = limits::PLAIN_SECRET_CHARACTERS.end()
+    )]
+    PlainLength(usize),
+    /// The text of a plain secret has characters that get lost or changed where it is pasted.
+    #[error(
+        "plain: must be followed by visible characters of ASCII, with blanks only between them: \
+         was it copied with a blank or a line break?"
+    )]
+    PlainCharacters,
     /// The two halves of a private key do not belong together.
     #[error("the second half of the private key is not the public key of the first half")]
     HalvesDiffer,
@@ -113,7 +129,7 @@ pub enum SecretFault {
     #[error("these 32 bytes are not a usable ed25519 public key")]
     BadPublicKey,
     /// A public key was given where something has to be signed.
-    #[error("a public key (whpk_) only verifies: signing needs whsec_ or whsk_")]
+    #[error("a public key (whpk_) only verifies: signing needs whsec_, plain: or whsk_")]
     CannotSign,
     /// A private key was given to a receiver.
     #[error("a private key (whsk_) belongs to the sender alone: a receiver takes its whpk_")]
@@ -129,20 +145,31 @@ pub enum SetupFault {
     /// More secrets were given than a receiver would look at.
     #[error("{0} secrets are more than the {max} allowed", max = limits::MAX_SECRETS)]
     TooManySecrets(usize),
+    /// More profiles were given than one request is signed in.
+    #[error("{0} profiles are more than the {max} allowed", max = limits::MAX_PROFILES)]
+    TooManyProfiles(usize),
     /// No given profile signs anything.
     #[error("none of the profiles carries a signature")]
     NothingSigned,
     /// The profile is a keyed hash, and only ed25519 keys were given.
-    #[error("the profile {0} needs a shared secret (whsec_), not an ed25519 key")]
+    #[error("the profile {0} needs a shared secret (whsec_ or plain:), not an ed25519 key")]
     NeedsSharedSecret(String),
+    /// The profile leaves the brand to a configuration, and was not given it.
+    #[error("the profile branded needs a brand: write branded:<Brand>")]
+    NeedsBrand,
     /// Two profiles would write the same header.
-    #[error("two profiles write the header {0}")]
-    HeaderTwice(String),
-    /// The text names no profile.
     #[error(
-        "{0:?} is not a profile: use standard-webhooks, svix, branded:<Brand>, webhook-digest, \
-         digest:<Header> or event-id"
+        "the profiles `{}` and `{}` both write the header {header}: keep one of them",
+        profiles[0], profiles[1]
     )]
+    HeaderTwice {
+        /// The header's name.
+        header: String,
+        /// The texts of the profiles.
+        profiles: [String; 2],
+    },
+    /// The text names no profile.
+    #[error("{0:?} is not a profile: use {forms}", forms = Profile::FORMS.join(", "))]
     UnknownProfile(String),
     /// The text cannot be a brand.
     #[error(
@@ -150,13 +177,18 @@ pub enum SetupFault {
         max = limits::MAX_BRAND_BYTES
     )]
     BadBrand(String),
-    /// The text cannot be the name of a signature header.
+    /// The text cannot be the name of a header.
     #[error(
-        "{0:?} is not a signature header: use X- and letters, digits and inner hyphens, \
-         at most {max} characters",
+        "{0:?} is not the name of a header: use letters and digits, with a hyphen, an underscore or a \
+         full stop between them, at most {max} characters",
         max = limits::MAX_HEADER_NAME_BYTES
     )]
     BadHeaderName(String),
+    /// The name of a header has a meaning of its own.
+    #[error(
+        "the header {0} has a meaning of its own, and a profile cannot write it: choose another"
+    )]
+    ReservedHeaderName(String),
 }
 
 /// Says what is wrong with a value that is, or would be, part of a header.
@@ -186,4 +218,12 @@ pub enum ValueFault {
     /// It is not of the form that the profile prescribes.
     #[error("does not have the form {0}")]
     NotOfForm(&'static str),
+}
+
+/// Longest text of a stranger that an error repeats.
+const SHOWN_CHARACTERS: usize = 80;
+
+/// Returns what an error repeats of a text that cannot be read.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(SHOWN_CHARACTERS).collect()
 }

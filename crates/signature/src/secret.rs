@@ -1,4 +1,4 @@
-//! The secrets of sender and receiver as they are written down: `whsec_`, `whsk_` and `whpk_`.
+//! The secrets of sender and receiver as they are written down: `whsec_`, `plain:`, `whsk_`, `whpk_`.
 //!
 //! A secret has exactly one text: base64 is read strictly, so that what was given and what is shown
 //! are the same characters. The forms that use the text itself as the key depend on that.
@@ -13,39 +13,94 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, SecretFault};
 use crate::key_pair::{self, PrivateKey, PublicKey};
+use crate::limits::PLAIN_SECRET_CHARACTERS;
 
 const MIN_BYTES: usize = 24;
 const MAX_BYTES: usize = 75;
 
-/// A secret that sender and receiver share: `whsec_` and base64 of 24 to 75 bytes.
+/// A secret that sender and receiver share: `whsec_` and base64 of 24 to 75 bytes, or `plain:` and the
+/// text of a secret that receivers have already, 16 to 256 visible characters of ASCII with blanks
+/// only between them.
 #[derive(Clone)]
 pub struct SharedSecret {
     bytes: Zeroizing<Vec<u8>>,
+    notation: Notation,
+}
+
+/// How a shared secret is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Notation {
+    /// `whsec_` and base64 of the bytes.
+    Encoded,
+    /// `plain:` and the bytes, which are text.
+    Plain,
 }
 
 impl SharedSecret {
-    pub(crate) const PREFIX: &str = "whsec_";
+    const ENCODED: &str = "whsec_";
+    const PLAIN: &str = "plain:";
 
     /// Makes a secret of 24 to 75 random bytes, which the caller provides.
     pub fn from_random(bytes: &[u8]) -> Result<Self, Error> {
         if (MIN_BYTES..=MAX_BYTES).contains(&bytes.len()) {
-            Ok(Self { bytes: Zeroizing::new(bytes.to_vec()) })
+            Ok(Self { bytes: Zeroizing::new(bytes.to_vec()), notation: Notation::Encoded })
         } else {
             Err(Error::Secret(SecretFault::Length {
-                prefix: SharedSecret::PREFIX,
+                prefix: SharedSecret::ENCODED,
                 allowed: "24 to 75",
                 actual: bytes.len(),
             }))
         }
     }
 
-    /// Returns the text to hand to the receiver. It is erased from memory when dropped.
-    pub fn reveal(&self) -> Zeroizing<String> {
-        encode(SharedSecret::PREFIX, &self.bytes)
+    fn from_plain(text: &str) -> Result<Self, Error> {
+        let is_printable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+        if !text.bytes().all(is_printable) || text.trim_ascii() != text {
+            return Err(Error::Secret(SecretFault::PlainCharacters));
+        }
+        if !PLAIN_SECRET_CHARACTERS.contains(&text.len()) {
+            return Err(Error::Secret(SecretFault::PlainLength(text.len())));
+        }
+        Ok(Self { bytes: Zeroizing::new(text.as_bytes().to_vec()), notation: Notation::Plain })
     }
 
+    /// Returns the text to hand to the receiver. It is erased from memory when dropped.
+    pub fn reveal(&self) -> Zeroizing<String> {
+        match self.notation {
+            Notation::Encoded => self.reveal_encoded(),
+            Notation::Plain => {
+                let room = SharedSecret::PLAIN.len() + self.bytes.len();
+                let mut text = Zeroizing::new(String::with_capacity(room));
+                text.push_str(SharedSecret::PLAIN);
+                text.extend(self.bytes.iter().copied().map(char::from));
+                text
+            }
+        }
+    }
+
+    /// Returns `whsec_` and base64 of the bytes, also of a plain secret: what a library of Standard
+    /// Webhooks takes.
+    pub fn reveal_encoded(&self) -> Zeroizing<String> {
+        encode(SharedSecret::ENCODED, &self.bytes)
+    }
+
+    /// Tells whether it is written down as `plain:`.
+    pub fn is_plain(&self) -> bool {
+        self.notation == Notation::Plain
+    }
+
+    /// The bytes that Standard Webhooks key the hash with.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The bytes that the other forms key the hash with: those of the text that the receiver pastes
+    /// into a library, `whsec_` included and without the mark `plain:`.
+    pub(crate) fn text_bytes(&self) -> Zeroizing<Vec<u8>> {
+        match self.notation {
+            Notation::Encoded => Zeroizing::new(self.reveal().as_bytes().to_vec()),
+            Notation::Plain => self.bytes.clone(),
+        }
     }
 }
 
@@ -53,13 +108,16 @@ impl FromStr for SharedSecret {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        Self::from_random(&decode(SharedSecret::PREFIX, text)?)
+        match text.strip_prefix(SharedSecret::PLAIN) {
+            Some(plain) => Self::from_plain(plain),
+            None => Self::from_random(&decode(SharedSecret::ENCODED, text)?),
+        }
     }
 }
 
 impl fmt::Debug for SharedSecret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("SharedSecret(whsec_…)")
+        formatter.write_str("SharedSecret(…)")
     }
 }
 
@@ -142,7 +200,7 @@ enum Kind {
 
 impl Kind {
     fn of(text: &str) -> Result<Self, Error> {
-        if text.starts_with(SharedSecret::PREFIX) {
+        if [SharedSecret::ENCODED, SharedSecret::PLAIN].iter().any(|it| text.starts_with(it)) {
             Ok(Self::Shared)
         } else if text.starts_with(key_pair::PRIVATE_PREFIX) {
             Ok(Self::Private)
@@ -205,15 +263,49 @@ mod tests {
     #[test]
     fn a_faulty_secret_is_refused_with_its_reason() {
         assert_eq!(fault("C2FVsBQIhrscChlQIMV+b5sSYspob7oD"), SecretFault::UnknownPrefix);
-        assert_eq!(fault("whsec_%"), SecretFault::NotBase64 { prefix: SharedSecret::PREFIX });
+        assert_eq!(fault("whsec_%"), SecretFault::NotBase64 { prefix: SharedSecret::ENCODED });
         assert_eq!(
             fault("whsec_AAAA"),
-            SecretFault::Length { prefix: SharedSecret::PREFIX, allowed: "24 to 75", actual: 3 }
+            SecretFault::Length { prefix: SharedSecret::ENCODED, allowed: "24 to 75", actual: 3 }
         );
         assert_eq!(
             fault("whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="),
             SecretFault::CannotSign
         );
+    }
+
+    #[test]
+    fn a_plain_secret_is_kept_as_it_was_given() {
+        let longest = "a".repeat(256);
+        for text in
+            ["It's a Secret to Everybody", "0123456789abcdef", "whsec_not-base64-at-all", &longest]
+        {
+            let secret: SharedSecret = format!("plain:{text}").parse().unwrap();
+            assert!(secret.is_plain());
+            assert_eq!(*secret.reveal(), format!("plain:{text}"));
+            assert_eq!(
+                (secret.bytes(), secret.text_bytes().as_slice()),
+                (text.as_bytes(), text.as_bytes())
+            );
+            assert_eq!(*secret.reveal_encoded(), format!("whsec_{}", STANDARD.encode(text)));
+        }
+    }
+
+    #[test]
+    fn a_plain_secret_that_would_not_survive_being_pasted_is_refused() {
+        for text in [
+            " 0123456789abcdef",
+            "0123456789abcdef ",
+            "0123456789abcdef\n",
+            "0123456789\tabcdef",
+            "0123456789abcdeä",
+        ] {
+            assert_eq!(fault(&format!("plain:{text}")), SecretFault::PlainCharacters, "{text:?}");
+        }
+        assert_eq!(fault("plain:0123456789abcde"), SecretFault::PlainLength(15));
+        assert_eq!(fault(&format!("plain:{}", "a".repeat(257))), SecretFault::PlainLength(257));
+        assert_eq!(fault("plain:"), SecretFault::PlainLength(0));
+        assert_eq!(fault("Plain:0123456789abcdef"), SecretFault::UnknownPrefix);
     }
 
     #[test]
@@ -227,6 +319,6 @@ mod tests {
     #[test]
     fn debug_output_hides_the_secret() {
         let secret = SharedSecret::from_random(&[7; 24]).unwrap();
-        assert_eq!(format!("{:?}", SigningSecret::Shared(secret)), "Shared(SharedSecret(whsec_…))");
+        assert_eq!(format!("{:?}", SigningSecret::Shared(secret)), "Shared(SharedSecret(…))");
     }
 }

@@ -12,105 +12,123 @@ use crate::attempt::{Attempt, Header};
 use crate::error::{Error, SetupFault};
 use crate::key_pair::PrivateKey;
 use crate::limits::MAX_SECRETS;
-use crate::mac::MacKey;
-use crate::profile::{self, Profile, StandardHeaders};
+use crate::mac::{Digest, MacKey};
+use crate::profile::{Companion, Content, DigestForm, Profile};
+use crate::profiles::Profiles;
 use crate::secret::SigningSecret;
 use crate::timestamp::Timestamp;
 
 /// Signs the attempts of one endpoint.
 #[derive(Debug, Clone)]
 pub struct Signer {
-    profiles: Vec<Profile>,
+    /// The headers with what stands in each, in the order of the profiles.
+    parts: Vec<(String, Content)>,
     /// For `id.timestamp.body`, in the order of the secrets; empty if no profile wants it.
     standard_keys: Vec<StandardKey>,
-    /// For the forms whose key is the secret's text; empty if no profile wants them.
+    /// For the other forms; empty if no profile wants them.
     text_keys: Vec<MacKey>,
-    header_count: usize,
+}
+
+/// What was made for one attempt already: each form is made once, however many headers it is in, so
+/// that an owner cannot have a large body hashed for each of them.
+#[derive(Default)]
+struct Made {
+    standard: Option<String>,
+    stamped: Option<String>,
+    v0: Option<String>,
+    digest: Option<Digest>,
 }
 
 impl Signer {
     /// Prepares to sign with all the secrets, the newest first, in the form of all the profiles.
     ///
-    /// Several secrets are used while one replaces another. Standard Webhooks and branded headers
-    /// then hold one signature per secret; a digest has room for one, and the first secret makes it.
+    /// Several secrets are used while one replaces another. Standard Webhooks and `t=…,v1=…` then hold
+    /// one signature per secret; `v0=…` and a digest have room for one, and the first secret makes it.
     /// The keyed hashes other than Standard Webhooks pass over private keys, and are refused if there
     /// is no shared secret.
     pub fn new(secrets: &[SigningSecret], profiles: &[Profile]) -> Result<Self, Error> {
         check_number_of_secrets(secrets.len())?;
-        check_header_names(profiles)?;
-        let mut signer = Self {
-            profiles: profiles.to_vec(),
-            standard_keys: Vec::new(),
-            text_keys: Vec::new(),
-            header_count: profiles.iter().map(|profile| profile.header_names().len()).sum(),
-        };
-        for profile in profiles {
-            match profile {
-                Profile::StandardWebhooks | Profile::Svix => {
-                    signer.standard_keys = secrets.iter().map(StandardKey::new).collect();
-                }
-                Profile::Branded(_) | Profile::WebhookDigest | Profile::Digest(_) => {
-                    signer.text_keys = secrets.iter().filter_map(text_key).collect();
-                    if signer.text_keys.is_empty() {
-                        let name = profile.to_string();
-                        return Err(Error::Setup(SetupFault::NeedsSharedSecret(name)));
-                    }
-                }
-                Profile::EventId => {}
+        let profiles = Profiles::new(profiles.to_vec())?;
+        let mut signer =
+            Self { parts: Vec::new(), standard_keys: Vec::new(), text_keys: Vec::new() };
+        for profile in profiles.iter() {
+            if *profile == Profile::Branded(None) {
+                return Err(Error::Setup(SetupFault::NeedsBrand));
+            }
+            for (name, content) in profile.parts() {
+                signer.prepare(content, secrets, profile)?;
+                signer.parts.push((name.to_owned(), content));
             }
         }
-        if signer.standard_keys.is_empty() && signer.text_keys.is_empty() {
-            return Err(Error::Setup(SetupFault::NothingSigned));
-        }
         Ok(signer)
+    }
+
+    /// Makes the keys that a header needs.
+    fn prepare(
+        &mut self,
+        content: Content,
+        secrets: &[SigningSecret],
+        profile: &Profile,
+    ) -> Result<(), Error> {
+        match content {
+            Content::Told(_) => {}
+            Content::Standard => {
+                self.standard_keys = secrets.iter().map(StandardKey::new).collect();
+            }
+            Content::Stamped | Content::V0 | Content::Digest(_) => {
+                self.text_keys = secrets.iter().filter_map(text_key).collect();
+                if self.text_keys.is_empty() {
+                    let name = profile.to_string();
+                    return Err(Error::Setup(SetupFault::NeedsSharedSecret(name)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whether a header carries the delivery's id. Otherwise that may be left empty.
+    #[must_use]
+    pub fn names_delivery(&self) -> bool {
+        self.parts.iter().any(|(_, content)| *content == Content::Told(Companion::DeliveryId))
     }
 
     /// Returns all headers for an attempt, in the order of the profiles.
     pub fn headers<'a>(&'a self, attempt: &Attempt<'a>) -> Result<Vec<Header<'a>>, Error> {
         let timestamp = attempt.checked_timestamp()?;
-        let standard = self.standard_signatures(attempt, &timestamp)?;
-        let mut headers = Vec::with_capacity(self.header_count);
-        for profile in &self.profiles {
-            match profile {
-                Profile::StandardWebhooks => {
-                    push_standard(&mut headers, &profile::STANDARD, attempt, &timestamp);
-                    headers.push(owned(profile::STANDARD.signature, standard.clone()));
+        let mut made = Made::default();
+        let header = |(name, content): &'a (String, Content)| {
+            let value = match content {
+                Content::Told(companion) => told(*companion, attempt, &timestamp)?,
+                Content::Standard => {
+                    if made.standard.is_none() {
+                        made.standard = Some(self.standard_signatures(attempt, &timestamp)?);
+                    }
+                    made.standard.clone().unwrap_or_default().into()
                 }
-                Profile::Svix => {
-                    push_standard(&mut headers, &profile::SVIX, attempt, &timestamp);
-                    headers.push(owned(profile::SVIX.signature, standard.clone()));
+                Content::Stamped => {
+                    let make = || self.stamped_signatures(attempt, &timestamp);
+                    made.stamped.get_or_insert_with(make).clone().into()
                 }
-                Profile::Branded(brand) => {
-                    let stamped = self.stamped_signatures(attempt, &timestamp);
-                    headers.push(owned(brand.signature_header(), stamped));
-                    headers.push(borrowed(brand.delivery_header(), attempt.checked_delivery_id()?));
+                Content::V0 => {
+                    let make = || self.v0_signature(attempt, &timestamp);
+                    made.v0.get_or_insert_with(make).clone().into()
                 }
-                Profile::WebhookDigest => {
-                    headers.push(owned(profile::WEBHOOK_SIGNATURE, self.body_signature(attempt)));
-                    headers.push(borrowed(profile::WEBHOOK_ID, attempt.checked_delivery_id()?));
-                    headers.push(borrowed(profile::WEBHOOK_EVENT, attempt.checked_event_type()?));
-                    headers.push(owned(profile::WEBHOOK_TIMESTAMP, timestamp.to_text()));
+                Content::Digest(form) => {
+                    let make = || self.first_digest(&[attempt.body]);
+                    spell(*form, made.digest.get_or_insert_with(make)).into()
                 }
-                Profile::Digest(header) => {
-                    headers.push(owned(header.as_str(), self.body_signature(attempt)));
-                }
-                Profile::EventId => {
-                    headers.push(borrowed(profile::EVENT_ID, attempt.checked_message_id()?));
-                }
-            }
-        }
-        Ok(headers)
+            };
+            Ok(Header { name, value })
+        };
+        self.parts.iter().map(header).collect()
     }
 
-    /// `v1,<base64> v1a,<base64> …` over `id.timestamp.body`, made once for all who want it.
+    /// `v1,<base64> v1a,<base64> …` over `id.timestamp.body`.
     fn standard_signatures(
         &self,
         attempt: &Attempt<'_>,
         timestamp: &Timestamp,
     ) -> Result<String, Error> {
-        if self.standard_keys.is_empty() {
-            return Ok(String::new());
-        }
         let id = attempt.signable_message_id()?;
         let parts = [id.as_bytes(), b".", timestamp.as_bytes(), b".", attempt.body];
         let mut value =
@@ -145,15 +163,46 @@ impl Signer {
         value
     }
 
-    /// `sha256=<hex>` over the body, by the first secret; [`Signer::new`] made sure that there is one.
-    fn body_signature(&self, attempt: &Attempt<'_>) -> String {
-        let mut value = String::with_capacity(71);
-        value.push_str("sha256=");
-        if let Some(key) = self.text_keys.first() {
-            key.digest(&[attempt.body]).push_hex(&mut value);
-        }
+    /// `v0=<hex>` over `v0:timestamp:body`.
+    fn v0_signature(&self, attempt: &Attempt<'_>, timestamp: &Timestamp) -> String {
+        let parts: [&[u8]; 4] = [b"v0:", timestamp.as_bytes(), b":", attempt.body];
+        let mut value = String::with_capacity(67);
+        value.push_str("v0=");
+        self.first_digest(&parts).push_hex(&mut value);
         value
     }
+
+    /// Hashes with the first secret, for the forms that have room for one signature.
+    #[expect(clippy::expect_used, reason = "`prepare` refuses a form that needs a key without one")]
+    fn first_digest(&self, parts: &[&[u8]]) -> Digest {
+        self.text_keys.first().expect("a form of its own has a key").digest(parts)
+    }
+}
+
+fn told<'a>(
+    companion: Companion,
+    attempt: &Attempt<'a>,
+    timestamp: &Timestamp,
+) -> Result<Cow<'a, str>, Error> {
+    Ok(match companion {
+        Companion::DeliveryId => attempt.checked_delivery_id()?.into(),
+        Companion::MessageId => attempt.checked_message_id()?.into(),
+        Companion::EventType => attempt.checked_event_type()?.into(),
+        Companion::Timestamp => timestamp.to_text().into(),
+    })
+}
+
+fn spell(form: DigestForm, digest: &Digest) -> String {
+    let mut value = String::with_capacity(71);
+    match form {
+        DigestForm::PrefixedHex => {
+            value.push_str("sha256=");
+            digest.push_hex(&mut value);
+        }
+        DigestForm::Hex => digest.push_hex(&mut value),
+        DigestForm::Base64 => digest.push_base64(&mut value),
+    }
+    value
 }
 
 #[derive(Debug, Clone)]
@@ -179,10 +228,9 @@ impl StandardKey {
     }
 }
 
-/// The receivers' libraries for these forms key the hash with the text they are shown.
 fn text_key(secret: &SigningSecret) -> Option<MacKey> {
     match secret {
-        SigningSecret::Shared(secret) => Some(MacKey::new(secret.reveal().as_bytes())),
+        SigningSecret::Shared(secret) => Some(MacKey::new(&secret.text_bytes())),
         SigningSecret::Private(_) => None,
     }
 }
@@ -193,32 +241,4 @@ pub(crate) fn check_number_of_secrets(number: usize) -> Result<(), Error> {
         1..=MAX_SECRETS => Ok(()),
         _ => Err(Error::Setup(SetupFault::TooManySecrets(number))),
     }
-}
-
-/// Two headers of one name would reach the receiver as one value that fits neither form.
-fn check_header_names(profiles: &[Profile]) -> Result<(), Error> {
-    let mut names: Vec<&str> = profiles.iter().flat_map(Profile::header_names).collect();
-    names.sort_unstable_by_key(|name| name.to_ascii_lowercase());
-    match names.windows(2).find(|pair| pair[0].eq_ignore_ascii_case(pair[1])) {
-        Some(pair) => Err(Error::Setup(SetupFault::HeaderTwice(pair[0].to_owned()))),
-        None => Ok(()),
-    }
-}
-
-fn push_standard<'a>(
-    headers: &mut Vec<Header<'a>>,
-    names: &'static StandardHeaders,
-    attempt: &Attempt<'a>,
-    timestamp: &Timestamp,
-) {
-    headers.push(borrowed(names.id, attempt.message_id));
-    headers.push(owned(names.timestamp, timestamp.to_text()));
-}
-
-fn borrowed<'a>(name: &'a str, value: &'a str) -> Header<'a> {
-    Header { name, value: Cow::Borrowed(value) }
-}
-
-fn owned(name: &str, value: String) -> Header<'_> {
-    Header { name, value: Cow::Owned(value) }
 }

@@ -12,7 +12,7 @@ use crate::diagnosis::suspect;
 use crate::error::{Error, SetupFault};
 use crate::key_pair::PublicKey;
 use crate::mac::MacKey;
-use crate::profile::{self, Profile, StandardHeaders};
+use crate::profile::{self, Content, DigestForm, Profile, StandardHeaders};
 use crate::secret::{SharedSecret, VerifyingSecret};
 use crate::signer::check_number_of_secrets;
 
@@ -30,18 +30,13 @@ impl Verifier {
     /// Prepares to verify with any of the secrets, which are several while one replaces another.
     pub fn new(secrets: &[VerifyingSecret], profile: &Profile) -> Result<Self, Error> {
         check_number_of_secrets(secrets.len())?;
-        let form = match profile {
-            Profile::StandardWebhooks => Form::Standard(&profile::STANDARD),
-            Profile::Svix => Form::Standard(&profile::SVIX),
-            Profile::Branded(brand) => Form::Stamped(brand.signature_header().to_owned()),
-            Profile::WebhookDigest => Form::Digest(profile::WEBHOOK_SIGNATURE.to_owned()),
-            Profile::Digest(header) => Form::Digest(header.as_str().to_owned()),
-            Profile::EventId => return Err(Error::Setup(SetupFault::NothingSigned)),
-        };
+        let form = Form::of(profile)?;
         let keys: Vec<Key> = secrets.iter().map(|secret| Key::new(secret, &form)).collect();
         let usable = match form {
             Form::Standard(_) => true,
-            Form::Stamped(_) | Form::Digest(_) => keys.iter().any(Key::is_shared),
+            Form::Stamped(_) | Form::V0 { .. } | Form::Digest(..) => {
+                keys.iter().any(Key::is_shared)
+            }
         };
         if !usable {
             return Err(Error::Setup(SetupFault::NeedsSharedSecret(profile.to_string())));
@@ -74,7 +69,8 @@ impl Verifier {
         let claim = match &self.form {
             Form::Standard(names) => Claim::standard(names, &header)?,
             Form::Stamped(name) => Claim::stamped(name, &header)?,
-            Form::Digest(name) => Claim::digest(name, &header)?,
+            Form::V0 { signature, timestamp } => Claim::v0(signature, timestamp, &header)?,
+            Form::Digest(form, name) => Claim::digest(name, *form, &header)?,
         };
         claim.check_time(self.form.timestamp_header(), now, self.tolerance.as_secs())?;
         self.check_kinds(&claim)?;
@@ -100,7 +96,7 @@ impl Verifier {
         let hint = match (has_hash, has_public) {
             (true, _) => "it lists HMAC signatures (v1), which a public key (whpk_) cannot check",
             (false, true) => {
-                "it lists ed25519 signatures (v1a), which a shared secret (whsec_) cannot check"
+                "it lists ed25519 signatures (v1a), which a shared secret (whsec_, plain:) cannot check"
             }
             (false, false) => self.form.expected(),
         };
@@ -135,15 +131,42 @@ pub struct Verified<'h> {
 enum Form {
     Standard(&'static StandardHeaders),
     Stamped(String),
-    Digest(String),
+    V0 { signature: String, timestamp: String },
+    Digest(DigestForm, String),
 }
 
 impl Form {
+    fn of(profile: &Profile) -> Result<Self, Error> {
+        match profile {
+            Profile::StandardWebhooks => return Ok(Self::Standard(&profile::STANDARD)),
+            Profile::Svix => return Ok(Self::Standard(&profile::SVIX)),
+            Profile::V0 { signature, timestamp } => {
+                let [signature, timestamp] = [signature, timestamp].map(ToString::to_string);
+                return Ok(Self::V0 { signature, timestamp });
+            }
+            Profile::Branded(None) => return Err(Error::Setup(SetupFault::NeedsBrand)),
+            Profile::Branded(Some(_))
+            | Profile::Timestamped(_)
+            | Profile::Digest(..)
+            | Profile::WebhookDigest
+            | Profile::Companion(..)
+            | Profile::EventId => {}
+        }
+        // What is left has one header that signs, if it has any.
+        let form = profile.parts().into_iter().find_map(|(name, content)| match content {
+            Content::Stamped => Some(Self::Stamped(name.to_owned())),
+            Content::Digest(form) => Some(Self::Digest(form, name.to_owned())),
+            Content::Told(_) | Content::Standard | Content::V0 => None,
+        });
+        form.ok_or(Error::Setup(SetupFault::NothingSigned))
+    }
+
     /// The header that holds the time, for messages about it.
     fn timestamp_header(&self) -> &str {
         match self {
             Self::Standard(names) => names.timestamp,
-            Self::Stamped(name) | Self::Digest(name) => name,
+            Self::V0 { timestamp, .. } => timestamp,
+            Self::Stamped(name) | Self::Digest(_, name) => name,
         }
     }
 
@@ -151,7 +174,8 @@ impl Form {
         match self {
             Self::Standard(_) => "it lists neither v1, nor v1a, signatures",
             Self::Stamped(_) => "it lists no v1= signatures",
-            Self::Digest(_) => "it holds no sha256= signature",
+            Self::V0 { .. } => "it holds no v0= signature",
+            Self::Digest(..) => "it holds no digest",
         }
     }
 }
@@ -173,9 +197,10 @@ impl Key {
             (VerifyingSecret::Shared(secret), Form::Standard(_)) => {
                 Self::Bytes(secret.clone(), MacKey::new(secret.bytes()))
             }
-            (VerifyingSecret::Shared(secret), Form::Stamped(_) | Form::Digest(_)) => {
-                Self::Text(secret.clone(), MacKey::new(secret.reveal().as_bytes()))
-            }
+            (
+                VerifyingSecret::Shared(secret),
+                Form::Stamped(_) | Form::V0 { .. } | Form::Digest(..),
+            ) => Self::Text(secret.clone(), MacKey::new(&secret.text_bytes())),
         }
     }
 

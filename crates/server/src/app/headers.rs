@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use signature::comparable;
 use store::catalog::{Confidential, Credentials, Endpoint, EndpointSettings};
 
 use super::endpoints::Draft;
 use super::fields::Checks;
 use super::{App, Error, Scope};
-use crate::transport::headers::{comparable, is_sensitive, safe_header, safe_headers};
+use crate::transport::headers::{is_sensitive, safe_header, safe_headers};
 
 /// The most bytes of credentials. Written in Base64 they are longer by a third.
 const LONGEST_CREDENTIALS: usize = 2_048;

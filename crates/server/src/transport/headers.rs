@@ -1,16 +1,12 @@
 //! Headers that an endpoint's owner may add to its attempts, and which of them are secrets.
 //!
-//! A header can do harm beyond the receiver: it can frame a request differently, pose as a proxy's
-//! word about the client, or open a cloud's metadata service. Such names are refused when they are
-//! saved, by this same rule, and left out when they are sent, should they have got into the store
-//! some other way.
-//!
-//! WSGI and CGI hand a receiver's program `Svix-Id` and `svix_id` under one name, and some of them
-//! `svix.id`, too. So whatever is neither a letter nor a digit counts as `-` wherever two names are
-//! compared. What they call `HTTP_PROXY` is taken for the program's own proxy by many programs.
+//! A header can do harm beyond the receiver. The crate `signature` has the names that nobody may choose,
+//! and compares names. Such a name is refused when it is saved, by this same rule, and left out when it
+//! is sent, should it have got into the store some other way.
 
 use domain::names::is_dot_segment;
 use http::{HeaderName, HeaderValue};
+use signature::comparable;
 
 /// How many headers an endpoint may add.
 pub const MOST_HEADERS: usize = 32;
@@ -22,52 +18,9 @@ pub const ALL_HEADERS_BYTES: usize = 16 * 1024;
 /// What a secret value is shown as.
 pub const MASK: &str = "***";
 
-/// Header names that an endpoint may not add.
-const DENIED: [&str; 30] = [
-    "host",
-    "user-agent",
-    "x-event-id",
-    "content-length",
-    "transfer-encoding",
-    "connection",
-    "keep-alive",
-    "te",
-    "trailer",
-    "upgrade",
-    "expect",
-    "forwarded",
-    "x-real-ip",
-    "x-client-ip",
-    "x-cluster-client-ip",
-    "true-client-ip",
-    "cf-connecting-ip",
-    "via",
-    "x-original-url",
-    "x-rewrite-url",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "metadata",
-    "metadata-flavor",
-    "accept-encoding",
-    "content-encoding",
-    "cookie",
-    "proxy",
-    "http2-settings",
-];
-
-/// Prefixes of header names that an endpoint may not add. The last five belong to signatures.
-const DENIED_FAMILIES: [&str; 9] = [
-    "proxy-",
-    "x-forwarded-",
-    "x-aws-ec2-metadata-",
-    "x-amzn-",
-    "x-svix-",
-    "webhook-",
-    "svix-",
-    "x-webhook-",
-    "x-redial-",
-];
+/// Names that an endpoint may not add besides those that are reserved: they belong to signatures.
+const OURS: [&str; 1] = ["x-event-id"];
+const OUR_FAMILIES: [&str; 5] = ["webhook-", "svix-", "x-svix-", "x-webhook-", "x-redial-"];
 
 /// Names that may be set, and whose other spellings would stand beside the sender's own header.
 const OVERRIDABLE: [&str; 1] = ["content-type"];
@@ -113,8 +66,9 @@ pub fn safe_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue),
         return Err(Refusal::Name(name.to_owned()));
     }
     let plain = comparable(name);
-    let denied = DENIED.contains(&plain.as_str())
-        || DENIED_FAMILIES.iter().any(|family| plain.starts_with(family))
+    let denied = signature::is_reserved(&plain)
+        || OURS.contains(&plain.as_str())
+        || OUR_FAMILIES.iter().any(|family| plain.starts_with(family))
         || OVERRIDABLE.contains(&plain.as_str()) && read.as_str() != plain;
     if denied {
         return Err(Refusal::Reserved(name.to_owned()));
@@ -137,13 +91,6 @@ pub fn safe_headers<'a>(
         Ok(header)
     };
     headers.into_iter().map(read).collect()
-}
-
-/// Returns a name as it is compared with others: in lower case, with hyphens for all but letters and
-/// digits.
-#[must_use]
-pub fn comparable(name: &str) -> String {
-    name.to_ascii_lowercase().replace(|c: char| !c.is_ascii_alphanumeric(), "-")
 }
 
 /// Tells whether the value of a header is a secret by its name.

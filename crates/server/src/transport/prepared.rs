@@ -22,14 +22,14 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::Full;
-use signature::{Attempt, Brand, Profile, SetupFault, Signer, SigningSecret};
+use signature::{Attempt, Brand, Profile, SetupFault, Signer, SigningSecret, comparable};
 use store::Headers;
 use store::catalog::{Credentials, Endpoint, Secret};
 
 use super::connect::Target;
 use super::exchange::Outgoing;
 use super::gates::{Gate, Gates};
-use super::headers::{Allowance, MASK, comparable, is_sensitive, safe_header};
+use super::headers::{Allowance, MASK, is_sensitive, safe_header};
 use super::outcome::Failure;
 use super::pool::{Pool, Site};
 use super::tls::server_name;
@@ -59,8 +59,6 @@ pub(super) struct Prepared {
     signer: Signer,
     /// The names of what the signer returns, in its order.
     signed: Vec<HeaderName>,
-    /// Whether one of them carries the delivery's id, which is not written in vain.
-    names_delivery: bool,
     /// The names of the endpoint's own headers that may not be sent.
     pub(super) left_out: Vec<String>,
 }
@@ -118,7 +116,6 @@ impl Prepared {
             uri,
             headers: head.headers,
             recorded: head.recorded.into_iter().collect(),
-            names_delivery: profiles.iter().any(names_delivery),
             signer,
             signed,
             left_out,
@@ -156,7 +153,7 @@ impl Prepared {
     ) -> Result<(Outgoing, Headers), Failure> {
         let delivery = &sending.delivery;
         let message = IdText::of(&delivery.message);
-        let derived = self.names_delivery.then(|| {
+        let derived = self.signer.names_delivery().then(|| {
             let row = u64::try_from(delivery.key.endpoint.0).unwrap_or_default();
             IdText::of(&DeliveryId::derive(&delivery.message, row))
         });
@@ -277,13 +274,6 @@ fn signer(member: &Member, profiles: &[Profile], now: Timestamp) -> Result<Signe
     Signer::new(&secrets.map_err(unsigned)?, profiles).map_err(unsigned)
 }
 
-fn names_delivery(profile: &Profile) -> bool {
-    match profile {
-        Profile::Branded(_) | Profile::WebhookDigest => true,
-        Profile::StandardWebhooks | Profile::Svix | Profile::Digest(_) | Profile::EventId => false,
-    }
-}
-
 fn live(secrets: &[Secret], now: Timestamp) -> impl Iterator<Item = &Secret> {
     secrets.iter().filter(move |secret| secret.expires_at.is_none_or(|until| now < until))
 }
@@ -291,16 +281,14 @@ fn live(secrets: &[Secret], now: Timestamp) -> impl Iterator<Item = &Secret> {
 fn profiles(member: &Member, brand: &Brand) -> Result<Vec<Profile>, Failure> {
     let own = &member.view.endpoint.settings.signatures;
     if !own.is_empty() {
-        let read = |word: &String| match word.as_str() {
-            "branded" => Ok(Profile::Branded(brand.clone())),
-            word => word.parse().map_err(unsigned),
-        };
+        let read =
+            |word: &String| word.parse().map(|it: Profile| it.with_brand(brand)).map_err(unsigned);
         return own.iter().map(read).collect();
     }
     let standing = member.defaults.signatures.iter().map(|profile| match profile {
         policy::Profile::StandardWebhooks => Profile::StandardWebhooks,
         policy::Profile::Svix => Profile::Svix,
-        policy::Profile::Branded => Profile::Branded(brand.clone()),
+        policy::Profile::Branded => Profile::Branded(Some(brand.clone())),
         policy::Profile::WebhookDigest => Profile::WebhookDigest,
         policy::Profile::EventId => Profile::EventId,
     });
@@ -324,7 +312,7 @@ fn unsigned(error: signature::Error) -> Failure {
     let text = error.to_string();
     let chosen = matches!(
         error,
-        signature::Error::Setup(SetupFault::NeedsSharedSecret(_) | SetupFault::HeaderTwice(_))
+        signature::Error::Setup(SetupFault::NeedsSharedSecret(_) | SetupFault::HeaderTwice { .. })
     );
     if chosen { Failure::misfit(&text) } else { Failure::unsigned(&text) }
 }

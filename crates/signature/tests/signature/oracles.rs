@@ -1,5 +1,5 @@
 //! The judgement of libraries in other languages, which real receivers use: PyPI's
-//! `standardwebhooks` and `stripe`, npm's `@octokit/webhooks`.
+//! `standardwebhooks` and `stripe`, npm's `standardwebhooks` and `@octokit/webhooks`.
 //!
 //! They are installed by a script beforehand. If they are missing the tests fail: a test that skips
 //! itself proves nothing and nobody notices.
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::request::{MESSAGE_ID, OTHER_SECRET, PRIVATE_KEY, Request, SECRET};
+use crate::request::{MESSAGE_ID, OTHER_SECRET, PLAIN_SECRET, PRIVATE_KEY, Request, SECRET};
 use crate::rust_oracles::now;
 
 /// Bodies that a careless conversion between bytes and text would change.
@@ -53,11 +53,16 @@ fn ask_node(tasks: &[Value]) -> Vec<Value> {
 
 /// Asks to verify a request, and the same with a changed body and with another secret.
 fn verify_tasks(action: &str, request: &Request) -> [Value; 3] {
+    verify_tasks_with(action, request, SECRET)
+}
+
+/// The same for a receiver that was given this text as its secret.
+fn verify_tasks_with(action: &str, request: &Request, secret: &str) -> [Value; 3] {
     let headers: serde_json::Map<String, Value> =
         request.headers.iter().map(|(name, _)| (name.clone(), request.text(name).into())).collect();
     let body = str::from_utf8(&request.body).unwrap();
     let third = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-    [(SECRET, body.to_owned()), (SECRET, format!("{body} ")), (third, body.to_owned())].map(
+    [(secret, body.to_owned()), (secret, format!("{body} ")), (third, body.to_owned())].map(
         |(secret, body)| json!({"do": action, "secret": secret, "headers": headers, "body": body}),
     )
 }
@@ -154,4 +159,48 @@ fn what_octokit_signs_is_accepted_here() {
             assert_eq!(request.verify(&[SECRET], profile), Ok(0));
         }
     }
+}
+
+/// What a receiver of a plain secret has: the text, and what libraries of Standard Webhooks take.
+fn plain_texts() -> (&'static str, String) {
+    let secret: signature::SharedSecret = PLAIN_SECRET.parse().unwrap();
+    (PLAIN_SECRET.strip_prefix("plain:").unwrap(), secret.reveal_encoded().to_string())
+}
+
+/// Asks to verify every body under a plain secret, alone and as the older one of two.
+fn plain_tasks(action: &str, profile: &str, given: &str, sets: &[&[&str]]) -> Vec<Value> {
+    let requests = requests(profile, sets);
+    requests.iter().flat_map(|request| verify_tasks_with(action, request, given)).collect()
+}
+
+#[test]
+fn libraries_of_standard_webhooks_accept_a_plain_secret_encoded_or_as_raw_bytes() {
+    let (text, encoded) = plain_texts();
+    let sets: [&[&str]; 2] = [&[PLAIN_SECRET], &[OTHER_SECRET, PLAIN_SECRET]];
+    for (action, given) in
+        [("verify standardwebhooks", &*encoded), ("verify standardwebhooks raw", text)]
+    {
+        let tasks = plain_tasks(action, "standard-webhooks", given, &sets);
+        assert_judged(&ask_python(&tasks));
+        assert_judged(&ask_node(&tasks));
+    }
+    // Pasted as it is it would be decoded to another key.
+    let request = Request::signed(&[PLAIN_SECRET], &["standard-webhooks"], now(), b"{}");
+    let pasted = verify_tasks_with("verify standardwebhooks", &request, text);
+    assert_eq!(ask_python(&pasted), [json!(false), json!(false), json!(false)]);
+    assert_eq!(ask_node(&pasted), [json!(false), json!(false), json!(false)]);
+}
+
+#[test]
+fn receivers_of_other_senders_accept_the_plain_secret_that_they_have() {
+    let (text, _) = plain_texts();
+    let sets: [&[&str]; 2] = [&[PLAIN_SECRET], &[OTHER_SECRET, PLAIN_SECRET]];
+    let mut tasks = plain_tasks("verify stripe", "timestamped:Stripe-Signature", text, &sets);
+    let slack = "v0:X-Slack-Signature:X-Slack-Request-Timestamp";
+    let shopify = "digest-base64:X-Shopify-Hmac-Sha256";
+    tasks.extend(plain_tasks("verify slack", slack, text, &sets[..1]));
+    tasks.extend(plain_tasks("verify shopify", shopify, text, &sets[..1]));
+    assert_judged(&ask_python(&tasks));
+    let github = "digest:X-Hub-Signature-256";
+    assert_judged(&ask_node(&plain_tasks("verify octokit", github, text, &sets[..1])));
 }

@@ -6,10 +6,7 @@ use signature::{
     Attempt, Error, PrivateKey, Profile, SharedSecret, Signer, SigningSecret, Verifier,
 };
 
-use crate::request::Request;
-
-const PROFILES: [&str; 5] =
-    ["standard-webhooks", "svix", "branded:Acme", "webhook-digest", "digest:X-Hub-Signature-256"];
+use crate::request::{Request, SIGNING_PROFILES};
 
 #[derive(Debug)]
 struct Case {
@@ -52,14 +49,19 @@ fn shared_secret() -> impl Strategy<Value = SigningSecret> {
         .prop_map(|bytes| SigningSecret::Shared(SharedSecret::from_random(&bytes).unwrap()))
 }
 
+fn plain_secret() -> impl Strategy<Value = SigningSecret> {
+    "plain:[!-~][ -~]{14,254}[!-~]".prop_map(|text| text.parse().unwrap())
+}
+
 fn private_key() -> impl Strategy<Value = SigningSecret> {
     any::<[u8; 32]>().prop_map(|bytes| SigningSecret::Private(PrivateKey::from_random(&bytes)))
 }
 
 fn case() -> impl Strategy<Value = Case> {
     let secret_and_profile = prop_oneof![
-        4 => (shared_secret(), select(&PROFILES[..])),
-        1 => (private_key(), select(&PROFILES[..2])),
+        4 => (shared_secret(), select(&SIGNING_PROFILES[..])),
+        2 => (plain_secret(), select(&SIGNING_PROFILES[..])),
+        1 => (private_key(), select(&SIGNING_PROFILES[..2])),
     ];
     let body = proptest::collection::vec(any::<u8>(), 0..300);
     (secret_and_profile, "[!-\\-/-~]{1,64}", 0..=i64::MAX, body).prop_map(
@@ -152,9 +154,24 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_text_is_parsed_without_a_panic(text in "(whsec_|whsk_|whpk_)?.{0,120}") {
+    fn arbitrary_text_is_parsed_without_a_panic(text in "(whsec_|plain:|whsk_|whpk_)?.{0,120}") {
         if let Ok(secret) = text.parse::<SigningSecret>() {
             prop_assert!(*secret.reveal() == text);
         }
+    }
+
+    #[test]
+    fn a_profile_that_can_be_read_is_written_as_it_was(
+        text in "(branded|timestamped|v0|digest(-hex|-base64)?|(delivery|message)-id|event-type|timestamp)\
+                 (:[A-Za-z._-]{0,12}){0,3}"
+    ) {
+        if let Ok(profile) = text.parse::<Profile>() {
+            prop_assert_eq!(profile.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn arbitrary_text_is_no_profile_and_no_panic(text in ".{0,120}") {
+        prop_assert!(text.parse::<Profile>().is_err());
     }
 }

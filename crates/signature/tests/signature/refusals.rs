@@ -2,7 +2,9 @@
 
 use signature::{Error, SecretFault, SetupFault, Suspicion, ValueFault, VerifyingSecret};
 
-use crate::request::{BODY, NOW, OTHER_SECRET, PRIVATE_KEY, PUBLIC_KEY, Request, SECRET, verifier};
+use crate::request::{
+    BODY, NOW, OTHER_SECRET, PLAIN_SECRET, PRIVATE_KEY, PUBLIC_KEY, Request, SECRET, verifier,
+};
 
 fn standard() -> Request {
     Request::usual("standard-webhooks")
@@ -24,14 +26,22 @@ fn a_missing_header_is_named() {
             Error::MissingHeader { name: name.to_owned() }
         );
     }
-    for (profile, name) in
-        [("branded:Acme", "X-Acme-Signature"), ("webhook-digest", "X-Webhook-Signature")]
-    {
+    let v0 = "v0:X-Slack-Signature:X-Slack-Request-Timestamp";
+    for (profile, name) in [
+        ("branded:Acme", "X-Acme-Signature"),
+        ("timestamped:Stripe-Signature", "Stripe-Signature"),
+        ("webhook-digest", "X-Webhook-Signature"),
+        ("digest-base64:X-Shopify-Hmac-Sha256", "X-Shopify-Hmac-Sha256"),
+        (v0, "X-Slack-Request-Timestamp"),
+    ] {
         assert_eq!(
             standard().verify(&[SECRET], profile),
             Err(Error::MissingHeader { name: name.to_owned() })
         );
     }
+    let request = Request::usual(v0).without("X-Slack-Signature");
+    let missing = Error::MissingHeader { name: "X-Slack-Signature".to_owned() };
+    assert_eq!(request.verify(&[SECRET], v0), Err(missing));
 }
 
 #[test]
@@ -47,6 +57,43 @@ fn an_empty_signature_is_never_accepted() {
     for value in ["sha256=", "sha256", "", "sha1="] {
         let request = standard().set("X-Webhook-Signature", value);
         assert!(request.verify(&[SECRET], "webhook-digest").is_err(), "{value:?}");
+    }
+    for value in ["v0=", "v0", "", "v1="] {
+        let profile = "v0:X-Sig:X-At";
+        let request = Request::usual(profile).set("X-Sig", value);
+        assert!(request.verify(&[SECRET], profile).is_err(), "{value:?}");
+    }
+    for profile in ["digest-hex:X-Sig", "digest-base64:X-Sig"] {
+        for value in ["", " ", "sha256=", "="] {
+            let request = Request::usual(profile).set("X-Sig", value);
+            assert!(request.verify(&[SECRET], profile).is_err(), "{profile} {value:?}");
+        }
+    }
+}
+
+#[test]
+fn one_form_is_never_taken_for_another() {
+    // The same hash of the body, or of time and body, in another notation or over another text.
+    for (signed, value_of) in [
+        ("digest:X-Sig", "X-Sig"),
+        ("digest-hex:X-Sig", "X-Sig"),
+        ("digest-base64:X-Sig", "X-Sig"),
+        ("timestamped:X-Sig", "X-Sig"),
+        ("v0:X-Sig:X-At", "X-Sig"),
+        ("standard-webhooks", "webhook-signature"),
+    ] {
+        let value = Request::usual(signed).text(value_of).to_owned();
+        for expected in [
+            "digest:X-Sig",
+            "digest-hex:X-Sig",
+            "digest-base64:X-Sig",
+            "timestamped:X-Sig",
+            "v0:X-Sig:X-At",
+        ] {
+            let request = standard().set("X-At", NOW.to_string()).set("X-Sig", &value);
+            let verified = request.verify(&[SECRET], expected);
+            assert_eq!(verified.is_ok(), signed == expected, "{signed} as {expected}");
+        }
     }
 }
 
@@ -83,7 +130,7 @@ fn a_garbled_timestamp_is_named() {
 
 #[test]
 fn an_old_or_early_request_is_refused_with_how_far_off_it_is() {
-    for profile in ["standard-webhooks", "branded:Acme"] {
+    for profile in ["standard-webhooks", "branded:Acme", "v0:X-Sig:X-At"] {
         let request = Request::usual(profile);
         assert_eq!(request.verify_at(&[SECRET], profile, NOW + 300), Ok(0));
         assert_eq!(request.verify_at(&[SECRET], profile, NOW - 300), Ok(0));
@@ -120,7 +167,7 @@ fn a_text_cut_elsewhere_is_refused_though_its_signature_fits() {
 fn signatures_of_another_kind_are_told_apart_from_wrong_ones() {
     let by_private_key = Request::signed(&[PRIVATE_KEY], &["svix"], NOW, BODY);
     let error = by_private_key.verify(&[SECRET], "svix").unwrap_err();
-    assert!(error.to_string().contains("whsec_) cannot check"), "{error}");
+    assert!(error.to_string().contains("plain:) cannot check"), "{error}");
     let error = Request::usual("svix").verify(&[PUBLIC_KEY], "svix").unwrap_err();
     assert!(error.to_string().contains("whpk_) cannot check"), "{error}");
     let error = refused(&standard().set("webhook-signature", "v2,abc"));
@@ -177,7 +224,7 @@ fn too_many_signatures_and_too_long_headers_are_refused_even_if_one_fits() {
 
 #[test]
 fn a_changed_body_is_suspected_where_it_can_be_shown() {
-    for profile in ["standard-webhooks", "branded:Acme", "webhook-digest"] {
+    for profile in ["standard-webhooks", "branded:Acme", "v0:X-Sig:X-At", "webhook-digest"] {
         let suspicion = |signed: &[u8], received: &[u8]| {
             let request = Request::signed(&[SECRET], &[profile], NOW, signed).with_body(received);
             match request.verify(&[OTHER_SECRET, SECRET], profile) {
@@ -213,10 +260,12 @@ fn private_and_public_keys_are_kept_apart() {
         verifier(&[PUBLIC_KEY], "webhook-digest"),
         Err(Error::Setup(SetupFault::NeedsSharedSecret(_)))
     ));
-    assert!(matches!(
-        verifier(&[SECRET], "event-id"),
-        Err(Error::Setup(SetupFault::NothingSigned))
-    ));
+    for companion in ["event-id", "timestamp:X-At"] {
+        let refused = verifier(&[SECRET], companion).unwrap_err();
+        assert_eq!(refused, Error::Setup(SetupFault::NothingSigned));
+    }
+    let refused = verifier(&[SECRET], "branded").unwrap_err();
+    assert_eq!(refused, Error::Setup(SetupFault::NeedsBrand));
 }
 
 #[test]
@@ -225,6 +274,9 @@ fn nothing_printed_holds_a_secret() {
     let signer = crate::request::signer(&[SECRET], &["svix", "webhook-digest"]).unwrap();
     let verifier = verifier(&[SECRET], "svix").unwrap();
     let error = standard().verify(&[OTHER_SECRET], "standard-webhooks").unwrap_err();
+    let plain = crate::request::verifier(&[PLAIN_SECRET], "digest:X-Sig").unwrap();
+    let plain = format!("{plain:?} {:?}", PLAIN_SECRET.parse::<VerifyingSecret>().unwrap());
+    assert!(!plain.contains(&PLAIN_SECRET[6..20]), "{plain}");
     let printed = format!("{signer:?} {verifier:?} {error:?} {error}");
     assert!(printed.contains("secrets: 1") && printed.contains("MacKey(…)"), "{printed}");
     assert!(!printed.contains(encoded), "{printed}");

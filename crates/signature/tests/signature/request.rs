@@ -3,6 +3,8 @@
 use signature::{Attempt, Error, Profile, Signer, SigningSecret, Verifier, VerifyingSecret};
 
 pub(crate) const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+/// A secret as an older sender of one's own has it.
+pub(crate) const PLAIN_SECRET: &str = "plain:8f742231b10e8888abcd99yyyzzz85a5";
 pub(crate) const OTHER_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 pub(crate) const PRIVATE_KEY: &str =
     "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg==";
@@ -11,6 +13,28 @@ pub(crate) const MESSAGE_ID: &str = "msg_27UH4WbU6Z5A5EzD8u03UvzRbpk";
 pub(crate) const DELIVERY_ID: &str = "dlv_27UH4WbU6Z5A5EzD8u03UvzRbpk";
 pub(crate) const NOW: i64 = 1_649_367_553;
 pub(crate) const BODY: &[u8] = br#"{"email":"test@example.com","username":"test_user"}"#;
+
+/// One profile of each form that signs. They write different headers; the first two are Standard
+/// Webhooks.
+pub(crate) const SIGNING_PROFILES: [&str; 9] = [
+    "standard-webhooks",
+    "svix",
+    "timestamped:Stripe-Signature",
+    "branded:Acme",
+    "v0:X-Slack-Signature:X-Slack-Request-Timestamp",
+    "digest:X-Hub-Signature-256",
+    "digest-hex:Linear-Signature",
+    "digest-base64:X-Shopify-Hmac-Sha256",
+    "webhook-digest",
+];
+/// One companion of each kind.
+pub(crate) const COMPANIONS: [&str; 5] = [
+    "event-id",
+    "delivery-id:X-GitHub-Delivery",
+    "message-id:X-Message",
+    "event-type:X-GitHub-Event",
+    "timestamp:X-Sent-At",
+];
 
 #[derive(Debug, Clone)]
 pub(crate) struct Request {

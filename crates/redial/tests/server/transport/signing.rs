@@ -144,7 +144,7 @@ async fn profiles_that_do_not_fit_together_are_their_owners_failed_attempt() {
     let record = scene.send().await;
     assert_eq!(record.outcome, Outcome::Unreachable(Unreachable::Other));
     let text = record.error.unwrap();
-    assert!(text.contains("two profiles write the header"), "{text}");
+    assert!(text.contains("both write the header"), "{text}");
     assert_eq!(receiver.connections(), 0);
 }
 

@@ -1,9 +1,13 @@
-"""Signs and verifies with the Python libraries of Standard Webhooks and Stripe.
+"""Signs and verifies with the Python libraries of Standard Webhooks and Stripe, and as the
+documentation of Slack and Shopify tells receivers to verify.
 
 Reads a JSON list of tasks from standard input and answers each in a JSON list on standard output:
 a task to verify with true or false, a task to sign with the value of the signature header.
 """
 
+import base64
+import hashlib
+import hmac
 import json
 import sys
 from datetime import datetime, timezone
@@ -19,6 +23,10 @@ def verify_standard(task):
         return True
     except standardwebhooks.WebhookVerificationError:
         return False
+
+
+def verify_standard_raw(task):
+    return verify_standard({**task, "secret": task["secret"].encode()})
 
 
 def sign_standard(task):
@@ -43,11 +51,30 @@ def sign_stripe(task):
     )
 
 
+def digest(task, text):
+    return hmac.new(task["secret"].encode(), text.encode(), hashlib.sha256)
+
+
+def verify_slack(task):
+    headers = task["headers"]
+    text = f"v0:{headers['X-Slack-Request-Timestamp']}:{task['body']}"
+    expected = "v0=" + digest(task, text).hexdigest()
+    return hmac.compare_digest(expected, headers["X-Slack-Signature"])
+
+
+def verify_shopify(task):
+    expected = base64.b64encode(digest(task, task["body"]).digest()).decode()
+    return hmac.compare_digest(expected, task["headers"]["X-Shopify-Hmac-Sha256"])
+
+
 ANSWERS = {
     "verify standardwebhooks": verify_standard,
+    "verify standardwebhooks raw": verify_standard_raw,
     "sign standardwebhooks": sign_standard,
     "verify stripe": verify_stripe,
     "sign stripe": sign_stripe,
+    "verify slack": verify_slack,
+    "verify shopify": verify_shopify,
 }
 
 json.dump([ANSWERS[task["do"]](task) for task in json.load(sys.stdin)], sys.stdout)
