@@ -15,9 +15,7 @@
 //! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere;
 //!   `nesting`: how deep payloads may be
 //! - `idempotency`: answers that are given again
-//! - `accepting`: taking messages in through the node
 
-mod accepting;
 pub mod access;
 pub mod applications;
 pub mod attempts;

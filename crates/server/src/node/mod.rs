@@ -7,13 +7,14 @@
 //! # Layout
 //! - `core`: the task that owns the engine; `inbox`: what waits for it
 //! - `effects`: carrying out what it says; `attempts`: what is in flight
-//! - `intake`: taking messages in; `rosters`, `turns`: the endpoints they fan out to; `changes`: what was
+//! - `intake`: taking messages in, `accepting` for the app; `rosters`, `turns`: the endpoints they fan out to; `changes`: what was
 //!   changed in the catalog
 //! - `replays`, `missing`, `housekeeping`: replay tasks, pruning
 //! - `sums`, `recount`: per-minute sums, and what a crash took of them
 //! - `supervision`: what happens if one of these panics; `suspects`: what made the engine panic
 //! - `timeline`: the time of the rows
 
+mod accepting;
 mod attempts;
 mod changes;
 mod core;

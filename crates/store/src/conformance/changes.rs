@@ -9,7 +9,7 @@ use super::{Harness, NOW, Scene, later};
 use crate::catalog::{ApplicationSettings, Change, Endpoint, EventType, EventTypeSettings, Secret};
 use crate::keys::{ApplicationKey, Node};
 use crate::limits;
-use crate::queue::{Accepted, Order, Upkeep};
+use crate::queue::{Accepted, Upkeep};
 
 pub async fn every_change_that_sending_sees_raises_the_version(harness: Harness) {
     let scene = Scene::new(harness).await;

@@ -1,14 +1,14 @@
-//! Taking messages in through the node of this process.
+//! Takes in what the app accepts: the app's port [`Accepting`], on this process's intake.
 
 use engine::commit::Crowded;
 use engine::roster::read_policy;
 use store::keys::ApplicationKey;
 use store::queue::{self, Accepted, Request};
 
-use super::messages::{Kind, NewMessage, Taken};
-use super::{Accepting, Answer, Ask, Error, Nudge};
+use super::{Draft, Intake, NotTaken};
+use crate::app::messages::{Kind, NewMessage, Taken};
+use crate::app::{Accepting, Answer, Ask, Error, Nudge};
 use crate::committer::Rejected;
-use crate::node::{Draft, Intake, NotTaken};
 
 impl Accepting for Intake {
     fn accept(&self, message: NewMessage) -> Answer<'_, Taken> {
