@@ -1,8 +1,14 @@
 //! The valid word nearest to what somebody typed, for error messages that help.
 
+/// The longest word, in bytes, that is compared: the comparison takes time for each pair of letters.
+const LONGEST: usize = 64;
+
 /// Returns the candidate that differs least from `word`, unless all differ too much to be meant.
 #[must_use]
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > LONGEST {
+        return None;
+    }
     let word = word.to_lowercase();
     let limit = (word.chars().count() / 2).max(1);
     candidates
@@ -46,6 +52,10 @@ mod tests {
     fn a_word_unlike_all_others_gets_no_suggestion() {
         assert_eq!(nearest("kafka", ["redial", "recuro"]), None);
         assert_eq!(nearest("", ["redial"]), None);
+        let long = "a".repeat(LONGEST);
+        assert_eq!(nearest(&long, [long.as_str()]), Some(long.as_str()));
+        let longer = "a".repeat(LONGEST + 1);
+        assert_eq!(nearest(&longer, [longer.as_str()]), None, "it would take too long");
     }
 
     #[test]

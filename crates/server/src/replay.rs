@@ -14,7 +14,7 @@ pub struct Wish {
     /// Which deliveries.
     pub selection: Selection,
     /// Only of these event types; empty for all.
-    pub event_types: Vec<String>,
+    pub event_types: BTreeSet<String>,
     /// Only of messages on this channel.
     pub channel: Option<String>,
 }
@@ -94,7 +94,8 @@ pub(crate) fn read_selection(document: &Value) -> Option<Wish> {
         tried: if never { Tried::Never } else { Tried::Whatever },
     };
     let channel = document.get("channel")?.as_str().map(str::to_owned);
-    Some(Wish { selection, event_types: texts("event_types")?, channel })
+    let event_types = texts("event_types")?.into_iter().collect();
+    Some(Wish { selection, event_types, channel })
 }
 
 /// Returns the number that the SDKs have for a class of statuses.
@@ -152,7 +153,7 @@ mod tests {
             tried: Tried::Never,
             ..Selection::default()
         };
-        let event_types = vec!["invoice.paid".to_owned()];
+        let event_types = BTreeSet::from(["invoice.paid".to_owned()]);
         let wish = Wish { selection, event_types, channel: Some("a".to_owned()) };
         assert_eq!(read_selection(&write_selection(&wish)), Some(wish));
         assert_eq!(read_selection(&write_selection(&Wish::default())), Some(Wish::default()));

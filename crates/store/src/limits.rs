@@ -40,6 +40,9 @@ pub const DEAD_LETTERS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long a replay task is remembered after it has finished.
 pub const TASKS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
+/// The most replay tasks of one application that run at the same time.
+pub const RUNNING_TASKS: usize = 500;
+
 /// How long a token is remembered after it expired or was revoked.
 pub const TOKENS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
@@ -53,6 +56,13 @@ pub const OLD_SECRETS: usize = 10;
 pub(crate) fn too_many_secrets() -> Error {
     Error::Refused(format!(
         "{OLD_SECRETS} old secrets of this endpoint still sign; wait until one expires"
+    ))
+}
+
+/// Refuses another replay task while too many of its application run.
+pub(crate) fn too_many_tasks() -> Error {
+    Error::Refused(format!(
+        "{RUNNING_TASKS} replays of this application are running; wait until one has finished"
     ))
 }
 

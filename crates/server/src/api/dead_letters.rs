@@ -98,7 +98,7 @@ impl DeadLetterReplayIn {
         let class = class.map(|it| read_class(it).ok_or(unknown_number("statusCodeClass")));
         let status_class = class.transpose()?;
         let selection = Selection { causes, status_class, ..Selection::default() };
-        let event_types = self.event_types.clone().unwrap_or_default();
+        let event_types = self.event_types.iter().flatten().cloned().collect();
         Ok(Wish { selection, event_types, channel: None })
     }
 }

@@ -151,7 +151,7 @@ impl BulkReplayIn {
         let status_class = class.transpose()?;
         Ok(Wish {
             selection: Selection { states, status_class, ..Selection::default() },
-            event_types: self.event_types.clone().unwrap_or_default(),
+            event_types: self.event_types.iter().flatten().cloned().collect(),
             channel: self.channel.clone(),
         })
     }

@@ -205,10 +205,19 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
+/// The most entries of a list in a query.
+const MOST_LISTED: usize = 250;
+
 /// Reads a list out of a query, where it is one text with commas.
 pub(super) fn commas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    Ok(text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect())
+    let parts = text.split(',').filter(|part| !part.is_empty());
+    // Each row of a list is compared with all of them.
+    let list: Vec<String> = parts.map(str::to_owned).take(MOST_LISTED + 1).collect();
+    if list.len() > MOST_LISTED {
+        return Err(D::Error::custom(format!("a list may have at most {MOST_LISTED} entries")));
+    }
+    Ok(list)
 }
 
 /// Refuses a number that stands for nothing.

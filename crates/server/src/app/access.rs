@@ -114,11 +114,11 @@ impl App {
             });
         }
         let id = tokens::public_part(token).ok_or(Error::Unauthenticated)?;
-        let now = self.clock.now();
+        let (now, revocations) = (self.clock.now(), self.remembered.revocations());
         let kept = match self.remembered.token(id, now) {
             Some(kept) => kept,
             None => match self.catalog.token(id.to_owned()).await {
-                Ok(kept) => self.remembered.keep_token(kept, now),
+                Ok(kept) => self.remembered.keep_token(kept, now, revocations),
                 Err(store::Error::Missing(_)) => return Err(Error::Unauthenticated),
                 Err(other) => return Err(other.into()),
             },

@@ -79,6 +79,24 @@ impl Caps {
         grow(Whose::Endpoint, &Growth { before, after: Size::of(after) }, &self.endpoint)
     }
 
+    /// Checks how many event types a request names, before each is looked up.
+    ///
+    /// # Errors
+    /// If no endpoint may have as many, and this one has fewer.
+    pub(super) fn check_patterns(
+        &self,
+        before: Option<&Endpoint>,
+        number: usize,
+    ) -> Result<(), Error> {
+        let before = before.map_or(Size::default(), Size::of);
+        let patterns = u64::try_from(number).unwrap_or(u64::MAX);
+        grow(
+            Whose::Endpoint,
+            &Growth { before, after: Size { patterns, ..before } },
+            &self.endpoint,
+        )
+    }
+
     /// Returns what a store is to ask before it lets an application grow.
     pub(super) fn admission(&self) -> Admission {
         let most = self.application;

@@ -71,7 +71,7 @@ impl App {
             return Err(Error::field("url", "is missing"));
         }
         let secret = secrets::make(draft.secret.as_deref(), "secret", caller.promise.as_ref(), at)?;
-        let vetted = self.vet(scope, draft).await?;
+        let vetted = self.vet(scope, None, draft).await?;
         let id = self.id_for(caller);
         if caller.promise.as_ref().is_some_and(Promise::again)
             && let Ok(made) = self.catalog.endpoint(application, Name::Id(id)).await
@@ -136,7 +136,7 @@ impl App {
         draft: Draft,
     ) -> Result<Endpoint, Error> {
         // What is not there is missing, whatever is wrong with the request.
-        self.endpoint(scope, named).await?;
+        let before = self.endpoint(scope, named).await?;
         let at = self.clock.now();
         let secret = match draft.secret.as_deref() {
             Some(text) => Some(NewSecret {
@@ -146,7 +146,7 @@ impl App {
             None => None,
         };
         let resumes = draft.disabled == Some(false);
-        let vetted = self.vet(scope, draft).await?;
+        let vetted = self.vet(scope, Some(&before), draft).await?;
         let edit = Arc::new(move |row: &Endpoint| vetted.apply(row));
         self.edit_endpoint(scope, named, Change { edit, secret, resumes }).await
     }

@@ -18,6 +18,8 @@ const MOST_METADATA: usize = 4_096;
 pub const LONGEST_NAME: usize = 1_024;
 /// The most bytes of a description.
 pub const LONGEST_DESCRIPTION: usize = 4_096;
+/// The most faults that one answer lists.
+const MOST_FAULTS: usize = 32;
 /// How much longer than allowed a range may be: clocks differ.
 const RANGE_SLACK: Duration = Duration::from_secs(5 * 60);
 
@@ -33,7 +35,7 @@ impl Checks {
         match read {
             Ok(value) => Some(value),
             Err(error) => {
-                self.faults.push(Fault::field(field, error.to_string()));
+                self.add(field, &error.to_string());
                 None
             }
         }
@@ -42,6 +44,13 @@ impl Checks {
     /// Complains about a field unless something holds.
     pub fn holds(&mut self, field: &str, holds: bool, text: &str) {
         if !holds {
+            self.add(field, text);
+        }
+    }
+
+    /// Notes a fault. One request can have as many as its body has room for: the first ones will do.
+    fn add(&mut self, field: &str, text: &str) {
+        if self.faults.len() < MOST_FAULTS {
             self.faults.push(Fault::field(field, text));
         }
     }

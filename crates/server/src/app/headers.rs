@@ -15,6 +15,8 @@ use crate::transport::headers::{is_sensitive, safe_header, safe_headers};
 
 /// The most bytes of credentials. Written in Base64 they are longer by a third.
 const LONGEST_CREDENTIALS: usize = 2_048;
+/// The most headers that one change names.
+const MOST_NAMED: usize = 64;
 /// The field that holds them.
 const CREDENTIALS: &str = "credentials";
 
@@ -40,6 +42,18 @@ pub enum Edit {
 impl Edit {
     /// Checks the headers that are set, each by itself: what is kept is what will be sent.
     pub(super) fn check(&self, checks: &mut Checks) {
+        let named = match self {
+            Self::All(headers) => headers.len(),
+            Self::Some(changes) => changes.len(),
+        };
+        // The change runs while other writers wait.
+        if named > MOST_NAMED {
+            return checks.holds(
+                "headers",
+                false,
+                &format!("names {named}; allowed are {MOST_NAMED}"),
+            );
+        }
         let mut check = |name: &str, value: &str| {
             checks.value(&format!("headers.{name}"), safe_header(name, value));
         };
@@ -57,9 +71,8 @@ impl Edit {
         match self {
             Self::All(all) => headers.clone_from(all),
             Self::Some(changes) => {
-                for name in changes.keys() {
-                    headers.retain(|own, _| comparable(own) != comparable(name));
-                }
+                let named: BTreeSet<_> = changes.keys().map(|name| comparable(name)).collect();
+                headers.retain(|own, _| !named.contains(&comparable(own)));
                 let set =
                     changes.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
                 headers.extend(set);

@@ -8,6 +8,7 @@
 //! change and kept after it. Both are bounded, and begin again from nothing when full.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ impl Known {
 /// What is remembered.
 pub(super) struct Remembered {
     tokens: Mutex<BTreeMap<String, (Arc<Token>, Timestamp)>>,
+    /// How often tokens were forgotten here: what was read before is not kept afterwards.
+    revocations: AtomicU64,
     applications: Mutex<BTreeMap<String, Known>>,
     most_tokens: usize,
     most_applications: usize,
@@ -53,6 +56,7 @@ impl Remembered {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
             tokens: Mutex::default(),
+            revocations: AtomicU64::default(),
             applications: Mutex::default(),
             most_tokens: settings.cached_tokens,
             most_applications: settings.cached_applications,
@@ -67,9 +71,18 @@ impl Remembered {
         (now.since(*read_at) < self.token_age).then(|| Arc::clone(token))
     }
 
-    pub(super) fn keep_token(&self, token: Token, now: Timestamp) -> Arc<Token> {
+    /// Returns how often tokens were forgotten: a reader asks before it reads, and keeps the token with the answer.
+    pub(super) fn revocations(&self) -> u64 {
+        self.revocations.load(Ordering::SeqCst)
+    }
+
+    /// Keeps a token that was read a moment ago, unless any was forgotten since.
+    pub(super) fn keep_token(&self, token: Token, now: Timestamp, revocations: u64) -> Arc<Token> {
         let token = Arc::new(token);
         let mut tokens = lock(&self.tokens);
+        if self.revocations() != revocations {
+            return token;
+        }
         if tokens.len() >= self.most_tokens {
             tokens.clear();
         }
@@ -78,11 +91,15 @@ impl Remembered {
     }
 
     pub(super) fn forget_token(&self, id: &str) {
-        lock(&self.tokens).remove(id);
+        let mut tokens = lock(&self.tokens);
+        self.revocations.fetch_add(1, Ordering::SeqCst);
+        tokens.remove(id);
     }
 
     pub(super) fn forget_tokens(&self) {
-        lock(&self.tokens).clear();
+        let mut tokens = lock(&self.tokens);
+        self.revocations.fetch_add(1, Ordering::SeqCst);
+        tokens.clear();
     }
 
     /// Returns an application by the id or uid it was asked for by.

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use domain::endpoint::State;
 use domain::ids::TaskId;
+use domain::names::{Channel, EventTypeName};
 use domain::replay::Selection;
 use domain::time::Timestamp;
 use store::catalog::{Endpoint, Name};
 pub use store::ledger::{DeliveryEntry, Task, TaskKind, TaskState};
 use store::ledger::{NewTask, Payload};
 
+use super::fields::Checks;
 use super::idempotency::Promise;
 use super::messages::{self, Message};
 use super::pages::{Slice, Wanted};
@@ -24,6 +26,8 @@ pub use crate::replay::{Wish, class_number, read_class};
 
 /// The longest range that one task covers.
 const LONGEST_RANGE: Duration = Duration::from_secs(14 * 86_400);
+/// The most event types that one task names.
+const MOST_EVENT_TYPES: usize = 250;
 /// How much longer it may be: clocks differ.
 const RANGE_SLACK: Duration = Duration::from_secs(5 * 60);
 
@@ -50,6 +54,7 @@ impl App {
         range: Range,
         mut wish: Wish,
     ) -> Result<Task, Error> {
+        check(&wish)?;
         let now = self.clock.now();
         let until = range.until.unwrap_or(now).min(now);
         if range.since > until {
@@ -93,7 +98,10 @@ impl App {
             by: scope.caller().name(),
             at: self.clock.now(),
         });
-        let task = task.await?;
+        let task = match task.await.map_err(Error::from) {
+            Err(Error::Conflict(text)) => Err(Error::refused(RefusalKind::LimitReached, text)),
+            started => started,
+        }?;
         self.accepting.nudge(Nudge::Task(task.id));
         Ok(task)
     }
@@ -192,6 +200,20 @@ impl App {
             Reach::Application(id) => Ok(Some(self.catalog.application(Name::Id(id)).await?.key)),
         }
     }
+}
+
+/// Checks what a task means: it is kept as a document, and looked at for each delivery.
+fn check(wish: &Wish) -> Result<(), Error> {
+    let mut checks = Checks::default();
+    let few = wish.event_types.len() <= MOST_EVENT_TYPES;
+    checks.holds("eventTypes", few, &format!("must have at most {MOST_EVENT_TYPES} entries"));
+    for name in wish.event_types.iter().filter(|_| few) {
+        checks.value("eventTypes", EventTypeName::parse(name));
+    }
+    if let Some(channel) = &wish.channel {
+        checks.value("channel", Channel::parse(channel));
+    }
+    checks.finish()
 }
 
 fn refuse_disabled(endpoint: &Endpoint) -> Result<(), Error> {

@@ -18,7 +18,7 @@ use domain::partition::Partition;
 use engine::Roster;
 use futures_util::FutureExt as _;
 use store::keys::{ApplicationKey, Lease};
-use store::ledger::{Task, TaskKind, TaskState};
+use store::ledger::{TaskKind, TaskState};
 use store::page::{From, Page};
 use store::queue::Done;
 
@@ -29,20 +29,14 @@ use super::missing;
 
 /// How often tasks are looked for if nobody calls.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How long a task may still be overtaken by one that was made before it, on another node.
-const STILL_YOUNG: Duration = Duration::from_secs(60);
-/// How often all tasks are looked at, whatever is remembered of them. The id of a task is as old as
-/// the request that began it, or as wrong as its maker's clock: it may lie among finished ones.
-const LOOK_AT_ALL_EVERY: Duration = Duration::from_secs(5 * 60);
 /// The most tasks on a page.
 const PAGE: u32 = 100;
 
 /// Runs all tasks that this node is responsible for.
 pub(super) async fn run(world: Arc<World>) {
-    let mut memory = Memory::default();
+    let mut served = Served::default();
     loop {
-        memory.begin(world.timeline.moment().elapsed);
-        match look(&world, &mut memory).await {
+        match look(&world, &mut served).await {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => tracing::warn!(%error, "replays are held up"),
@@ -51,38 +45,17 @@ pub(super) async fn run(world: Arc<World>) {
     }
 }
 
-/// What is remembered from look to look.
-#[derive(Debug, Default)]
-struct Memory {
-    /// This task and all older ones were finished when they were last looked at.
-    finished: Option<TaskId>,
-    /// When all of them are looked at again.
-    all_at: Duration,
-    /// Who had a turn last.
-    served: Served,
-}
-
-impl Memory {
-    /// Begins a look; from time to time without remembering what is finished.
-    fn begin(&mut self, now: Duration) {
-        if now >= self.all_at {
-            (self.finished, self.all_at) = (None, now.saturating_add(LOOK_AT_ALL_EVERY));
-        }
-    }
-}
-
 /// Gives turns until nobody wants one, or it is time to look again; tells whether that is at once,
 /// which it is not while nothing moves. So a small task waits neither for a large one nor for many of
 /// another application.
-async fn look(world: &World, memory: &mut Memory) -> Result<bool, store::Error> {
-    let gathered = unfinished(world, memory).await?;
-    let mut turns = gathered.turns(&mut memory.served);
+async fn look(world: &World, served: &mut Served) -> Result<bool, store::Error> {
+    let mut turns = running(world, served).await?.turns(served);
     let again_at = world.timeline.moment().elapsed.saturating_add(LOOK_EVERY);
     let mut look = Look { world, read: BTreeSet::new() };
     let mut moved = false;
     while turns.round() > 0 {
         for _ in 0..turns.round() {
-            let Some(turn) = turns.next(&mut memory.served) else { break };
+            let Some(turn) = turns.next(served) else { break };
             let stands = look.step(turn.task).await.unwrap_or_else(|error| {
                 // One that cannot go on does not hold up the others.
                 tracing::warn!(%error, task.id = %turn.task, "a replay is held up");
@@ -100,49 +73,29 @@ async fn look(world: &World, memory: &mut Memory) -> Result<bool, store::Error> 
     Ok(turns.left_out && moved)
 }
 
-/// Lists the tasks that are not finished. From some task on, all older ones were finished when they
-/// were last looked at, and stay so: they are not read again.
-async fn unfinished(world: &World, memory: &mut Memory) -> Result<Gathered, store::Error> {
-    let Memory { finished, served, .. } = memory;
-    let (mut running, mut over) = (Gathered::default(), None);
-    let young = world.timeline.rows().before(STILL_YOUNG);
+/// Gathers the running tasks that this node is responsible for.
+async fn running(world: &World, served: &Served) -> Result<Gathered, store::Error> {
+    let mut gathered = Gathered::default();
     let mut from = From::Start;
     loop {
-        let listed = world.ledger.tasks(None, Page { from, limit: PAGE }).await?;
+        let listed = world.ledger.running_tasks(Page { from, limit: PAGE }).await?;
         for task in listed.entries {
-            if finished.is_some_and(|finished| task.id <= finished) {
-                *finished = over.or(*finished);
-                return Ok(running);
-            }
-            if task.state == TaskState::Running {
-                over = None;
-                if lease_for(world, &task).is_some() {
-                    running.add(served, task.application, task.id);
-                }
-            } else if task.id.made_at() < young {
-                over = over.or(Some(task.id));
+            if lease_for(world, task.id).is_some() {
+                gathered.add(served, task.application, task.id);
             }
         }
         match listed.reached {
             Some(reached) if !listed.done => from = From::After(reached),
-            Some(_) | None => {
-                *finished = over;
-                return Ok(running);
-            }
+            Some(_) | None => return Ok(gathered),
         }
     }
 }
 
-/// Returns the right to run a task that has more to do.
-fn lease_for(world: &World, task: &Task) -> Option<Lease> {
-    match task.state {
-        TaskState::Finished => None,
-        TaskState::Running => {
-            let partition = Partition::of(&EndpointId::from_bytes(*task.id.as_bytes()));
-            let epoch = world.leases.borrow().get(&partition).copied()?;
-            Some(Lease { partition, epoch })
-        }
-    }
+/// Returns the right to run a task.
+fn lease_for(world: &World, task: TaskId) -> Option<Lease> {
+    let partition = Partition::of(&EndpointId::from_bytes(*task.as_bytes()));
+    let epoch = world.leases.borrow().get(&partition).copied()?;
+    Some(Lease { partition, epoch })
 }
 
 /// Where a task stands after its turn.
@@ -168,7 +121,8 @@ impl Look<'_> {
     async fn step(&mut self, id: TaskId) -> Result<Stands, store::Error> {
         let world = self.world;
         let task = world.ledger.task(id).await?;
-        let Some(lease) = lease_for(world, &task) else { return Ok(Stands::Still) };
+        let lease = lease_for(world, id).filter(|_| task.state == TaskState::Running);
+        let Some(lease) = lease else { return Ok(Stands::Still) };
         let walked = match (self.roster(task.application).await?, task.kind, task.endpoint) {
             (None, ..) => Walked::nothing(),
             (Some(roster), TaskKind::ReplayMissing, Some(endpoint)) => {
@@ -210,21 +164,5 @@ impl Look<'_> {
             Err(store::Error::Missing(_)) => Ok(None),
             Err(error) => Err(error),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn from_time_to_time_finished_tasks_are_looked_at_too() {
-        let mut memory = Memory::default();
-        memory.begin(Duration::ZERO);
-        memory.finished = Some(TaskId::from_bytes([7; 20]));
-        memory.begin(LOOK_AT_ALL_EVERY - Duration::from_secs(1));
-        assert!(memory.finished.is_some());
-        memory.begin(LOOK_AT_ALL_EVERY);
-        assert_eq!(memory.finished, None);
     }
 }

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 
-use super::{Admission, Application, Endpoint, EventType, Secret, Touches, admit_all};
+use super::{
+    Admission, Application, Confidential, Endpoint, EndpointSettings, EventType, Secret, Touches,
+    admit_all,
+};
 use crate::Error;
 
 /// Why a change declines to be made. The caller gets it back as [`Error::Declined`].
@@ -110,8 +113,10 @@ pub(crate) fn endpoint(
 ) -> Result<Option<(Endpoint, Touches)>, Error> {
     let wanted = (change.row)(before).map_err(Error::Declined)?;
     let Endpoint { uid, state, order, settings, confidential, .. } = wanted;
-    let uid = uid.filter(|_| state != domain::endpoint::State::Deleted);
     let mut after = Endpoint { uid, state, order, settings, confidential, ..before.clone() };
+    if state == domain::endpoint::State::Deleted {
+        bare(&mut after);
+    }
     if after == *before {
         return Ok(None);
     }
@@ -121,6 +126,16 @@ pub(crate) fn endpoint(
         || before.settings.channels != after.settings.channels
         || before.settings.policy != after.settings.policy;
     Ok(Some((after, touches(fans_out))))
+}
+
+/// Takes off a deleted endpoint what nothing needs any more. It counts towards no cap, so it must not keep
+/// what its owner can fill: of its settings only the URL stays, which its deliveries and attempts show.
+fn bare(endpoint: &mut Endpoint) {
+    endpoint.uid = None;
+    let origin = std::mem::take(&mut endpoint.settings.origin);
+    endpoint.settings = EndpointSettings { origin, ..EndpointSettings::default() };
+    let path_and_query = std::mem::take(&mut endpoint.confidential.path_and_query);
+    endpoint.confidential = Confidential { path_and_query, ..Confidential::default() };
 }
 
 /// Returns an endpoint after one of its secrets was replaced: it is another version of it.

@@ -247,6 +247,8 @@ macro_rules! conformance {
             replays:
                 a_task_begins_with_all_that_was_accepted_before_it
                 a_task_of_every_kind_is_kept
+                running_tasks_are_found_without_those_that_have_finished
+                only_so_many_tasks_of_an_application_run_at_a_time
                 an_unknown_task_is_missing
                 a_replay_makes_settled_deliveries_pending_again
                 a_replayed_delivery_keeps_its_history

@@ -5,11 +5,12 @@ use domain::ids::TaskId;
 use domain::partition::Partition;
 
 use super::{Harness, NOW, Scene, fresh, later};
-use crate::Error;
 use crate::catalog::Endpoint;
 use crate::keys::{Cursor, DeliveryKey, Epoch, MessageKey};
-use crate::ledger::{NewTask, Task, TaskKind, TaskState};
+use crate::ledger::{NewTask, RunningTask, Task, TaskKind, TaskState};
+use crate::page::{From, Page};
 use crate::queue::{Chosen, Done, NextState, Order, Replay, Settled, Upkeep};
+use crate::{Error, limits};
 
 pub async fn a_task_begins_with_all_that_was_accepted_before_it(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -46,6 +47,38 @@ pub async fn a_task_of_every_kind_is_kept(harness: Harness) {
         assert_eq!((task.kind, task.endpoint), (kind, None));
         assert_eq!(scene.store().ledger.task(task.id).await.unwrap(), task);
     }
+}
+
+pub async fn running_tasks_are_found_without_those_that_have_finished(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let mut wanted = Vec::new();
+    for number in 0..7 {
+        let task = start(&scene).await;
+        if number % 3 == 0 {
+            wanted.insert(0, RunningTask { id: task.id, application: task.application });
+        } else {
+            finish(&scene, &task).await;
+        }
+    }
+    let page = Page { from: From::Start, limit: 10 };
+    let listed = scene.store().ledger.running_tasks(page).await.unwrap();
+    assert_eq!((listed.entries, listed.done), (wanted, true));
+}
+
+pub async fn only_so_many_tasks_of_an_application_run_at_a_time(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let first = start(&scene).await;
+    for _ in 1..limits::RUNNING_TASKS {
+        start(&scene).await;
+    }
+    let (ledger, beyond) = (&scene.store().ledger, new_task(&scene, None));
+    let refused = ledger.start_task(beyond.clone()).await;
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    let application = scene.another_application().await.key;
+    ledger.start_task(NewTask { application, ..new_task(&scene, None) }).await.unwrap();
+    // One that has finished makes room.
+    finish(&scene, &first).await;
+    ledger.start_task(beyond).await.unwrap();
 }
 
 pub async fn an_unknown_task_is_missing(harness: Harness) {
@@ -286,6 +319,12 @@ fn new_task(scene: &Scene, endpoint: Option<&Endpoint>) -> NewTask {
 
 pub(super) async fn start(scene: &Scene) -> Task {
     scene.store().ledger.start_task(new_task(scene, None)).await.unwrap()
+}
+
+/// Has a task walk to its end without finding anything.
+async fn finish(scene: &Scene, task: &Task) {
+    let last = chunk(scene, task, &scene.endpoint().await, &[]).await;
+    assert_eq!(scene.keep_up(Upkeep::Replay(last)).await, Done::Changed(0));
 }
 
 /// Describes a chunk which finishes its task, and whose deliveries, chosen as they are now, are due 30

@@ -20,7 +20,7 @@ pub use counts::{Counts, Tally};
 pub(crate) use delivery::settled_at;
 pub use delivery::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
 pub use message::{MessageEntry, MessageFilter, Payload};
-pub use task::{NewTask, Task, TaskKind, TaskState};
+pub use task::{NewTask, RunningTask, Task, TaskKind, TaskState};
 
 use crate::Answer;
 use crate::damage::Damage;
@@ -147,7 +147,7 @@ pub trait Ledger: Send + Sync {
     /// as what they should be; each once, the last [`crate::damage::MOST_NOTED`] of them.
     fn damage(&self) -> Vec<Damage>;
 
-    /// Starts a replay task.
+    /// Starts a replay task. Refused while [`crate::limits::RUNNING_TASKS`] of its application run.
     fn start_task(&self, task: NewTask) -> Answer<'_, Task>;
     /// Finds a task.
     fn task(&self, id: TaskId) -> Answer<'_, Task>;
@@ -157,4 +157,6 @@ pub trait Ledger: Send + Sync {
         application: Option<ApplicationKey>,
         page: Page<TaskId>,
     ) -> Answer<'_, Listed<Task, TaskId>>;
+    /// Lists the tasks of all applications that are running, newest first, without what they mean.
+    fn running_tasks(&self, page: Page<TaskId>) -> Answer<'_, Listed<RunningTask, TaskId>>;
 }

@@ -37,6 +37,15 @@ pub struct Task {
     pub updated_at: Timestamp,
 }
 
+/// A task that is running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunningTask {
+    /// Its id.
+    pub id: TaskId,
+    /// Whose deliveries it replays.
+    pub application: ApplicationKey,
+}
+
 /// A task that is not in the store yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewTask {

@@ -14,7 +14,7 @@ use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey, Node};
 use crate::ledger::{
     AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, MessageEntry,
-    MessageFilter, NewTask, StoredAnswer, Tally, Task,
+    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task,
 };
 use crate::memory::State;
 use crate::page::{Listed, Page};
@@ -415,5 +415,9 @@ impl Ledger for Memory {
         page: Page<TaskId>,
     ) -> Answer<'_, Listed<Task, TaskId>> {
         self.answer(move |state| Ok(state.tasks(application, &page)))
+    }
+
+    fn running_tasks(&self, page: Page<TaskId>) -> Answer<'_, Listed<RunningTask, TaskId>> {
+        self.answer(move |state| Ok(state.running_tasks(&page)))
     }
 }

@@ -23,6 +23,7 @@ mod messages;
 mod own;
 mod pauses;
 mod promises;
+mod quantities;
 mod races;
 mod renaming;
 mod replays;

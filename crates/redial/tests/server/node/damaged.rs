@@ -10,7 +10,7 @@ use store::damage::Damage;
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use store::ledger::{
     AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, MessageEntry,
-    MessageFilter, NewTask, StoredAnswer, Tally, Task,
+    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task,
 };
 use store::memory::Memory;
 use store::page::{Listed, Page};
@@ -177,5 +177,9 @@ impl Ledger for Damaged {
         page: Page<TaskId>,
     ) -> Answer<'_, Listed<Task, TaskId>> {
         self.memory.tasks(application, page)
+    }
+
+    fn running_tasks(&self, page: Page<TaskId>) -> Answer<'_, Listed<RunningTask, TaskId>> {
+        self.memory.running_tasks(page)
     }
 }

@@ -188,13 +188,19 @@ pub(super) fn blank(application: ApplicationKey, id: EndpointId, at: Timestamp) 
 
 impl App {
     /// Checks what a draft names field by field, what it refers to, and where its URL leads.
-    pub(super) async fn vet(&self, scope: &Scope, draft: Draft) -> Result<Vetted, Error> {
+    pub(super) async fn vet(
+        &self,
+        scope: &Scope,
+        before: Option<&Endpoint>,
+        draft: Draft,
+    ) -> Result<Vetted, Error> {
         draft.check()?;
         let address = match &draft.url {
             Some(url) => Some(self.vet_url(scope, url)?),
             None => None,
         };
         if let Some(types) = draft.event_types.iter().flatten().next() {
+            self.settings.caps.check_patterns(before, types.len())?;
             self.exist(types).await?;
         }
         Ok(Vetted { draft, address })

@@ -182,6 +182,7 @@ pub async fn tasks_are_listed_newest_first_for_one_application_or_all(harness: H
     check(&all, |page| ledger.tasks(None, page), |entry| entry.id).await;
     let list = |page| ledger.tasks(Some(scene.application.key), page);
     check(&own, list, |entry| entry.id).await;
+    check(&all, |page| ledger.running_tasks(page), |task| task.id).await;
 }
 
 pub async fn an_empty_list_is_done_at_once(harness: Harness) {

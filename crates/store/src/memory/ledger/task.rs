@@ -2,12 +2,12 @@
 
 use domain::ids::TaskId;
 
-use crate::Error;
 use crate::keys::{ApplicationKey, MessageKey};
-use crate::ledger::{NewTask, Task, TaskState};
+use crate::ledger::{NewTask, RunningTask, Task, TaskState};
 use crate::memory::State;
 use crate::memory::page;
 use crate::page::{Direction, Listed, Page};
+use crate::{Error, limits};
 
 impl State {
     /// Starts a replay task, which means everything accepted so far.
@@ -20,6 +20,10 @@ impl State {
         }
         if self.living(task.application).is_none() {
             return Err(Error::Missing("application"));
+        }
+        let running = self.running_ones().filter(|running| running.application == task.application);
+        if running.count() >= limits::RUNNING_TASKS {
+            return Err(limits::too_many_tasks());
         }
         let task = Task {
             id: task.id,
@@ -38,6 +42,18 @@ impl State {
         };
         self.tasks.insert(task.id, task.clone());
         Ok(task)
+    }
+
+    fn running_ones(&self) -> impl DoubleEndedIterator<Item = RunningTask> {
+        let running = self.tasks.values().filter(|task| task.state == TaskState::Running);
+        running.map(|task| RunningTask { id: task.id, application: task.application })
+    }
+
+    /// Lists the tasks that are running, newest first.
+    #[must_use]
+    pub fn running_tasks(&self, page: &Page<TaskId>) -> Listed<RunningTask, TaskId> {
+        let rows = self.running_ones().map(|task| (task.id, task));
+        page::page(rows, Direction::Descending, page, |_, task| Some(task))
     }
 
     /// Finds a task.

@@ -20,7 +20,7 @@ use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{
     AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Ledger, MessageEntry,
-    MessageFilter, NewTask, StoredAnswer, Tally, Task,
+    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task,
 };
 use crate::page::{Listed, Page};
 use crate::postgres::Postgres;
@@ -176,5 +176,9 @@ impl Ledger for Postgres {
         page: Page<TaskId>,
     ) -> Answer<'_, Listed<Task, TaskId>> {
         self.answer(task::list(self, application, page))
+    }
+
+    fn running_tasks(&self, page: Page<TaskId>) -> Answer<'_, Listed<RunningTask, TaskId>> {
+        self.answer(task::running(self, page))
     }
 }

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
-use crate::ledger::{NewTask, Task, TaskState};
+use crate::ledger::{NewTask, RunningTask, Task, TaskState};
 use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
@@ -13,7 +13,7 @@ use crate::postgres::io::columns::{bytea, int2, int8, parameters, text};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::page::Walk;
 use crate::postgres::row::{document, field, id, moment, write};
-use crate::{Error, codes};
+use crate::{Error, codes, limits};
 
 const MISSING: Error = Error::Missing("task");
 
@@ -26,6 +26,9 @@ pub(crate) async fn start(store: &Postgres, new: NewTask) -> Result<Task, Failur
 async fn start_in(transaction: &mut Transaction<'_>, new: &NewTask) -> Result<Task, Failure> {
     if let Some(row) = find_in(transaction, new.id).await? {
         return Ok(task(&row)?);
+    }
+    if count_running(transaction, new.application).await? >= limits::RUNNING_TASKS {
+        return Err(limits::too_many_tasks().into());
     }
     insert(transaction, new).await?;
     let row = find_in(transaction, new.id).await?;
@@ -95,6 +98,48 @@ pub(crate) async fn list(
         })?;
     }
     Ok(walk.finish())
+}
+
+/// Lists the tasks that are running, newest first.
+///
+/// Index: replay_tasks_running.
+pub(crate) async fn running(
+    store: &Postgres,
+    page: Page<TaskId>,
+) -> Result<Listed<RunningTask, TaskId>, Failure> {
+    let statement = "\
+        select id, application from replay_tasks \
+        where state = 0 and ($1::bytea is null or id {compare} $1) \
+        order by id {direction} limit $2";
+    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
+    let statement = walk.direct(statement);
+    while let Some((place, rows)) = walk.next() {
+        let columns = [bytea(place.as_ref().map(|id| id.as_bytes().as_slice())), int8(rows)];
+        let rows = store.query(&statement, &parameters(&columns)).await?;
+        walk.take(&rows, |row| {
+            let application = ApplicationKey(field(row, "application")?);
+            let task = RunningTask { id: id(row, "id")?, application };
+            Ok((task.id, Some(task)))
+        })?;
+    }
+    Ok(walk.finish())
+}
+
+/// Counts an application's running tasks. Its row is held first, so that two that are started at the same
+/// moment are counted one after the other.
+///
+/// Indexes: the primary key of applications, replay_tasks_running_of.
+async fn count_running(
+    transaction: &mut Transaction<'_>,
+    application: ApplicationKey,
+) -> Result<usize, Failure> {
+    let hold = "select 1 from applications where key = $1 for no key update";
+    transaction.execute(hold, &parameters(&[int8(application.0)])).await?;
+    let statement = "\
+        select count(*) as running from replay_tasks where application = $1 and state = 0";
+    let row = transaction.one(statement, &parameters(&[int8(application.0)])).await?;
+    let running: i64 = row.as_ref().map_or(Ok(0), |row| field(row, "running"))?;
+    Ok(usize::try_from(running).unwrap_or(usize::MAX))
 }
 
 fn task(row: &Row) -> Result<Task, Error> {

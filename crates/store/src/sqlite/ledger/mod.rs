@@ -20,7 +20,7 @@ use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{
     AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Ledger, MessageEntry,
-    MessageFilter, NewTask, StoredAnswer, Tally, Task,
+    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task,
 };
 use crate::page::{Listed, Page};
 use crate::queue::{Minute, Rollup, Subject};
@@ -183,5 +183,9 @@ impl Ledger for Sqlite {
         page: Page<TaskId>,
     ) -> Answer<'_, Listed<Task, TaskId>> {
         self.read(move |reading| task::list(reading, application, &page))
+    }
+
+    fn running_tasks(&self, page: Page<TaskId>) -> Answer<'_, Listed<RunningTask, TaskId>> {
+        self.read(move |reading| task::running(reading, &page))
     }
 }

@@ -4,14 +4,14 @@ use domain::ids::TaskId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
-use crate::ledger::{NewTask, Task};
+use crate::ledger::{NewTask, RunningTask, Task};
 use crate::page::{Direction, Listed, Page};
 use crate::sqlite::catalog::application;
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::io::writer::Writing;
 use crate::sqlite::page::{self, List};
 use crate::sqlite::row;
-use crate::{Error, codes};
+use crate::{Error, codes, limits};
 
 /// Starts a task, which means everything accepted so far. Starting it again changes nothing.
 pub(crate) fn start(writing: &Writing<'_>, task: &NewTask) -> Result<Task, Error> {
@@ -21,6 +21,9 @@ pub(crate) fn start(writing: &Writing<'_>, task: &NewTask) -> Result<Task, Error
     }
     if application::by_key(connection, task.application)?.is_none() {
         return Err(Error::Missing("application"));
+    }
+    if count_running(connection, task.application)? >= limits::RUNNING_TASKS {
+        return Err(limits::too_many_tasks());
     }
     insert(connection, task, writing.memo.last_in_sequence())?;
     find(connection, task.id)
@@ -61,6 +64,33 @@ pub(crate) fn list(
         let task = of(row)?;
         Ok((task.id, Some(task)))
     })
+}
+
+/// Needs the index `replay_tasks_running`.
+pub(crate) fn running(
+    reading: &Reading<'_>,
+    page: &Page<TaskId>,
+) -> Result<Listed<RunningTask, TaskId>, Error> {
+    let list = List {
+        statement: "SELECT id, application FROM replay_tasks
+            WHERE state = 0 AND id {compare} ?1 ORDER BY id {direction} LIMIT ?2",
+        direction: Direction::Descending,
+        whose: None,
+        beginning: page::behind_all_ids(),
+        at: page::at_id,
+        page,
+    };
+    page::page(reading.connection, reading.notes, list, |row| {
+        let application = ApplicationKey(row.get("application")?);
+        let task = RunningTask { id: row::id(row, "id")?, application };
+        Ok((task.id, Some(task)))
+    })
+}
+
+/// Needs the index `replay_tasks_running_of`.
+fn count_running(connection: &Connection, application: ApplicationKey) -> Result<usize, Error> {
+    let sql = "SELECT count(*) FROM replay_tasks WHERE application = ?1 AND state = 0";
+    Ok(connection.prepare_cached(sql)?.query_row([application.0], |row| row.get(0))?)
 }
 
 /// Needs the primary key of `replay_tasks`.
