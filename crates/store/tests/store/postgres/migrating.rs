@@ -103,7 +103,7 @@ async fn nodes_of_the_first_version_write_on_while_a_migration_waits_for_a_reade
 }
 
 /// Returns how many steps there are.
-fn steps() -> i64 {
+pub(super) fn steps() -> i64 {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/postgres");
     i64::try_from(std::fs::read_dir(folder).unwrap().count()).unwrap()
 }

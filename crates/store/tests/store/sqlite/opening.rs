@@ -150,11 +150,13 @@ fn a_store_of_a_later_version_is_refused_by_name_and_left_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     drop(Sqlite::open(settings(directory.path())).unwrap());
     let file = directory.path().join("redial.db");
-    let insert = "INSERT INTO schema_versions VALUES (11, 'eleventh', x''), (12, 'twelfth', x'')";
+    let insert =
+        "INSERT INTO schema_versions SELECT max(version) + 1, 'next', x'' FROM schema_versions
+        UNION ALL SELECT max(version) + 2, 'the one after', x'' FROM schema_versions";
     rusqlite::Connection::open(&file).unwrap().execute(insert, []).unwrap();
     let text = refusal(settings(directory.path()));
-    assert!(text.contains("schema version 12 (`twelfth`)"), "{text}");
-    let remove = "DELETE FROM schema_versions WHERE version = 12";
+    assert!(text.contains("(`the one after`)"), "{text}");
+    let remove = "DELETE FROM schema_versions WHERE name = 'the one after'";
     rusqlite::Connection::open(&file).unwrap().execute(remove, []).unwrap();
     drop(Sqlite::open(settings(directory.path())).unwrap());
 }
