@@ -46,7 +46,7 @@ impl App {
         let directory = self.directory(scope, &slice.entries).await?;
         Ok(slice.map(|entry| {
             let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
-            Shown { entry, endpoint, pause: None }
+            Shown { entry, endpoint, wait: None, pause: None }
         }))
     }
 

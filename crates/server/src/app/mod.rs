@@ -10,7 +10,7 @@
 //!   `condition`: which version of it a request means
 //! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`: what becomes of
 //!   messages
-//! - `delivery_walk`: deliveries by way of their messages
+//! - `delivery_walk`: deliveries by way of their messages; `waits`: what holds those that are pending
 //! - `pace`: how fast an application's tokens may change things
 //! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere;
 //!   `nesting`: how deep payloads may be
@@ -43,6 +43,7 @@ pub mod replays;
 pub mod secrets;
 pub mod statistics;
 pub mod tokens;
+pub mod waits;
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};

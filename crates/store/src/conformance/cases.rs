@@ -314,6 +314,7 @@ macro_rules! conformance {
                 a_burial_that_comes_after_a_replay_leaves_it_alone
                 what_was_tried_since_it_was_loaded_is_not_buried
                 an_endpoint_that_never_ran_has_the_running_state_of_a_new_one
+                the_running_states_of_several_endpoints_are_read_together
                 every_running_state_is_read_as_it_was_written
                 running_state_does_not_change_the_revision
                 requests_are_numbered_and_kept_in_order_until_consumed
@@ -327,6 +328,9 @@ macro_rules! conformance {
                 sums_of_one_batch_add_up_too
                 sums_are_told_from_a_minute_up_to_another
                 sums_of_those_who_are_gone_are_left_out_and_count_for_the_whole
+            ;
+            waiting:
+                the_first_in_line_is_the_one_that_the_others_wait_for
             ;
         }
     };

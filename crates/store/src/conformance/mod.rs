@@ -16,7 +16,7 @@
 //! - `queue`: accepting, settling, fencing, loading, leases, what is scheduled
 //! - `upkeep`, `replays`, `missing`, `pruning`, `retention`: steps of upkeep
 //! - `catalog`, `changes`, `disabling`, `editing`, `secrets`, `tokens`: what people set up
-//! - `ledger`: listing, filters, records, counting, answers, expunging
+//! - `ledger`: listing, filters, records, counting, answers, expunging, what waits
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
@@ -40,13 +40,13 @@ pub mod sizes;
 pub mod tokens;
 pub mod upkeep;
 
-pub use self::ledger::{answers, counting, expunging, filters, listing, records};
+pub use self::ledger::{answers, counting, expunging, filters, listing, records, waiting};
 pub use self::queue::{accepting, fencing, leases, loading, scheduled, settling};
 pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, long_ago, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 24] = [
+const THEMES: [(&str, &str); 25] = [
     ("accepting", include_str!("queue/accepting.rs")),
     ("answers", include_str!("ledger/answers.rs")),
     ("catalog", include_str!("catalog.rs")),
@@ -71,4 +71,5 @@ const THEMES: [(&str, &str); 24] = [
     ("sizes", include_str!("sizes.rs")),
     ("tokens", include_str!("tokens.rs")),
     ("upkeep", include_str!("upkeep.rs")),
+    ("waiting", include_str!("ledger/waiting.rs")),
 ];

@@ -22,8 +22,8 @@ use crate::keys::{ApplicationKey, DeliveryKey, Lease, MessageKey, Node};
 use crate::ledger::DeliveryEntry;
 use crate::queue::{
     Accept, Accepted, AttemptRecord, Batch, Committed, Done, Doomed, FirstState, Load, Loaded,
-    NewDelivery, NewMessage, NextState, Once, Order, Phases, Request, Rollup, Settle, Settled,
-    Trigger, Upkeep,
+    NewDelivery, NewMessage, NextState, Once, Order, Phases, Request, Rollup, Running, Settle,
+    Settled, Trigger, Upkeep,
 };
 use crate::{Error, Headers, limits};
 
@@ -325,6 +325,14 @@ impl Scene {
     /// Loads the messages of an endpoint's pending deliveries.
     pub async fn loaded(&self, endpoint: &Endpoint) -> Vec<MessageKey> {
         self.load(endpoint).await.deliveries.iter().map(|delivery| delivery.key.message).collect()
+    }
+
+    /// Returns an endpoint's running state.
+    pub async fn running(&self, endpoint: &Endpoint) -> Running {
+        let (application, keys) = (endpoint.application, vec![endpoint.key]);
+        let found = self.store().catalog.running(application, keys).await.unwrap();
+        let [(_, running)] = found[..] else { panic!("{found:?}") };
+        running
     }
 
     /// Looks at a delivery.

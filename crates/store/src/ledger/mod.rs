@@ -86,6 +86,13 @@ pub trait Ledger: Send + Sync {
     /// Makes a pending delivery due at a moment, unless it is due earlier, and leaves a request for
     /// its owner to send it. In a line it does not overtake.
     fn retry_now(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry>;
+    /// Returns, of each of these FIFO endpoints, the delivery that comes first in its order. One that has
+    /// none, or only scheduled ones, is left out.
+    fn first_in_line(
+        &self,
+        application: ApplicationKey,
+        endpoints: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<DeliveryKey>>;
     /// Counts an endpoint's deliveries by state: those whose message was received at `since` or
     /// later, and before `until`.
     fn delivery_counts(

@@ -1,5 +1,6 @@
 //! The three traits: a state behind a lock, with a clock.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::ids::{ApplicationId, AttemptId, DeliveryId, EndpointId, MessageId, TaskId};
@@ -193,8 +194,15 @@ impl Catalog for Memory {
         self.answer(move |state| state.endpoint_key(application, id))
     }
 
-    fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
-        self.answer(move |state| state.running(application, key))
+    fn running(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<(EndpointKey, Running)>> {
+        self.answer(move |state| {
+            let keys = BTreeSet::from_iter(keys).into_iter();
+            Ok(keys.filter_map(|key| Some((key, state.running(application, key).ok()?))).collect())
+        })
     }
 
     fn secrets(
@@ -324,6 +332,14 @@ impl Ledger for Memory {
 
     fn retry_now(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry> {
         self.answer(move |state| state.retry_now(key, at))
+    }
+
+    fn first_in_line(
+        &self,
+        application: ApplicationKey,
+        endpoints: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<DeliveryKey>> {
+        self.answer(move |state| Ok(state.first_in_line(application, &endpoints)))
     }
 
     fn delivery_counts(

@@ -93,6 +93,14 @@ impl Ledger for Damaged {
         self.memory.retry_now(key, at)
     }
 
+    fn first_in_line(
+        &self,
+        application: ApplicationKey,
+        endpoints: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<DeliveryKey>> {
+        self.memory.first_in_line(application, endpoints)
+    }
+
     fn delivery_counts(
         &self,
         application: ApplicationKey,

@@ -23,7 +23,7 @@ pub async fn a_settle_under_an_old_epoch_writes_nothing(harness: Harness) {
     assert_eq!(scene.settle_one(settle).await, Settled::Fenced);
     assert_eq!((scene.look(key).await, scene.load(&endpoint).await), before);
     assert!(scene.store().ledger.attempts_of(key).await.unwrap().is_empty());
-    assert_eq!(running(&scene, &endpoint).await, Running::default());
+    assert_eq!(scene.running(&endpoint).await, Running::default());
 }
 
 pub async fn a_settle_under_an_epoch_of_the_future_writes_nothing(harness: Harness) {
@@ -101,7 +101,7 @@ pub async fn steps_of_an_old_owner_write_nothing(harness: Harness) {
     assert_eq!(scene.loaded(&endpoint).await, [key.message]);
     let run = Upkeep::Run { lease, application, endpoint: endpoint.key, running: tripped() };
     assert_eq!(scene.keep_up(run).await, Done::Fenced);
-    assert_eq!(running(&scene, &endpoint).await, Running::default());
+    assert_eq!(scene.running(&endpoint).await, Running::default());
     let consume = Upkeep::Consume { lease, requests: vec![asked[0].number] };
     assert_eq!(scene.keep_up(consume).await, Done::Fenced);
     let left = scene.store().queue.requests(vec![endpoint.partition]).await.unwrap();
@@ -138,10 +138,6 @@ async fn take_over(scene: &Scene) -> Vec<Lease> {
 
 fn lease_of(leases: &[Lease], endpoint: &Endpoint) -> Lease {
     *leases.iter().find(|lease| lease.partition == endpoint.partition).unwrap()
-}
-
-async fn running(scene: &Scene, endpoint: &Endpoint) -> Running {
-    scene.store().catalog.running(endpoint.application, endpoint.key).await.unwrap()
 }
 
 fn tripped() -> Running {

@@ -9,6 +9,7 @@ mod expunge;
 mod message;
 mod rollup;
 mod task;
+mod waiting;
 
 use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
 use domain::partition::Partition;
@@ -90,6 +91,14 @@ impl Ledger for Postgres {
 
     fn retry_now(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry> {
         self.answer(delivery::retry_now(self, key, at))
+    }
+
+    fn first_in_line(
+        &self,
+        application: ApplicationKey,
+        endpoints: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<DeliveryKey>> {
+        self.answer(waiting::first_in_line(self, application, endpoints))
     }
 
     fn delivery_counts(

@@ -9,6 +9,7 @@ mod expunge;
 pub(super) mod message;
 pub(super) mod rollup;
 mod task;
+pub(super) mod waiting;
 
 use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
 use domain::partition::Partition;
@@ -95,6 +96,14 @@ impl Ledger for Sqlite {
 
     fn retry_now(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry> {
         self.write(move |writing| delivery::retry_now(writing, key, at))
+    }
+
+    fn first_in_line(
+        &self,
+        application: ApplicationKey,
+        endpoints: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<DeliveryKey>> {
+        self.read(move |reading| waiting::first_in_line(reading, application, &endpoints))
     }
 
     fn delivery_counts(
