@@ -118,6 +118,18 @@ macro_rules! conformance {
                 steps_of_an_old_owner_write_nothing
                 the_other_handle_is_fenced_too
             ;
+            figures:
+                all_that_is_summed_is_read_as_it_was_added
+                sums_of_different_buckets_and_causes_add_up
+                sums_under_no_lease_are_added_whoever_owns_what
+                minutes_that_are_old_are_folded_into_their_hours
+                what_comes_late_is_folded_into_the_same_hour
+                an_hour_is_found_by_its_first_minute
+                folding_ends_however_many_minutes_a_step_may_take
+                hours_go_with_whose_they_are_and_after_ninety_days
+                what_is_buried_is_summed_in_the_step_that_buries_it
+                what_a_deleted_endpoint_leaves_is_summed_when_it_is_buried
+            ;
             filters:
                 messages_are_filtered_by_type_channel_and_time
                 payloads_are_listed_if_they_are_asked_for
@@ -331,6 +343,7 @@ macro_rules! conformance {
             ;
             waiting:
                 the_first_in_line_is_the_one_that_the_others_wait_for
+                what_waits_is_counted_for_each_that_it_belongs_to
             ;
         }
     };

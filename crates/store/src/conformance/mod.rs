@@ -14,6 +14,7 @@
 //! - [`Harness`]: what a case gets
 //! - [`Scene`]: what a case arranges with
 //! - `queue`: accepting, settling, fencing, loading, leases, what is scheduled
+//! - `figures`: sums, and what they keep
 //! - `upkeep`, `replays`, `missing`, `pruning`, `retention`: steps of upkeep
 //! - `catalog`, `changes`, `disabling`, `editing`, `secrets`, `tokens`: what people set up
 //! - `ledger`: listing, filters, records, counting, answers, expunging, what waits
@@ -31,6 +32,7 @@ pub mod catalog;
 pub mod changes;
 pub mod disabling;
 pub mod editing;
+pub mod figures;
 pub mod missing;
 pub mod pruning;
 pub mod replays;
@@ -46,7 +48,7 @@ pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, long_ago, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 25] = [
+const THEMES: [(&str, &str); 26] = [
     ("accepting", include_str!("queue/accepting.rs")),
     ("answers", include_str!("ledger/answers.rs")),
     ("catalog", include_str!("catalog.rs")),
@@ -56,6 +58,7 @@ const THEMES: [(&str, &str); 25] = [
     ("editing", include_str!("editing.rs")),
     ("expunging", include_str!("ledger/expunging.rs")),
     ("fencing", include_str!("queue/fencing.rs")),
+    ("figures", include_str!("figures.rs")),
     ("filters", include_str!("ledger/filters.rs")),
     ("leases", include_str!("queue/leases.rs")),
     ("listing", include_str!("ledger/listing.rs")),

@@ -254,9 +254,20 @@ impl Scene {
         let loaded = self.load_most(endpoint, 1_000, 0).await.deliveries;
         let row = loaded.iter().find(|one| one.key == key);
         let ended_before = row.and_then(|one| one.ended_before);
+        let received_at = row.map_or(NOW, |one| one.received_at);
         let lease = self.lease(endpoint);
         let budget = Budget { attempts: recorded + 1, ..fresh(NOW).budget };
-        Settle { lease, key, recorded, ended_before, next, budget, attempt, running: None }
+        Settle {
+            lease,
+            key,
+            recorded,
+            ended_before,
+            received_at,
+            next,
+            budget,
+            attempt,
+            running: None,
+        }
     }
 
     /// Names a delivery to be buried, as it would be loaded now.
@@ -293,7 +304,7 @@ impl Scene {
 
     /// Adds to sums, as if for the first time.
     pub async fn roll_up(&self, rollups: Vec<Rollup>) -> Done {
-        let (lease, once) = (self.some_lease(), self.once());
+        let (lease, once) = (Some(self.some_lease()), self.once());
         self.keep_up(Upkeep::RollUp { lease, once, rollups }).await
     }
 

@@ -310,7 +310,8 @@ pub async fn sums_of_those_who_are_gone_are_left_out_and_count_for_the_whole(har
     };
     let add = async |minute| {
         let rollups = subjects.map(|subject| rollup(subject, minute, &[1])).to_vec();
-        let step = Upkeep::RollUp { lease: scene.some_lease(), once: scene.once(), rollups };
+        let (lease, once) = (Some(scene.some_lease()), scene.once());
+        let step = Upkeep::RollUp { lease, once, rollups };
         for _ in 0..2 {
             assert_eq!(scene.keep_up(step.clone()).await, Done::Changed(4));
         }
@@ -366,20 +367,19 @@ async fn run(scene: &Scene, endpoint: &Endpoint, running: Running) -> Done {
 
 fn rollup(subject: Subject, minute: i64, latencies: &[u32]) -> Rollup {
     Rollup {
-        subject,
-        minute: Minute(minute),
         succeeded: 2,
         failed: 3,
         delivered: 4,
         dead: 5,
         latencies: latencies.to_vec(),
+        ..Rollup::empty(subject, Minute(minute))
     }
 }
 
 /// Reads sums, without the empty buckets at the end: how many of them are kept is no matter.
 async fn sums(scene: &Scene, subject: Subject, from: i64, to: i64) -> Vec<Rollup> {
     let ledger = &scene.store().ledger;
-    let mut read = ledger.rollups(subject, Minute(from), Minute(to)).await.unwrap();
+    let mut read = ledger.rollups(subject, Minute(from), Minute(to)).await.unwrap().minutes;
     for rollup in &mut read {
         let full = rollup.latencies.iter().rposition(|count| *count > 0);
         rollup.latencies.truncate(full.map_or(0, |place| place + 1));

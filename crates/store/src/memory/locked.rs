@@ -14,13 +14,13 @@ use crate::catalog::{
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey, Node};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, MessageEntry,
-    MessageFilter, NewTask, StoredAnswer, Tally, Task,
+    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Depth, MessageEntry,
+    MessageFilter, NewTask, StoredAnswer, Tally, Task, Within,
 };
 use crate::memory::State;
 use crate::page::{Listed, Page};
 use crate::queue::{
-    Batch, Call, Committed, Confirmed, Load, Loaded, Minute, Renewal, Request, Rollup, Running,
+    Batch, Call, Committed, Confirmed, Load, Loaded, Minute, Renewal, Request, Rollups, Running,
     Subject, Waiting,
 };
 use crate::{Answer, Catalog, Error, Ledger, Queue};
@@ -353,12 +353,12 @@ impl Ledger for Memory {
         self.answer(move |state| Ok(state.delivery_counts(application, endpoint, &range)))
     }
 
-    fn dead_letter_count(
-        &self,
-        application: ApplicationKey,
-        endpoint: Option<EndpointKey>,
-    ) -> Answer<'_, Tally> {
-        self.answer(move |state| Ok(state.dead_letter_count(application, endpoint)))
+    fn dead_letter_count(&self, within: Within) -> Answer<'_, Tally> {
+        self.answer(move |state| Ok(state.dead_letter_count(within)))
+    }
+
+    fn depth(&self, within: Within) -> Answer<'_, Depth> {
+        self.answer(move |state| Ok(state.depth(within)))
     }
 
     fn purge_dead_letters(
@@ -388,7 +388,7 @@ impl Ledger for Memory {
         self.answer(move |state| state.expunge_attempt(key, id))
     }
 
-    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
+    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Rollups> {
         self.answer(move |state| Ok(state.rollups(subject, from, to)))
     }
 

@@ -14,6 +14,7 @@ mod edge;
 mod endpoints;
 mod errors;
 mod event_types;
+mod figures;
 mod fleet;
 mod flipping;
 mod holds;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use domain::partition::Partition;
+
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
+use crate::ledger::{Depth, MOST_COUNTED, Tally, Within};
 use crate::memory::State;
 use crate::queue::turn::SCHEDULED;
 
@@ -22,5 +25,24 @@ impl State {
             self.delivery_row(key).map(|_| key)
         };
         BTreeSet::from_iter(endpoints).into_iter().filter_map(first).collect()
+    }
+
+    /// Counts what waits, up to a limit, and finds the earliest due time.
+    #[must_use]
+    pub fn depth(&self, within: Within) -> Depth {
+        let most = usize::try_from(MOST_COUNTED).unwrap_or(usize::MAX) + 1;
+        let theirs = |place: &&(EndpointKey, i64, MessageKey)| {
+            let row = self.deliveries.get(&(place.0, place.2));
+            row.is_some_and(|row| within.has(row.application, place.0))
+        };
+        let counted = self.pending.iter().filter(theirs).take(most).count();
+        let counted = u32::try_from(counted).unwrap_or(u32::MAX);
+        let all: Vec<Partition> = Partition::all().collect();
+        let waiting = self.waiting(&all).into_iter();
+        let waiting = waiting.filter(|one| within.has(one.application, one.endpoint));
+        Depth {
+            waiting: Tally::up_to(MOST_COUNTED, counted, counted),
+            oldest_due: waiting.filter_map(|one| one.first_due()).min(),
+        }
     }
 }

@@ -7,7 +7,7 @@ mod dead_letter;
 mod delivery;
 mod expunge;
 mod message;
-mod rollup;
+pub(super) mod rollup;
 mod task;
 mod waiting;
 
@@ -20,12 +20,12 @@ use crate::catalog::Name;
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Ledger, MessageEntry,
-    MessageFilter, NewTask, StoredAnswer, Tally, Task,
+    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Depth, Ledger,
+    MessageEntry, MessageFilter, NewTask, StoredAnswer, Tally, Task, Within,
 };
 use crate::page::{Listed, Page};
 use crate::postgres::Postgres;
-use crate::queue::{Minute, Rollup, Subject};
+use crate::queue::{Minute, Rollups, Subject};
 
 impl Ledger for Postgres {
     fn message(
@@ -111,12 +111,12 @@ impl Ledger for Postgres {
         self.answer(counts::by_state(self, (application, endpoint), since..until))
     }
 
-    fn dead_letter_count(
-        &self,
-        application: ApplicationKey,
-        endpoint: Option<EndpointKey>,
-    ) -> Answer<'_, Tally> {
-        self.answer(counts::dead_letters(self, application, endpoint))
+    fn dead_letter_count(&self, within: Within) -> Answer<'_, Tally> {
+        self.answer(counts::dead_letters(self, within))
+    }
+
+    fn depth(&self, within: Within) -> Answer<'_, Depth> {
+        self.answer(waiting::depth(self, within))
     }
 
     fn purge_dead_letters(
@@ -146,7 +146,7 @@ impl Ledger for Postgres {
         self.answer(attempt::expunge(self, key, id))
     }
 
-    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
+    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Rollups> {
         self.answer(rollup::list(self, subject, from, to))
     }
 
