@@ -128,6 +128,7 @@ fn settle(target: Target, key: DeliveryKey, number: u64, now: Timestamp) -> Sett
         key,
         recorded: 0,
         ended_before: None,
+        received_at: now,
         next: NextState::Delivered,
         budget: Budget {
             attempts: 1,

@@ -25,7 +25,9 @@ pub(super) fn rows_of_upkeep(upkeep: &Upkeep) -> u32 {
         Upkeep::Consume { requests, .. } => requests.len(),
         Upkeep::RollUp { rollups, .. } => rollups.len(),
         Upkeep::Run { .. } | Upkeep::Ask { .. } => 1,
-        Upkeep::Number(Number { most, .. }) | Upkeep::Prune { most, .. } => return *most,
+        Upkeep::Number(Number { most, .. })
+        | Upkeep::Fold { most, .. }
+        | Upkeep::Prune { most, .. } => return *most,
     };
     u32::try_from(rows).unwrap_or(u32::MAX)
 }

@@ -9,6 +9,7 @@
 //! - [`policy`]: schedules, jitter, limits, classification, Retry-After, and the presets
 //! - [`delivery`], [`endpoint`]: states and transitions
 //! - [`breaker`], [`concurrency`], [`rate`], [`health`]: what keeps an endpoint from being hammered
+//! - [`hold`]: what a delivery waits for, as it is shown
 //! - [`partition`]: the share of endpoints that one node owns
 //! - [`filter`]: what an endpoint lists, [`index`]: which endpoints get a message; [`replay`]: which deliveries a replay means
 //! - [`address`]: where a request may go
@@ -22,6 +23,7 @@ pub mod dice;
 pub mod endpoint;
 pub mod filter;
 pub mod health;
+pub mod hold;
 pub mod ids;
 pub mod index;
 pub mod judge;

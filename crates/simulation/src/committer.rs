@@ -352,7 +352,9 @@ fn rows_of(upkeep: &Upkeep) -> u32 {
         Upkeep::Consume { requests, .. } => requests.len(),
         Upkeep::RollUp { rollups, .. } => rollups.len(),
         Upkeep::Run { .. } | Upkeep::Ask { .. } => 1,
-        Upkeep::Number(queue::Number { most, .. }) | Upkeep::Prune { most, .. } => return *most,
+        Upkeep::Number(queue::Number { most, .. })
+        | Upkeep::Fold { most, .. }
+        | Upkeep::Prune { most, .. } => return *most,
     };
     u32::try_from(rows).unwrap_or(u32::MAX)
 }

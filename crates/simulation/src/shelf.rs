@@ -154,7 +154,10 @@ impl World {
                 self.watch.wrote(*endpoint, *running);
             }
             (
-                Upkeep::Consume { .. } | Upkeep::RollUp { .. } | Upkeep::Number(_),
+                Upkeep::Consume { .. }
+                | Upkeep::RollUp { .. }
+                | Upkeep::Fold { .. }
+                | Upkeep::Number(_),
                 Done::Changed(_),
             )
             | (_, Done::Numbered { .. } | Done::Refused(_)) => {}

@@ -301,6 +301,22 @@ pub(crate) const fn subject(subject: Subject) -> (i16, i64) {
     }
 }
 
+/// The subject of an hour's sum as its two columns.
+pub(crate) const fn hours_of(subject: Subject) -> (i16, i64) {
+    let (number, key) = self::subject(subject);
+    (number + 3, key)
+}
+
+/// Reads the subject of a minute's sum; those of hours are none.
+pub(crate) const fn read_subject((number, key): (i16, i64)) -> Option<Subject> {
+    match number {
+        0 => Some(Subject::Whole),
+        1 => Some(Subject::Application(ApplicationKey(key))),
+        2 => Some(Subject::Endpoint(EndpointKey(key))),
+        _ => None,
+    }
+}
+
 /// Returns a level of warning as PostgreSQL keeps it. A file keeps its percentage.
 #[cfg(feature = "postgres")]
 pub(crate) const fn level(level: Level) -> i16 {

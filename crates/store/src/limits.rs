@@ -27,6 +27,9 @@ pub const REQUESTS: usize = 1_024;
 /// How long sums are kept, from their minute on.
 pub const ROLLUPS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
+/// How long sums are kept by minute. Those of older minutes are added to those of their hours.
+pub const MINUTES: Duration = Duration::from_secs(25 * 60 * 60);
+
 /// How long a node is remembered after its lease has ended.
 pub const NODES: Duration = Duration::from_secs(24 * 60 * 60);
 

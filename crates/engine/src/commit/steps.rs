@@ -26,9 +26,11 @@ impl Urgency {
             | Upkeep::Number(_)
             | Upkeep::Ask { .. }
             | Upkeep::Consume { .. } => Self::Urgent,
-            Upkeep::Bury(_) | Upkeep::Replay(_) | Upkeep::RollUp { .. } | Upkeep::Prune { .. } => {
-                Self::Patient
-            }
+            Upkeep::Bury(_)
+            | Upkeep::Replay(_)
+            | Upkeep::RollUp { .. }
+            | Upkeep::Fold { .. }
+            | Upkeep::Prune { .. } => Self::Patient,
         }
     }
 }

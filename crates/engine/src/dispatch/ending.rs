@@ -126,6 +126,7 @@ impl Engine {
         let Some(attempt) = self.attempts.get(number) else { return };
         let (lease, role, key) = (attempt.lease, attempt.role, attempt.delivery.key);
         let (recorded, ended_before) = (attempt.delivery.recorded, attempt.delivery.ended_before);
+        let received_at = attempt.delivery.received_at;
         let pending = &attempt.delivery.pending;
         let verdict = judge(&attempt.policy, pending, record.outcome, act.now.rows, dice);
         let next = verdict.next;
@@ -155,8 +156,17 @@ impl Engine {
         }
         self.attempts.settle(number, Ended { next, answered, now: act.now.elapsed });
         let budget = verdict.budget;
-        let settle =
-            Settle { lease, key, recorded, ended_before, next, budget, attempt: record, running };
+        let settle = Settle {
+            lease,
+            key,
+            recorded,
+            ended_before,
+            received_at,
+            next,
+            budget,
+            attempt: record,
+            running,
+        };
         act.effects.push(Effect::Settle { attempt: number, settle: Box::new(settle) });
         self.forgive(key, next);
     }

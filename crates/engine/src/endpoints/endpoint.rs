@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::breaker::{self, Admission, Breaker, Role};
 use domain::concurrency::Concurrency;
 use domain::delivery::{SinceDue, expires};
+use domain::hold;
 use domain::partition::Partition;
 use domain::rate::{Limiter, Rate};
 use domain::time::Timestamp;
@@ -276,14 +277,8 @@ impl Endpoint {
 
     /// Returns the moment until which breaker or pause hold it, if they do.
     pub(crate) fn held_by(&self, has_breaker: bool, now: Timestamp) -> Option<Timestamp> {
-        let breaker = match self.running.breaker.admission(now) {
-            Admission::Wait(until) if has_breaker => Some(until),
-            Admission::Wait(_) | Admission::All | Admission::Probe | Admission::WaitForProbe => {
-                None
-            }
-        };
-        let pause = self.running.paused_until.filter(|until| *until > now);
-        breaker.max(pause)
+        let breaker = if has_breaker { self.running.breaker } else { Breaker::default() };
+        hold::ends(breaker, self.running.paused_until, now).map(|(_, until)| until)
     }
 
     /// Remembers that breaker or pause hold it, and until when as far as that is known.

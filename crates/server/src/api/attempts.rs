@@ -17,7 +17,7 @@ use super::operation::{Operation, Routes};
 use super::pauses::RetryAfterOut;
 use super::values::{Answer, Moment, PageOut, PageQuery, commas, unknown_number};
 use crate::app::attempts::{
-    Attempt, AttemptFilter, DeliveryEntry, DeliveryFilter, MessagesWish, Status, Trigger, Wish,
+    Attempt, AttemptFilter, DeliveryFilter, MessagesWish, Standing, Status, Trigger, Wish,
 };
 use crate::app::replays::read_class;
 use crate::app::{App, Error};
@@ -154,7 +154,7 @@ struct EndpointMessageOut {
     #[serde(flatten)]
     message: MessageOut,
     #[serde(flatten)]
-    standing: Standing,
+    standing: StandingOut,
 }
 
 /// An endpoint that a message goes to.
@@ -164,19 +164,21 @@ struct MessageEndpointOut {
     #[serde(flatten)]
     endpoint: EndpointOut,
     #[serde(flatten)]
-    standing: Standing,
+    standing: StandingOut,
 }
 
 /// How a delivery stands.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Standing {
+struct StandingOut {
     /// 0 success, 1 pending, 2 fail, 3 sending, 4 called off.
     status: u8,
     /// The same as a word.
     status_text: &'static str,
-    /// When it is sent next, if it is.
+    /// When it is sent next, at the earliest; null if that is not known, or it is not sent any more.
     next_attempt: Option<Moment>,
+    /// What it waits for, while it is not settled; as in a delivery.
+    held_by: Option<&'static str>,
 }
 
 /// Nothing.
@@ -206,16 +208,12 @@ pub(super) fn read_status(number: u8) -> Result<Status, Error> {
     }
 }
 
-impl Standing {
-    fn of(delivery: &DeliveryEntry, expanded: bool) -> Self {
-        let (status, status_text) = numbered(Status::of(delivery), expanded);
-        let next_attempt = match delivery.state {
-            domain::delivery::Delivery::Pending(pending) => Some(Moment(pending.due)),
-            domain::delivery::Delivery::Delivered
-            | domain::delivery::Delivery::Dead(_)
-            | domain::delivery::Delivery::Cancelled => None,
-        };
-        Self { status, status_text, next_attempt }
+impl StandingOut {
+    fn of(standing: Standing, expanded: bool) -> Self {
+        let (status, status_text) = numbered(standing.status, expanded);
+        let next_attempt = standing.wait.and_then(|wait| wait.next_attempt).map(Moment);
+        let held_by = standing.wait.map(|wait| wait.held_by.word());
+        Self { status, status_text, next_attempt, held_by }
     }
 }
 
@@ -325,9 +323,9 @@ async fn sent(
 ) -> Answer<Json<PageOut<EndpointMessageOut>>> {
     let (wish, wanted) = (query.messages_wish()?, page.wanted()?);
     let slice = app.attempted_messages(&scope, &endpoint, wish, &wanted).await?;
-    Ok(PageOut::of(slice, |(message, delivery)| EndpointMessageOut {
+    Ok(PageOut::of(slice, |(message, standing)| EndpointMessageOut {
         message: MessageOut::of(message, query.with_content),
-        standing: Standing::of(&delivery, query.expanded_statuses),
+        standing: StandingOut::of(standing, query.expanded_statuses),
     }))
 }
 
@@ -338,9 +336,9 @@ async fn receivers(
     Asked(page): Asked<PageQuery>,
 ) -> Answer<Json<PageOut<MessageEndpointOut>>> {
     let slice = app.attempted_endpoints(&scope, &message, &page.wanted()?).await?;
-    Ok(PageOut::of(slice, |(endpoint, delivery)| MessageEndpointOut {
+    Ok(PageOut::of(slice, |(endpoint, standing)| MessageEndpointOut {
         endpoint: endpoint.into(),
-        standing: Standing::of(&delivery, false),
+        standing: StandingOut::of(standing, false),
     }))
 }
 

@@ -122,6 +122,13 @@ pub(super) struct DeliveryOut {
     cause: Option<&'static str>,
     /// When it is due, while it is pending.
     due: Option<Moment>,
+    /// What it waits for, while it is pending: `schedule` (its due time), `queued` (it is due: its turn,
+    /// its endpoint's rate and limit of attempts in flight), `fifo` (the deliveries before it), `breaker`,
+    /// `retry_after` (its receiver asked for a pause), `paused` (by a person); `disabled` or `deleted` if
+    /// it becomes a dead letter.
+    held_by: Option<&'static str>,
+    /// When it is sent next, at the earliest; null if that is not known, or it is not sent any more.
+    next_attempt: Option<Moment>,
     /// When it is given up, while it is pending.
     expires_at: Option<Moment>,
     /// Attempts that were made, over all replays.
@@ -199,7 +206,7 @@ struct PhasesOut {
 
 impl From<Shown> for DeliveryOut {
     fn from(shown: Shown) -> Self {
-        let Shown { entry, endpoint, pause } = shown;
+        let Shown { entry, endpoint, wait, pause } = shown;
         let (cause, pending) = match entry.state {
             Delivery::Pending(pending) => (None, Some(pending)),
             Delivery::Dead(cause) => (Some(cause.word()), None),
@@ -213,6 +220,8 @@ impl From<Shown> for DeliveryOut {
             state: entry.state.word(),
             cause,
             due: pending.map(|pending| Moment(pending.due)),
+            held_by: wait.map(|wait| wait.held_by.word()),
+            next_attempt: wait.and_then(|wait| wait.next_attempt).map(Moment),
             expires_at: pending.and_then(|pending| pending.budget.expires_at).map(Moment),
             attempts: entry.recorded,
             last_status: entry.last_status,

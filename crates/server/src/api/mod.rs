@@ -26,6 +26,7 @@ mod endpoint_care;
 mod endpoints;
 mod event_types;
 mod extract;
+mod figures;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod health;
@@ -82,6 +83,7 @@ fn routes() -> Routes {
         endpoints::routes,
         secrets::routes,
         endpoint_care::routes,
+        figures::routes,
         event_types::routes,
         messages::routes,
         batch::routes,

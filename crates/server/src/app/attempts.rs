@@ -13,6 +13,7 @@ pub use store::queue::{AttemptRecord, Phases, Trigger};
 
 use super::messages::{self, Message, Payload};
 use super::pages::{Filling, Slice, Wanted};
+use super::waits::{Wait, Waits};
 use super::{App, Error, Scope, endpoints};
 
 /// An attempt with what an answer shows besides its record.
@@ -58,6 +59,15 @@ pub struct MessagesWish {
     pub with_content: bool,
 }
 
+/// How a delivery stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// As the SDKs say it.
+    pub status: Status,
+    /// What it waits for, while it is pending.
+    pub wait: Option<Wait>,
+}
+
 /// How things stand, as the SDKs say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
@@ -71,6 +81,12 @@ pub enum Status {
     Sending,
     /// Somebody called it off.
     Cancelled,
+}
+
+impl Standing {
+    fn of(delivery: &DeliveryEntry, waits: &Waits) -> Self {
+        Self { status: Status::of(delivery), wait: waits.of(delivery) }
+    }
 }
 
 impl Status {
@@ -254,7 +270,7 @@ impl App {
         endpoint: &str,
         wish: MessagesWish,
         wanted: &Wanted,
-    ) -> Result<Slice<(Message, DeliveryEntry)>, Error> {
+    ) -> Result<Slice<(Message, Standing)>, Error> {
         let endpoint = self.endpoint(scope, endpoint).await?;
         let mut filter = wish.filter;
         filter.state = wish.status.map(Status::state);
@@ -280,7 +296,13 @@ impl App {
         }
         let Listed { entries, reached, done } = filling.finish(listed.reached, listed.done);
         let listed = Listed { entries, reached: reached.map(|reached| reached.0), done };
-        Ok(wanted.slice(listed, |(_, delivery)| delivery.key.message.0.to_string()))
+        let slice = wanted.slice(listed, |(_, delivery): &(Message, DeliveryEntry)| {
+            delivery.key.message.0.to_string()
+        });
+        let directory = BTreeMap::from([(endpoint.key, endpoint)]);
+        let entries = slice.entries.iter().map(|(_, delivery)| delivery);
+        let waits = self.waits(scope, entries, &directory).await?;
+        Ok(slice.map(|(message, delivery)| (message, Standing::of(&delivery, &waits))))
     }
 
     /// Lists the endpoints that a message goes to, with how it stands there.
@@ -292,12 +314,14 @@ impl App {
         scope: &Scope,
         message: &str,
         wanted: &Wanted,
-    ) -> Result<Slice<(Endpoint, DeliveryEntry)>, Error> {
+    ) -> Result<Slice<(Endpoint, Standing)>, Error> {
         let message = self.message_entry(scope, message).await?;
         let deliveries = self.ledger.deliveries_of(message.application, message.key).await?;
         let endpoints = self.directory(scope, &deliveries).await?;
+        let waits = self.waits(scope, &deliveries, &endpoints).await?;
         let pair = |delivery: DeliveryEntry| {
-            Some((endpoints.get(&delivery.key.endpoint)?.clone(), delivery))
+            let standing = Standing::of(&delivery, &waits);
+            Some((endpoints.get(&delivery.key.endpoint)?.clone(), standing))
         };
         let mut pairs: Vec<_> = deliveries.into_iter().filter_map(pair).collect();
         pairs.sort_by_key(|(endpoint, _)| std::cmp::Reverse(endpoint.id));

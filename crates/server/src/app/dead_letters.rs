@@ -2,6 +2,7 @@
 
 use store::catalog::Name;
 use store::keys::{EndpointKey, MessageKey};
+use store::ledger::Within;
 pub use store::ledger::{DeliveryFilter, Tally, Task};
 use store::page::{From, Listed, Page};
 
@@ -46,7 +47,7 @@ impl App {
         let directory = self.directory(scope, &slice.entries).await?;
         Ok(slice.map(|entry| {
             let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
-            Shown { entry, endpoint, pause: None }
+            Shown { entry, endpoint, wait: None, pause: None }
         }))
     }
 
@@ -59,8 +60,12 @@ impl App {
         scope: &Scope,
         endpoint: Option<&str>,
     ) -> Result<Tally, Error> {
-        let endpoint = self.endpoint_key(scope, endpoint).await?;
-        Ok(self.ledger.dead_letter_count(scope.application().key, endpoint).await?)
+        let application = scope.application().key;
+        let within = match self.endpoint_key(scope, endpoint).await? {
+            Some(endpoint) => Within::Endpoint(application, endpoint),
+            None => Within::Application(application),
+        };
+        Ok(self.ledger.dead_letter_count(within).await?)
     }
 
     /// Adds an endpoint to a filter, if one is named. By its id it is also found after it was deleted:

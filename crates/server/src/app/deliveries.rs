@@ -1,5 +1,7 @@
 //! Deliveries: look at one with its whole history, list, cancel, send now, send again.
 
+use std::collections::BTreeMap;
+
 use domain::delivery::{Cause, Delivery};
 use domain::ids::EndpointId;
 use store::catalog::Endpoint;
@@ -9,6 +11,7 @@ use store::page::Listed;
 
 use super::pages::{Slice, Wanted};
 use super::pauses::Pause;
+use super::waits::{Wait, is_pending};
 use super::{App, Error, Nudge, Scope};
 
 /// How often a delivery is looked at that changes while it is being sent again.
@@ -21,6 +24,8 @@ pub struct Shown {
     pub entry: DeliveryEntry,
     /// Its endpoint's id, deleted or not; none if it was pruned just now.
     pub endpoint: Option<EndpointId>,
+    /// What it waits for, while it is pending.
+    pub wait: Option<Wait>,
     /// Its endpoint's pause, while it waits for that. Lists over all endpoints do not say.
     pub pause: Option<Pause>,
 }
@@ -60,9 +65,10 @@ impl App {
         }
         let slice = self.walk_deliveries(scope.application().key, &filter, wanted).await?;
         let directory = self.directory(scope, &slice.entries).await?;
+        let waits = self.waits(scope, &slice.entries, &directory).await?;
         Ok(slice.map(|entry| {
             let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
-            Shown { entry, endpoint, pause: None }
+            Shown { endpoint, wait: waits.of(&entry), pause: None, entry }
         }))
     }
 
@@ -79,14 +85,15 @@ impl App {
     ) -> Result<Slice<Shown>, Error> {
         let endpoint = self.endpoint(scope, endpoint).await?;
         let slice = self.deliveries_of_endpoint(&endpoint, filter, wanted).await?;
-        let waits = slice.entries.iter().any(is_pending);
-        let pause = match waits {
+        let pause = match slice.entries.iter().any(is_pending) {
             true => self.pause_of((endpoint.application, endpoint.key)).await?,
             false => None,
         };
+        let (id, directory) = (endpoint.id, BTreeMap::from([(endpoint.key, endpoint)]));
+        let waits = self.waits(scope, &slice.entries, &directory).await?;
         Ok(slice.map(|entry| {
             let pause = pause.clone().filter(|_| is_pending(&entry));
-            Shown { entry, endpoint: Some(endpoint.id), pause }
+            Shown { endpoint: Some(id), wait: waits.of(&entry), pause, entry }
         }))
     }
 
@@ -194,7 +201,8 @@ impl App {
         let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
         let place = (entry.key.application, entry.key.endpoint);
         let pause = if is_pending(&entry) { self.pause_of(place).await? } else { None };
-        Ok(Shown { entry, endpoint, pause })
+        let wait = self.waits(scope, [&entry], &directory).await?.of(&entry);
+        Ok(Shown { entry, endpoint, wait, pause })
     }
 
     async fn nudge_owner(&self, scope: &Scope, entry: &DeliveryEntry) -> Result<(), Error> {
@@ -204,8 +212,4 @@ impl App {
         }
         Ok(())
     }
-}
-
-const fn is_pending(entry: &DeliveryEntry) -> bool {
-    matches!(entry.state, Delivery::Pending(_))
 }

@@ -219,7 +219,8 @@ impl App {
     /// If there is no such endpoint.
     pub async fn running(&self, scope: &Scope, named: &str) -> Result<(Endpoint, Running), Error> {
         let endpoint = self.endpoint(scope, named).await?;
-        let running = self.catalog.running(endpoint.application, endpoint.key).await?;
+        let running = self.catalog.running(endpoint.application, vec![endpoint.key]).await?;
+        let (_, running) = *running.first().ok_or(Error::Missing("endpoint"))?;
         Ok((endpoint, running))
     }
 

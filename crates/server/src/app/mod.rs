@@ -8,9 +8,9 @@
 //! - `access`, `tokens`: who calls, and what they may do; `memory`: what is remembered of both
 //! - `applications`, `endpoints`, `secrets`, `headers`, `event_types`: what people set up;
 //!   `condition`: which version of it a request means
-//! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`: what becomes of
-//!   messages
-//! - `delivery_walk`: deliveries by way of their messages
+//! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`, `figures`: what
+//!   becomes of messages
+//! - `delivery_walk`: deliveries by way of their messages; `waits`: what holds those that are pending
 //! - `pace`: how fast an application's tokens may change things
 //! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere;
 //!   `nesting`: how deep payloads may be
@@ -28,6 +28,7 @@ pub mod endpoints;
 mod error;
 pub mod event_types;
 pub mod fields;
+pub mod figures;
 pub mod headers;
 pub mod idempotency;
 mod memory;
@@ -41,7 +42,9 @@ pub mod replays;
 pub mod secrets;
 pub mod statistics;
 pub mod tokens;
+pub mod waits;
 
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
@@ -55,7 +58,8 @@ use domain::policy::Preset;
 use domain::time::Timestamp;
 pub use error::{Error, Fault, FaultKind, RefusalKind};
 use store::keys::{ApplicationKey, EndpointKey};
-use store::queue::RequestKind;
+use store::ledger::Within;
+use store::queue::{Minute, RequestKind, Rollup};
 use store::{Catalog, Ledger};
 
 use crate::clock::Clock;
@@ -84,6 +88,8 @@ pub trait Accepting: Send + Sync {
     fn is_in_force(&self) -> Answer<'_, bool>;
     /// Leaves a request for whoever owns the endpoint's partition; answers when it is on disk.
     fn ask(&self, ask: Ask) -> Answer<'_, ()>;
+    /// Returns the sums of some minutes, all together, with what the node has not written yet.
+    fn sums(&self, within: Within, minutes: Range<Minute>) -> Answer<'_, Rollup>;
     /// Tells the node that something waits for it that it would find later by itself.
     fn nudge(&self, nudge: Nudge);
 }

@@ -94,13 +94,11 @@ impl App {
         &self,
         (application, endpoint): (ApplicationKey, EndpointKey),
     ) -> Result<Option<Pause>, Error> {
-        let running = match self.catalog.running(application, endpoint).await {
-            // It was deleted meanwhile.
-            Err(store::Error::Missing(_)) => return Ok(None),
-            running => running?,
-        };
+        let running = self.catalog.running(application, vec![endpoint]).await?;
         let now = self.clock.now();
-        let Some(until) = running.paused_until.filter(|until| *until > now) else {
+        // Of one that was deleted meanwhile there is none.
+        let until = running.first().and_then(|(_, running)| running.paused_until);
+        let Some(until) = until.filter(|until| *until > now) else {
             return Ok(None);
         };
         let attempts = self.newest_attempts((application, endpoint)).await?;

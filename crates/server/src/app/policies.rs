@@ -2,6 +2,7 @@
 
 use domain::policy::{self, Preset, Scopes, Timetable, Warning};
 use serde_json::Value;
+use store::catalog::Endpoint;
 
 use super::{App, Error, Scope};
 
@@ -63,6 +64,17 @@ impl App {
     /// If there is no such endpoint.
     pub async fn endpoint_policy(&self, scope: &Scope, endpoint: &str) -> Result<Shown, Error> {
         let endpoint = self.endpoint(scope, endpoint).await?;
+        let (origin, preset) = self.applicable_policy(scope, &endpoint);
+        Ok(Shown::of(preset, origin))
+    }
+
+    /// Returns the policy that applies to an endpoint, but for messages and event types with their own,
+    /// and where it was set.
+    pub(super) fn applicable_policy(
+        &self,
+        scope: &Scope,
+        endpoint: &Endpoint,
+    ) -> (&'static str, Preset) {
         // As when it is sent: a document that no longer reads gives way to the next one outwards.
         let set = |saved: Option<&Value>| policy::read_saved(saved?).ok();
         let scopes = Scopes {
@@ -73,6 +85,6 @@ impl App {
             server: self.settings.policy.clone(),
         };
         let (origin, preset) = scopes.applicable();
-        Ok(Shown::of(preset, origin.word()))
+        (origin.word(), preset)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::time::Timestamp;
 pub use store::ledger::Counts;
-use store::queue::{Minute, Subject};
+use store::ledger::Within;
 
 use super::{App, Error, Scope, fields};
 
@@ -47,10 +47,8 @@ impl App {
         let since = since.unwrap_or_else(|| until.before(LONGEST_RANGE));
         fields::range(since, until, LONGEST_RANGE)?;
         let endpoint = self.endpoint(scope, endpoint).await?;
-        let (first, last) = (Minute::of(since), Minute(Minute::of(until).0 + 1));
-        let sums = self.ledger.rollups(Subject::Endpoint(endpoint.key), first, last).await?;
-        let add =
-            |(good, bad), sum: &store::queue::Rollup| (good + sum.succeeded, bad + sum.failed);
-        Ok(sums.iter().fold((0, 0), add))
+        let within = Within::Endpoint(endpoint.application, endpoint.key);
+        let (_, sums) = self.sums(within, since, until).await?;
+        Ok((sums.succeeded, sums.failed))
     }
 }

@@ -14,6 +14,7 @@ use http::header::CONTENT_TYPE;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use store::ledger::Within;
 use store::{Ledger, Queue};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -77,11 +78,24 @@ impl Scraping {
 
     /// Asks the store how much waits, on all nodes.
     async fn waiting(&self) -> Option<Waiting> {
-        let asked = self.queue.backlog(Partition::all().collect());
-        let backlog = tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()?;
+        let asked = async {
+            let backlog = self.queue.backlog(Partition::all().collect()).await?;
+            let depth = self.ledger.depth(Within::Whole).await?;
+            Ok::<_, store::Error>((
+                backlog,
+                depth,
+                self.ledger.dead_letter_count(Within::Whole).await?,
+            ))
+        };
+        let answer = tokio::time::timeout(PATIENCE, asked).await.ok()?;
+        let (backlog, depth, dead_letters) = answer.ok()?;
         let now = self.clock.now();
-        let oldest_due = backlog.oldest_due.map(|due| now.since(due)).unwrap_or_default();
-        Some(Waiting { endpoints: backlog.endpoints, oldest_due })
+        Some(Waiting {
+            endpoints: backlog.endpoints,
+            deliveries: depth.waiting.number,
+            dead_letters: dead_letters.number,
+            oldest_due: backlog.oldest_due.map(|due| now.since(due)).unwrap_or_default(),
+        })
     }
 }
 

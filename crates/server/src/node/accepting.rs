@@ -1,9 +1,12 @@
 //! Takes in what the app accepts: the app's port [`Accepting`], on this process's intake.
 
+use std::ops::Range;
+
 use engine::commit::Crowded;
 use engine::roster::read_policy;
 use store::keys::ApplicationKey;
-use store::queue::{self, Accepted, Request};
+use store::ledger::Within;
+use store::queue::{self, Accepted, Minute, Request, Rollup};
 
 use super::{Draft, Intake, NotTaken};
 use crate::app::messages::{Kind, NewMessage, Taken};
@@ -46,6 +49,10 @@ impl Accepting for Intake {
         let Ask { application, endpoint, partition, kind, at } = ask;
         let request = Request { number: 0, application, endpoint, partition, kind, at };
         Box::pin(async move { Ok(self.ask(request).await?) })
+    }
+
+    fn sums(&self, within: Within, minutes: Range<Minute>) -> Answer<'_, Rollup> {
+        Box::pin(async move { Ok(self.sums(within, minutes).await?) })
     }
 
     fn nudge(&self, nudge: Nudge) {

@@ -247,7 +247,6 @@ impl Core {
                 Effect::WakeAt(at) => self.wake_at = Some(at),
                 Effect::Send(sending) => {
                     let before = self.at_work.replace(Suspect::of(&sending.delivery));
-                    self.world.sums.sending(sending.attempt, sending.delivery.received_at);
                     self.attempts.begin(&self.world, sending);
                     self.at_work = before;
                 }
@@ -275,11 +274,8 @@ impl Core {
     /// Sees what passes by.
     fn note(&mut self, event: &Event) {
         match event {
-            Event::Ended { attempt, end, .. } => {
+            Event::Ended { attempt, .. } => {
                 self.at_work = self.attempts.ended(*attempt);
-                if end.costs_nothing() {
-                    self.world.sums.interrupted(*attempt);
-                }
             }
             Event::Settled { attempt, answer } => {
                 self.settling = self.settling.saturating_sub(1);

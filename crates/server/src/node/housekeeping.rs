@@ -16,6 +16,14 @@ const PRUNED_AT_ONCE: u32 = 200;
 const WHILE_PRUNING: Duration = Duration::from_millis(10);
 /// The wait after everything was looked at and nothing had to go.
 const BETWEEN_PRUNING: Duration = Duration::from_secs(30);
+/// The most minutes whose sums one step adds to their hours.
+const FOLDED_AT_ONCE: u32 = 200;
+/// The wait before the first of these steps. Who counts again what a crash took must have done so: the sums
+/// of an hour are taken for complete.
+const BEFORE_FOLDING: Duration = Duration::from_secs(15 * 60);
+/// The wait between two steps while there is something to fold, and otherwise.
+const WHILE_FOLDING: Duration = Duration::from_millis(20);
+const BETWEEN_FOLDING: Duration = Duration::from_secs(60);
 /// How often sums are written.
 const SUMS_EVERY: Duration = Duration::from_secs(10);
 /// The wait before listening again after the store failed.
@@ -46,16 +54,43 @@ pub(super) async fn prune(world: Arc<World>) {
 }
 
 async fn prune_once(world: &World) -> Option<Done> {
+    let step = Upkeep::Prune { now: world.timeline.rows(), most: PRUNED_AT_ONCE };
+    alone(world, step, "a step of pruning failed").await
+}
+
+/// Adds the sums of old minutes to those of their hours, in small steps. The owner of the first partition
+/// does it.
+pub(super) async fn fold(world: Arc<World>) {
+    tokio::time::sleep(BEFORE_FOLDING).await;
+    loop {
+        let wait = match fold_once(&world).await {
+            Some(Done::Changed(minutes)) if minutes > 0 => WHILE_FOLDING,
+            Some(Done::Refused(reason)) => {
+                tracing::warn!(%reason, "a step that folds sums was refused");
+                BETWEEN_FOLDING
+            }
+            Some(Done::Changed(_) | Done::Numbered { .. } | Done::Fenced) | None => BETWEEN_FOLDING,
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+async fn fold_once(world: &World) -> Option<Done> {
+    let step = Upkeep::Fold { now: world.timeline.rows(), most: FOLDED_AT_ONCE };
+    alone(world, step, "a step that folds sums failed").await
+}
+
+/// Does a step of upkeep that one node of a fleet does for all: the owner of the first partition.
+async fn alone(world: &World, step: Upkeep, failed: &'static str) -> Option<Done> {
     if !world.inbox.owns(Partition::from_number(0)?) {
         return None;
     }
-    let step = Upkeep::Prune { now: world.timeline.rows(), most: PRUNED_AT_ONCE };
     match world.committer.upkeep(step).await {
         Ok(done) => Some(done),
-        // Nobody expects a server that stops to prune.
+        // A server that stops does no such step.
         Err(Rejected::Closed) => None,
         Err(error @ (Rejected::Crowded(_) | Rejected::Store(_))) => {
-            tracing::warn!(%error, "a step of pruning failed");
+            tracing::warn!(%error, "{failed}");
             None
         }
     }

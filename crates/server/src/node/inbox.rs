@@ -14,6 +14,7 @@ use store::keys::DeliveryKey;
 use store::queue::{Accept, Accepted, Call, Done, FirstState, PendingDelivery, Settled};
 use tokio::sync::Notify;
 
+use super::sums::Sums;
 use super::timeline::Timeline;
 use crate::committer::Listener;
 
@@ -162,18 +163,14 @@ fn listed(bits: u64) -> Vec<Partition> {
 
 /// Turns what was committed into events.
 pub(super) struct Ears {
-    inbox: Arc<Inbox>,
-    timeline: Arc<Timeline>,
-}
-
-impl Ears {
-    pub(super) const fn new(inbox: Arc<Inbox>, timeline: Arc<Timeline>) -> Self {
-        Self { inbox, timeline }
-    }
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) timeline: Arc<Timeline>,
+    pub(super) sums: Arc<Sums>,
 }
 
 impl Listener for Ears {
     fn accepted(&self, issued_at: Timestamp, accepts: Vec<Accept>, answers: &[Accepted]) {
+        self.sums.accepted(&accepts, answers);
         if self.inbox.most_handed_over == 0 {
             return;
         }

@@ -1,6 +1,7 @@
 //! Taking messages in: fan out, commit, answer when durable.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use domain::time::Timestamp;
 use engine::Event;
 use engine::roster::{Facts, Roster};
 use store::keys::{ApplicationKey, EndpointKey};
-use store::queue::{Accept, Accepted, NewMessage, Once, Request, Upkeep};
+use store::ledger::Within;
+use store::queue::{Accept, Accepted, Minute, NewMessage, Once, Request, Rollup, Upkeep};
 
 use super::{Intake, World, changes};
 use crate::committer::Rejected;
@@ -175,6 +177,18 @@ impl Intake {
     /// Hears that a replay task was started here.
     pub fn replay_started(&self) {
         self.world.replays.notify_one();
+    }
+
+    /// Returns the sums of some minutes, all together, with what this node has not written yet.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn sums(
+        &self,
+        within: Within,
+        minutes: Range<Minute>,
+    ) -> Result<Rollup, store::Error> {
+        self.world.sums.together(&self.world, within, minutes).await
     }
 
     /// Returns the time of the rows, for `received_at` and all that the catalog writes.

@@ -132,7 +132,7 @@ pub(crate) struct World {
     pub(crate) timeline: Arc<Timeline>,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) rosters: Rosters,
-    pub(crate) sums: Sums,
+    pub(crate) sums: Arc<Sums>,
     /// Held by whoever disables an endpoint.
     pub(crate) disabling: Semaphore,
     /// What is owned, under which epochs.
@@ -168,7 +168,12 @@ impl Node {
     ) -> Self {
         let Settings { engine, lanes, transactions, sends, handed_over, grace, .. } = settings;
         let inbox = Arc::new(Inbox::new(if sends { handed_over } else { 0 }));
-        let listener = Arc::new(inbox::Ears::new(Arc::clone(&inbox), Arc::clone(&timeline)));
+        let sums = Arc::new(Sums::default());
+        let listener = Arc::new(inbox::Ears {
+            inbox: Arc::clone(&inbox),
+            timeline: Arc::clone(&timeline),
+            sums: Arc::clone(&sums),
+        });
         let (committer, committing) = {
             let _entered = parts.answering.enter();
             Committer::start(committer::Settings {
@@ -194,7 +199,7 @@ impl Node {
             committer,
             timeline,
             inbox,
-            sums: Sums::default(),
+            sums,
             disabling: Semaphore::new(DISABLING),
             leases: watch::Sender::new(BTreeMap::new()),
             replays: Notify::new(),
@@ -203,11 +208,14 @@ impl Node {
             announcements: broadcast::Sender::new(ANNOUNCEMENTS),
         });
         let trouble = Trouble::default();
-        let mut tasks = vec![repeated("naming damaged rows", &world, housekeeping::complain)];
+        let mut tasks = vec![
+            repeated("naming damaged rows", &world, housekeeping::complain),
+            repeated("summing up", &world, housekeeping::roll_up),
+        ];
         let core = sends.then(|| {
             tasks.push(repeated("hearing other nodes", &world, housekeeping::wakes));
             tasks.push(repeated("pruning", &world, housekeeping::prune));
-            tasks.push(repeated("summing up", &world, housekeeping::roll_up));
+            tasks.push(repeated("folding sums", &world, housekeeping::fold));
             tasks.push(repeated("replaying", &world, replays::run));
             tasks.push(repeated("counting again", &world, recount::run));
             trouble.watch("what sends", tokio::spawn(core::run(Arc::clone(&world), engine)))

@@ -4,20 +4,24 @@
 //! partition they come from. Whoever takes a partition over looks at the last two minutes in which
 //! its endpoints were sent to before, once all that this node itself holds has been written, and adds
 //! what is missing. Nothing is added twice: what is there already is subtracted, the owner before can
-//! add nothing more, and neither can this node once it is not the owner any more.
+//! add nothing more, and neither can this node once it is not the owner any more. Minutes that were
+//! folded into their hour were written a day before that, and are left alone.
+//!
+//! What was accepted is counted by whichever node accepts it. It is counted again only by a node that owns
+//! everything: others of a fleet may have yet to write what they have accepted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::delivery::Delivery;
+use domain::delivery::{Cause, Delivery};
 use domain::ids::{ApplicationId, AttemptId, DeliveryId, EndpointId};
-use domain::partition::Partition;
+use domain::partition::{PARTITIONS, Partition};
 use domain::time::Timestamp;
 use futures_util::future::join_all;
 use store::catalog::Endpoint;
 use store::keys::{ApplicationKey, Epoch, Lease};
-use store::ledger::{AttemptEntry, AttemptFilter};
+use store::ledger::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
 use store::page::{From, Page};
 use store::queue::{Done, Minute, Once, Rollup, Subject, Upkeep};
 use store::{Catalog, Ledger};
@@ -34,12 +38,15 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 const LONGEST_ATTEMPT: Duration = Duration::from_secs(5 * 60);
 /// How far the clock that ids are made by may be from the one that rows are on.
 const CLOCKS_APART: Duration = Duration::from_secs(10 * 60);
+/// How much earlier a message can have been received than those before it in the order of acceptance.
+const ON_ITS_WAY: Duration = Duration::from_secs(2 * 60);
 /// The most entries on a page.
 const PAGE: u32 = 250;
 /// The most endpoints that are looked at together: what they lack is one step for each partition.
 const ENDPOINTS: u32 = 30;
 
 type Owned = BTreeMap<Partition, Epoch>;
+type Minutes = std::ops::Range<Minute>;
 
 /// Counts again for each partition that this node has taken.
 pub(super) async fn run(world: Arc<World>) {
@@ -75,7 +82,7 @@ fn common(owned: &Owned, wanted: impl Fn(&Partition, &Epoch) -> bool) -> Owned {
 
 /// Returns when all that this node knows of the minute in which it took a partition is written.
 fn written_at(taken_at: Timestamp) -> Timestamp {
-    start_of(Minute(Minute::of(taken_at).0 + 1)).after(WRITTEN_AFTER)
+    Minute(Minute::of(taken_at).0 + 1).begins_at().after(WRITTEN_AFTER)
 }
 
 /// Repairs, as often as it takes, what is still owned. What has passed on since is counted again by
@@ -99,13 +106,15 @@ async fn repair_until_done(world: &World, taken: &Owned, taken_at: Timestamp) {
 }
 
 async fn repair(world: &World, taken: &Owned, taken_at: Timestamp) -> Result<(), store::Error> {
-    let books = Books { catalog: world.catalog.as_ref(), ledger: world.ledger.as_ref() };
+    let owns_all = world.leases.borrow().len() == usize::from(PARTITIONS);
+    let (catalog, ledger) = (world.catalog.as_ref(), world.ledger.as_ref());
+    let books = Books { catalog, ledger, owns_all };
     let mut walk = Walk::new(books, taken, taken_at);
     while let Some(lacks) = walk.next().await? {
         // Several at once share a commit.
         let steps = lacks.into_iter().map(|(lease, sums)| {
             let once = Once { at: world.timeline.rows(), id: dice::for_id() };
-            let rollups = sums.into_values().collect();
+            let (lease, rollups) = (Some(lease), sums.into_values().collect());
             world.committer.upkeep(Upkeep::RollUp { lease, once, rollups })
         });
         for answer in join_all(steps).await {
@@ -192,6 +201,8 @@ impl<'a> Walk<'a> {
 struct Books<'a> {
     catalog: &'a dyn Catalog,
     ledger: &'a dyn Ledger,
+    /// Whether this node owns all partitions.
+    owns_all: bool,
 }
 
 impl Books<'_> {
@@ -200,17 +211,93 @@ impl Books<'_> {
         endpoint: &Endpoint,
         taken_at: Timestamp,
     ) -> Result<Vec<Rollup>, store::Error> {
-        let key = endpoint.key;
-        let Some(last) = self.last(endpoint, taken_at).await? else { return Ok(Vec::new()) };
-        let minutes = Minute(last.0 - 1)..Minute(last.0 + 1);
-        let counted = self.count(endpoint, minutes.clone()).await?;
-        let subject = Subject::Endpoint(key);
-        let stored = self.ledger.rollups(subject, minutes.start, minutes.end).await?;
+        let mut lost = Vec::new();
+        if let Some(last) = self.last(endpoint, taken_at).await? {
+            let minutes = Minute(last.0 - 1)..Minute(last.0 + 1);
+            let counted = self.count(endpoint, minutes.clone()).await?;
+            lost.extend(self.lacks(endpoint, minutes, counted).await?);
+        }
+        if !self.owns_all {
+            return Ok(lost);
+        }
+        if let Some(last) = self.last_accepted(endpoint, taken_at).await? {
+            let minutes = Minute(last.0 - 1)..Minute(last.0 + 1);
+            let counted = self.count_accepted(endpoint, minutes.clone()).await?;
+            lost.extend(self.lacks(endpoint, minutes, counted).await?);
+        }
+        Ok(lost)
+    }
+
+    /// Returns what was counted and is not in the sums.
+    async fn lacks(
+        &self,
+        endpoint: &Endpoint,
+        minutes: Minutes,
+        counted: BTreeMap<Minute, Rollup>,
+    ) -> Result<Vec<Rollup>, store::Error> {
+        let subject = Subject::Endpoint(endpoint.key);
+        let first = minutes.start.hour();
+        let stored = self.ledger.rollups(subject, first, minutes.end).await?;
         let lack = |sum: Rollup| {
-            let known = stored.iter().find(|known| known.minute == sum.minute);
+            if stored.hours.iter().any(|hour| hour.minute == sum.minute.hour()) {
+                return None;
+            }
+            let known = stored.minutes.iter().find(|known| known.minute == sum.minute);
             known.map_or(Some(sum.clone()), |known| sum.beyond(known))
         };
         Ok(counted.into_values().filter_map(lack).collect())
+    }
+
+    /// Returns the minute of the last delivery whose message was received before a moment.
+    async fn last_accepted(
+        &self,
+        endpoint: &Endpoint,
+        before: Timestamp,
+    ) -> Result<Option<Minute>, store::Error> {
+        let filter = DeliveryFilter { until: Some(before), ..DeliveryFilter::default() };
+        let mut from = From::Start;
+        loop {
+            let page = Page { from, limit: 1 };
+            let (application, key) = (endpoint.application, endpoint.key);
+            let listed = self.ledger.deliveries(application, key, filter.clone(), page).await?;
+            if let Some(newest) = listed.entries.first() {
+                return Ok(Some(Minute::of(newest.received_at)));
+            }
+            match listed.reached.filter(|_| !listed.done) {
+                Some(reached) => from = From::After(reached),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Counts an endpoint's deliveries whose message was received in some minutes, page by page.
+    async fn count_accepted(
+        &self,
+        endpoint: &Endpoint,
+        minutes: Minutes,
+    ) -> Result<BTreeMap<Minute, Rollup>, store::Error> {
+        let until = Some(minutes.end.begins_at());
+        let filter = DeliveryFilter { until, ..DeliveryFilter::default() };
+        let oldest = minutes.start.begins_at().before(ON_ITS_WAY);
+        let (mut from, mut sums) = (From::Start, BTreeMap::new());
+        loop {
+            let page = Page { from, limit: PAGE };
+            let (application, key) = (endpoint.application, endpoint.key);
+            let listed = self.ledger.deliveries(application, key, filter.clone(), page).await?;
+            for entry in &listed.entries {
+                let minute = Minute::of(entry.received_at);
+                if minutes.contains(&minute) {
+                    let subject = Subject::Endpoint(key);
+                    let sum = sums.entry(minute).or_insert_with(|| Rollup::empty(subject, minute));
+                    sum.accept(was_dead_at_once(entry));
+                }
+            }
+            let is_past = listed.entries.last().is_some_and(|last| last.received_at < oldest);
+            match listed.reached.filter(|_| !listed.done && !is_past) {
+                Some(reached) => from = From::After(reached),
+                None => return Ok(sums),
+            }
+        }
     }
 
     /// Returns the minute in which the last attempt ended that began before a moment.
@@ -239,11 +326,11 @@ impl Books<'_> {
     async fn count(
         &self,
         endpoint: &Endpoint,
-        minutes: std::ops::Range<Minute>,
+        minutes: Minutes,
     ) -> Result<BTreeMap<Minute, Rollup>, store::Error> {
         let (application, key) = (endpoint.application, endpoint.key);
-        let since = start_of(minutes.start).before(LONGEST_ATTEMPT);
-        let until = start_of(minutes.end);
+        let since = minutes.start.begins_at().before(LONGEST_ATTEMPT);
+        let until = minutes.end.begins_at();
         let filter =
             AttemptFilter { since: Some(since), until: Some(until), ..AttemptFilter::default() };
         // Ids are made by another clock than rows.
@@ -272,9 +359,9 @@ impl Books<'_> {
         let endpoint = entry.key.endpoint;
         let succeeded = entry.record.outcome.is_2xx();
         let minute = Minute::of(entry.record.ended_at);
+        let (is_first, record) = (entry.number == 1, &entry.record);
         let mut sum = Rollup::empty(Subject::Endpoint(endpoint), minute);
-        sum.succeeded = u64::from(succeeded);
-        sum.failed = u64::from(!succeeded);
+        sum.attempt(succeeded, is_first, record.ended_at.since(record.began_at));
         let id = DeliveryId::derive(&entry.message, endpoint.0.cast_unsigned());
         let delivery = match self.ledger.delivery(entry.key.application, id).await {
             Ok(delivery) => delivery,
@@ -282,26 +369,32 @@ impl Books<'_> {
             Err(error) => return Err(error),
         };
         let is_last = entry.next_due.is_none() && delivery.last_attempt == Some(entry.record.id);
-        let (delivered, dead) = match delivery.state {
-            Delivery::Delivered if is_last => (true, false),
-            Delivery::Dead(_) if is_last => (false, true),
-            Delivery::Cancelled if is_last => (false, false),
-            // It was replayed since; what it had come to then shows in the attempt alone.
+        let (delivered, dead, cause) = match delivery.state {
+            Delivery::Delivered if is_last => (true, false, None),
+            Delivery::Dead(cause) if is_last => (false, true, Some(cause)),
+            Delivery::Cancelled if is_last => (false, false, None),
+            // It was replayed since; what it had come to then shows in the attempt alone, but not why.
             Delivery::Pending(_)
             | Delivery::Delivered
             | Delivery::Dead(_)
-            | Delivery::Cancelled => (succeeded, !succeeded && entry.next_due.is_none()),
+            | Delivery::Cancelled => (succeeded, !succeeded && entry.next_due.is_none(), None),
         };
-        sum.dead = u64::from(dead);
+        match cause {
+            Some(cause) => sum.die(cause),
+            None => sum.dead = u64::from(dead),
+        }
         if delivered {
-            sum.deliver(entry.record.ended_at.since(delivery.received_at));
+            sum.deliver(is_first, record.ended_at.since(delivery.received_at));
         }
         Ok(sum)
     }
 }
 
-const fn start_of(minute: Minute) -> Timestamp {
-    Timestamp::from_seconds(minute.0 * 60)
+/// Tells whether a delivery was a dead letter from the beginning: its endpoint was disabled, and nothing
+/// was ever attempted.
+fn was_dead_at_once(entry: &DeliveryEntry) -> bool {
+    let at_once = entry.recorded == 0 && entry.settled_at == Some(entry.received_at);
+    at_once && entry.state == Delivery::Dead(Cause::EndpointDisabled)
 }
 
 #[cfg(test)]

@@ -1,18 +1,28 @@
-//! Per-minute sums of what was settled, kept in memory and written by upkeep.
+//! Per-minute sums of what was accepted, attempted and settled, kept in memory and written by upkeep.
 //!
-//! They are kept by lease and endpoint: what a partition's owner has not written when another takes
-//! it is not written any more, and counted again from the attempts by the other. So an endpoint's
+//! What attempts add is kept by lease and endpoint: what a partition's owner has not written when another
+//! takes it is not written any more, and counted again from the attempts by the other. So an endpoint's
 //! part in the sums of its application and of the whole is written with its own, or not at all.
+//!
+//! What is accepted is counted by the node that accepts it, which need not be the owner. It is written
+//! with what the node's own attempts add, if it is the owner, and under no lease otherwise.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::partition::Partition;
 use domain::time::Timestamp;
 use engine::Number;
 use futures_util::future::join_all;
-use store::keys::{ApplicationKey, EndpointKey, Lease};
-use store::queue::{Minute, NextState, Once, Rollup, Settle, Settled, Subject, Upkeep};
+use store::keys::{ApplicationKey, EndpointKey, Epoch, Lease};
+use store::ledger::Within;
+use store::queue::{
+    Accept, Accepted, Done, FirstState, Minute, NextState, Once, Rollup, Settle, Settled, Subject,
+    Upkeep,
+};
 
 use super::World;
 use crate::dice;
@@ -32,6 +42,9 @@ const BETWEEN_STEPS: Duration = Duration::from_millis(5);
 /// The most sums that gather while the store does not take them; what is over is lost, and with it
 /// a minute's figures, never a delivery.
 const MOST: usize = 100_000;
+/// How often a reader looks again because a step was being written meanwhile, and the wait before that.
+const LOOKS: usize = 20;
+const BEFORE_LOOKING_AGAIN: Duration = Duration::from_millis(10);
 
 /// What gathers.
 #[derive(Default)]
@@ -41,18 +54,38 @@ pub(crate) struct Sums {
 
 #[derive(Default)]
 struct State {
-    received: BTreeMap<Number, Timestamp>,
     settling: BTreeMap<Number, Share>,
-    sums: BTreeMap<(Lease, ApplicationKey, EndpointKey, Minute), Rollup>,
+    sums: BTreeMap<Place, Gathered>,
     /// What was cut to be written and is not known to be: repeated as it is.
     cut: VecDeque<Cut>,
+    /// How many of these, from the first on, are handed in and not answered.
+    handed_in: usize,
+    /// How often steps were answered.
+    answered: u64,
 }
 
-/// Sums of one lease that are written together.
+/// Whose sums, of which minute, and under which lease: none if this node has accepted what they count,
+/// whoever owns the partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    application: ApplicationKey,
+    endpoint: EndpointKey,
+    minute: Minute,
+    lease: Option<Lease>,
+}
+
+/// An endpoint's sums of a minute.
+struct Gathered {
+    partition: Partition,
+    sum: Rollup,
+}
+
+/// Sums that are written together.
 struct Cut {
-    lease: Lease,
+    /// The lease that they stand under, if they have anything of attempts.
+    lease: Option<Lease>,
     once: Once,
-    sums: Sheet,
+    sums: Vec<(Place, Gathered)>,
 }
 
 /// Sums by whose they are.
@@ -68,49 +101,60 @@ pub(super) fn enter(sheet: &mut Sheet, application: ApplicationKey, sum: &Rollup
 
 /// What one attempt adds once its settle is on disk.
 struct Share {
-    lease: Lease,
-    application: ApplicationKey,
-    endpoint: EndpointKey,
-    minute: Minute,
+    place: Place,
+    partition: Partition,
     succeeded: bool,
+    is_first: bool,
+    took: Duration,
     next: NextState,
     latency: Duration,
 }
 
 impl Sums {
-    /// Remembers when the message of an attempt was received.
-    pub(super) fn sending(&self, attempt: Number, received_at: Timestamp) {
-        self.lock().received.insert(attempt, received_at);
-    }
-
-    /// Forgets an attempt that ended without anything to settle.
-    pub(super) fn interrupted(&self, attempt: Number) {
-        self.lock().received.remove(&attempt);
+    /// Counts the deliveries of messages that were accepted here.
+    pub(super) fn accepted(&self, accepts: &[Accept], answers: &[Accepted]) {
+        let mut state = self.lock();
+        for (accept, answer) in accepts.iter().zip(answers) {
+            if !matches!(answer, Accepted::New { .. }) {
+                continue;
+            }
+            let (application, minute) =
+                (accept.application, Minute::of(accept.message.received_at));
+            for delivery in &accept.deliveries {
+                let endpoint = delivery.endpoint;
+                let is_dead = matches!(delivery.state, FirstState::Dead(_));
+                let place = Place { application, endpoint, minute, lease: None };
+                let sum = state.sum(place, delivery.partition);
+                sum.into_iter().for_each(|sum| sum.accept(is_dead));
+            }
+        }
     }
 
     /// Forgets all attempts: whoever made them is no more, and the next one counts from the start.
     /// What is settled of them is counted again with the partitions that the next one takes.
     pub(super) fn forget_attempts(&self) {
-        let mut state = self.lock();
-        state.received.clear();
-        state.settling.clear();
+        self.lock().settling.clear();
     }
 
     /// Remembers an attempt that is being settled.
     pub(super) fn settling(&self, attempt: Number, settle: &Settle) {
         let record = &settle.attempt;
-        let mut state = self.lock();
-        let Some(received_at) = state.received.remove(&attempt) else { return };
-        let share = Share {
-            lease: settle.lease,
+        let place = Place {
             application: settle.key.application,
             endpoint: settle.key.endpoint,
             minute: Minute::of(record.ended_at),
-            succeeded: record.outcome.is_2xx(),
-            next: settle.next,
-            latency: record.ended_at.since(received_at),
+            lease: Some(settle.lease),
         };
-        state.settling.insert(attempt, share);
+        let share = Share {
+            place,
+            partition: settle.lease.partition,
+            succeeded: record.outcome.is_2xx(),
+            is_first: settle.recorded == 0,
+            took: record.ended_at.since(record.began_at),
+            next: settle.next,
+            latency: record.ended_at.since(settle.received_at),
+        };
+        self.lock().settling.insert(attempt, share);
     }
 
     /// Adds an attempt whose settle was answered.
@@ -122,28 +166,68 @@ impl Sums {
             Settled::LeftAlone => false,
             Settled::Fenced | Settled::Missing | Settled::Refused => return,
         };
-        if state.sums.len() >= MOST {
-            return;
-        }
-        let Share { lease, application, endpoint, minute, .. } = share;
-        let sum = state.sums.entry((lease, application, endpoint, minute));
-        let empty = || Rollup::empty(Subject::Endpoint(endpoint), minute);
-        share.add_to(sum.or_insert_with(empty), ended);
+        let sum = state.sum(share.place, share.partition);
+        sum.into_iter().for_each(|sum| share.add_to(sum, ended));
     }
 
     /// Tells whether anything of a minute, or of an earlier one, is not written yet.
     pub(super) fn hold_anything_until(&self, minute: Minute) -> bool {
         let state = self.lock();
-        let mut cut = state.cut.iter().flat_map(|cut| cut.sums.keys());
-        state.settling.values().any(|share| share.minute <= minute)
-            || state.sums.values().any(|sum| sum.minute <= minute)
-            || cut.any(|(_, other)| *other <= minute)
+        let mut cut = state.cut.iter().flat_map(|cut| &cut.sums);
+        state.settling.values().any(|share| share.place.minute <= minute)
+            || state.sums.keys().any(|place| place.minute <= minute)
+            || cut.any(|(place, _)| place.minute <= minute)
+    }
+
+    /// Returns the sums of some minutes, all together: what the store has, with what this node has not
+    /// written yet. Who reads while steps are being written looks again, so that nothing counts twice; a
+    /// node that is always writing answers with what it has seen last.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub(super) async fn together(
+        &self,
+        world: &World,
+        within: Within,
+        minutes: Range<Minute>,
+    ) -> Result<Rollup, store::Error> {
+        let subject = Subject::from(within);
+        let mut look = 1;
+        loop {
+            let (mut sum, seen) = self.unwritten(within, &minutes);
+            let stored = world.ledger.rollups(subject, minutes.start, minutes.end).await?;
+            if self.is_as_seen(seen) || look == LOOKS {
+                stored.hours.iter().chain(&stored.minutes).for_each(|stored| sum.add(stored));
+                return Ok(sum);
+            }
+            look += 1;
+            tokio::time::sleep(BEFORE_LOOKING_AGAIN).await;
+        }
+    }
+
+    /// Returns what is not written yet of some minutes, and which answers that was before; none while
+    /// steps are handed in, which may be written or not.
+    fn unwritten(&self, within: Within, minutes: &Range<Minute>) -> (Rollup, Option<u64>) {
+        let mut sum = Rollup::empty(Subject::from(within), minutes.start);
+        let is_meant = |place: &Place| {
+            minutes.contains(&place.minute) && within.has(place.application, place.endpoint)
+        };
+        let state = self.lock();
+        let cut = state.cut.iter().flat_map(|cut| &cut.sums).map(|(place, more)| (place, more));
+        let theirs = state.sums_of(within).chain(cut).filter(|(place, _)| is_meant(place));
+        theirs.for_each(|(_, more)| sum.add(&more.sum));
+        (sum, (state.handed_in == 0).then_some(state.answered))
+    }
+
+    fn is_as_seen(&self, seen: Option<u64>) -> bool {
+        let state = self.lock();
+        state.handed_in == 0 && seen == Some(state.answered)
     }
 
     /// Writes what has gathered, one step after the other. What the store does not take is kept and
     /// repeated next time; a repetition of what it did take changes nothing.
     pub(super) async fn flush(&self, world: &World) {
-        self.cut(world.timeline.rows());
+        self.cut(world.timeline.rows(), &world.leases.borrow());
         while self.write(world, 1).await {
             tokio::time::sleep(BETWEEN_STEPS).await;
         }
@@ -151,20 +235,24 @@ impl Sums {
 
     /// Writes what has gathered as fast as the store takes it.
     pub(super) async fn flush_fast(&self, world: &World) {
-        self.cut(world.timeline.rows());
+        self.cut(world.timeline.rows(), &world.leases.borrow());
         while self.write(world, AT_ONCE).await {}
     }
 
     /// Writes so many steps together; tells whether there are more that the store would take.
     async fn write(&self, world: &World, most: usize) -> bool {
-        let steps: Vec<Upkeep> = self.lock().cut.iter().take(most).map(Cut::step).collect();
+        let steps = self.hand_in(most);
         let answers = join_all(steps.into_iter().map(|it| world.committer.upkeep(it))).await;
         let mut state = self.lock();
+        state.handed_in = 0;
+        state.answered += 1;
         let handed_in = answers.len().min(state.cut.len());
         let handed_in: Vec<Cut> = state.cut.drain(..handed_in).collect();
         for (cut, answer) in handed_in.into_iter().zip(&answers).rev() {
-            if answer.is_err() {
-                state.cut.push_front(cut);
+            match answer {
+                Ok(Done::Fenced) => state.keep_accepted(cut),
+                Ok(Done::Changed(_) | Done::Numbered { .. } | Done::Refused(_)) => {}
+                Err(_) => state.cut.push_front(cut),
             }
         }
         if let Some(Err(error)) = answers.iter().find(|answer| answer.is_err()) {
@@ -174,25 +262,39 @@ impl Sums {
         !state.cut.is_empty()
     }
 
+    fn hand_in(&self, most: usize) -> Vec<Upkeep> {
+        let mut state = self.lock();
+        let steps: Vec<Upkeep> = state.cut.iter().take(most).map(Cut::step).collect();
+        state.handed_in = steps.len();
+        steps
+    }
+
     /// Cuts what has gathered into steps, unless earlier ones still wait.
-    fn cut(&self, at: Timestamp) {
+    fn cut(&self, at: Timestamp, owned: &BTreeMap<Partition, Epoch>) {
         let mut state = self.lock();
         if !state.cut.is_empty() {
             return;
         }
-        let sums = std::mem::take(&mut state.sums);
-        let most = (sums.len() / STEPS).clamp(SMALL_STEP, LARGE_STEP);
-        let mut entered = 0;
-        for ((lease, application, ..), sum) in sums {
-            let fits = entered < most && state.cut.back().is_some_and(|it| it.lease == lease);
-            if !fits {
-                let once = Once { at, id: dice::for_id() };
-                state.cut.push_back(Cut { lease, once, sums: Sheet::new() });
-                entered = 0;
+        let mut sums: BTreeMap<(Option<Lease>, Place), Gathered> = BTreeMap::new();
+        for (place, gathered) in std::mem::take(&mut state.sums) {
+            // What was accepted for a partition of this node is written with what its attempts add.
+            let partition = gathered.partition;
+            let own = || owned.get(&partition).map(|epoch| Lease { partition, epoch: *epoch });
+            let lease = place.lease.or_else(own);
+            match sums.entry((lease, Place { lease, ..place })) {
+                Entry::Vacant(free) => drop(free.insert(gathered)),
+                Entry::Occupied(mut known) => known.get_mut().sum.add(&gathered.sum),
             }
-            if let Some(last) = state.cut.back_mut() {
-                enter(&mut last.sums, application, &sum);
-                entered += 1;
+        }
+        let most = (sums.len() / STEPS).clamp(SMALL_STEP, LARGE_STEP);
+        for ((lease, place), gathered) in sums {
+            let last = state.cut.back_mut();
+            match last.filter(|last| last.lease == lease && last.sums.len() < most) {
+                Some(last) => last.sums.push((place, gathered)),
+                None => {
+                    let once = Once { at, id: dice::for_id() };
+                    state.cut.push_back(Cut { lease, once, sums: vec![(place, gathered)] });
+                }
             }
         }
     }
@@ -202,27 +304,67 @@ impl Sums {
     }
 }
 
+impl State {
+    /// Returns the sums at a place, unless too many have gathered.
+    fn sum(&mut self, place: Place, partition: Partition) -> Option<&mut Rollup> {
+        if self.sums.len() >= MOST && !self.sums.contains_key(&place) {
+            return None;
+        }
+        let empty = || {
+            let sum = Rollup::empty(Subject::Endpoint(place.endpoint), place.minute);
+            Gathered { partition, sum }
+        };
+        Some(&mut self.sums.entry(place).or_insert_with(empty).sum)
+    }
+
+    /// Returns what gathers of an endpoint, an application, or of all.
+    fn sums_of(&self, within: Within) -> impl Iterator<Item = (&Place, &Gathered)> {
+        let first = |application, endpoint| {
+            let (application, endpoint) = (ApplicationKey(application), EndpointKey(endpoint));
+            Place { application, endpoint, minute: Minute(i64::MIN), lease: None }
+        };
+        let range = match within {
+            Within::Whole => first(i64::MIN, i64::MIN)..first(i64::MAX, i64::MIN),
+            Within::Application(ApplicationKey(key)) => {
+                first(key, i64::MIN)..first(key.saturating_add(1), i64::MIN)
+            }
+            Within::Endpoint(ApplicationKey(key), EndpointKey(endpoint)) => {
+                first(key, endpoint)..first(key, endpoint.saturating_add(1))
+            }
+        };
+        self.sums.range(range)
+    }
+
+    /// Keeps what was accepted of sums that were fenced, to be written under no lease: the rest is
+    /// counted again by whoever owns the partition now.
+    fn keep_accepted(&mut self, cut: Cut) {
+        for (place, Gathered { partition, sum }) in cut.sums {
+            let Some(accepted) = sum.accepted_part() else { continue };
+            let sum = self.sum(Place { lease: None, ..place }, partition);
+            sum.into_iter().for_each(|sum| sum.add(&accepted));
+        }
+    }
+}
+
 impl Cut {
     fn step(&self) -> Upkeep {
-        let rollups = self.sums.values().cloned().collect();
+        let mut sheet = Sheet::new();
+        self.sums.iter().for_each(|(place, it)| enter(&mut sheet, place.application, &it.sum));
+        let rollups = sheet.into_values().collect();
         Upkeep::RollUp { lease: self.lease, once: self.once, rollups }
     }
 }
 
 impl Share {
     fn add_to(&self, sum: &mut Rollup, ended: bool) {
-        if self.succeeded {
-            sum.succeeded += 1;
-        } else {
-            sum.failed += 1;
-        }
+        sum.attempt(self.succeeded, self.is_first, self.took);
         if !ended {
             return;
         }
         match self.next {
             NextState::Pending { .. } => {}
-            NextState::Dead(_) => sum.dead += 1,
-            NextState::Delivered => sum.deliver(self.latency),
+            NextState::Dead(cause) => sum.die(cause),
+            NextState::Delivered => sum.deliver(self.is_first, self.latency),
         }
     }
 }

@@ -147,7 +147,12 @@ impl Metrics {
         }
         match settle.next {
             NextState::Pending { .. } => self.retried.inc(),
-            NextState::Delivered => self.delivered.inc(),
+            NextState::Delivered => {
+                let latency = attempt.ended_at.since(settle.received_at);
+                self.spread.delivery_seconds.observe(latency.as_secs_f64());
+                self.delivered_at_first.inc_by(u64::from(settle.recorded == 0));
+                self.delivered.inc()
+            }
             NextState::Dead(cause) => {
                 self.dead.get_or_create(&OfCause { cause: cause.word() }).inc()
             }

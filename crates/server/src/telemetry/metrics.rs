@@ -49,6 +49,7 @@ pub(crate) struct Metrics {
     pub(super) failed: Counter,
     pub(super) retried: Counter,
     pub(super) delivered: Counter,
+    pub(super) delivered_at_first: Counter,
     pub(super) dead: Family<OfCause, Counter>,
     pub(super) loaded: Counter,
     pub(super) commits: Counter,
@@ -60,6 +61,8 @@ pub(crate) struct Metrics {
     opened: Counter,
     disabled: Counter,
     waiting: Gauge,
+    pending: Gauge,
+    dead_letters: Gauge,
     oldest_due: Fraction,
     damaged: Gauge,
     clock_offset: Fraction,
@@ -72,6 +75,7 @@ pub(super) struct Spread {
     pub(super) batch_rows: Histogram,
     pub(super) commit_seconds: Histogram,
     pub(super) attempt_seconds: Histogram,
+    pub(super) delivery_seconds: Histogram,
 }
 
 impl Default for Spread {
@@ -80,6 +84,8 @@ impl Default for Spread {
             batch_rows: Histogram::new(exponential_buckets(1.0, 4.0, 8)),
             commit_seconds: Histogram::new(exponential_buckets(0.000_25, 2.0, 14)),
             attempt_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
+            // Up to four days: so long a delivery may be tried by the policy that stands by itself.
+            delivery_seconds: Histogram::new(exponential_buckets(0.001, 2.0, 30)),
         }
     }
 }
@@ -102,6 +108,10 @@ pub(crate) struct Look {
 pub(crate) struct Waiting {
     /// Endpoints with something pending.
     pub(crate) endpoints: u32,
+    /// Pending deliveries, as far as they are counted.
+    pub(crate) deliveries: u32,
+    /// Dead letters, as far as they are counted.
+    pub(crate) dead_letters: u32,
     /// For how long the delivery that has waited longest has been due.
     pub(crate) oldest_due: std::time::Duration,
 }
@@ -152,6 +162,11 @@ impl Metrics {
             ("deliveries_retried", "Times that a delivery is to be sent again", &self.retried),
             ("deliveries_delivered", "Deliveries that are delivered", &self.delivered),
             (
+                "deliveries_delivered_at_first",
+                "Deliveries whose first attempt delivered them",
+                &self.delivered_at_first,
+            ),
+            (
                 "deliveries_loaded",
                 "Rows of pending deliveries read back from the store",
                 &self.loaded,
@@ -182,6 +197,11 @@ impl Metrics {
                 &self.spread.commit_seconds,
             ),
             ("attempt_seconds", "How long an attempt took", &self.spread.attempt_seconds),
+            (
+                "delivery_seconds",
+                "How long it took from a message's acceptance to its delivery",
+                &self.spread.delivery_seconds,
+            ),
         ];
         for (name, help, histogram) in histograms {
             registry.register(name, help, histogram.clone());
@@ -195,6 +215,16 @@ impl Metrics {
             "endpoints_waiting",
             "Endpoints with something pending, of all nodes",
             self.waiting.clone(),
+        );
+        registry.register(
+            "deliveries_waiting",
+            "Pending deliveries, of all nodes, counted up to 100,000",
+            self.pending.clone(),
+        );
+        registry.register(
+            "dead_letters",
+            "Dead letters that are kept, counted up to 100,000",
+            self.dead_letters.clone(),
         );
         registry.register(
             "oldest_due_age_seconds",
@@ -252,6 +282,8 @@ impl Metrics {
         *self.syncs.0.lock().unwrap_or_else(PoisonError::into_inner) = look.syncs;
         if let Some(waiting) = look.waiting {
             self.waiting.set(i64::from(waiting.endpoints));
+            self.pending.set(i64::from(waiting.deliveries));
+            self.dead_letters.set(i64::from(waiting.dead_letters));
             self.oldest_due.set(waiting.oldest_due.as_secs_f64());
         }
         if let Some(bytes) = resident_memory() {

@@ -168,6 +168,7 @@ fn settle(target: Target<'_>, key: DeliveryKey) -> Settle {
         key,
         recorded: 0,
         ended_before: None,
+        received_at: at,
         next: NextState::Delivered,
         budget: fresh(at).budget,
         attempt,

@@ -6,6 +6,7 @@ use domain::partition::Partition;
 use store::Error;
 use store::conformance::Handle;
 use store::keys::MessageKey;
+use store::ledger::Within;
 use store::page::{From, Page};
 use store::queue::Load;
 
@@ -62,7 +63,7 @@ pub(crate) async fn tell<'a>(store: &'a Handle, site: &Site) -> Result<(), Error
         }),
         ("count of dead letters", &|| {
             Box::pin(async move {
-                let counted = ledger.dead_letter_count(application, None).await?;
+                let counted = ledger.dead_letter_count(Within::Application(application)).await?;
                 Ok(usize::try_from(counted.number).unwrap_or(0))
             })
         }),

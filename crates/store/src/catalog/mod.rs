@@ -124,8 +124,13 @@ pub trait Catalog: Send + Sync {
     ) -> Answer<'_, Vec<Endpoint>>;
     /// Finds the row of an endpoint by its id, also of a deleted one as long as anything refers to it.
     fn endpoint_key(&self, application: ApplicationKey, id: EndpointId) -> Answer<'_, EndpointKey>;
-    /// Returns an endpoint's running state as its owner last wrote it.
-    fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running>;
+    /// Returns the running state of endpoints of an application as their owners last wrote it, by their
+    /// rows. Those that are not there, or deleted, are left out.
+    fn running(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<(EndpointKey, Running)>>;
 
     /// Returns the secrets that sign now, newest first.
     fn secrets(

@@ -118,6 +118,18 @@ macro_rules! conformance {
                 steps_of_an_old_owner_write_nothing
                 the_other_handle_is_fenced_too
             ;
+            figures:
+                all_that_is_summed_is_read_as_it_was_added
+                sums_of_different_buckets_and_causes_add_up
+                sums_under_no_lease_are_added_whoever_owns_what
+                minutes_that_are_old_are_folded_into_their_hours
+                what_comes_late_is_folded_into_the_same_hour
+                an_hour_is_found_by_its_first_minute
+                folding_ends_however_many_minutes_a_step_may_take
+                hours_go_with_whose_they_are_and_after_ninety_days
+                what_is_buried_is_summed_in_the_step_that_buries_it
+                what_a_deleted_endpoint_leaves_is_summed_when_it_is_buried
+            ;
             filters:
                 messages_are_filtered_by_type_channel_and_time
                 payloads_are_listed_if_they_are_asked_for
@@ -316,6 +328,7 @@ macro_rules! conformance {
                 a_burial_that_comes_after_a_replay_leaves_it_alone
                 what_was_tried_since_it_was_loaded_is_not_buried
                 an_endpoint_that_never_ran_has_the_running_state_of_a_new_one
+                the_running_states_of_several_endpoints_are_read_together
                 every_running_state_is_read_as_it_was_written
                 running_state_does_not_change_the_revision
                 requests_are_numbered_and_kept_in_order_until_consumed
@@ -329,6 +342,10 @@ macro_rules! conformance {
                 sums_of_one_batch_add_up_too
                 sums_are_told_from_a_minute_up_to_another
                 sums_of_those_who_are_gone_are_left_out_and_count_for_the_whole
+            ;
+            waiting:
+                the_first_in_line_is_the_one_that_the_others_wait_for
+                what_waits_is_counted_for_each_that_it_belongs_to
             ;
         }
     };

@@ -14,9 +14,10 @@
 //! - [`Harness`]: what a case gets
 //! - [`Scene`]: what a case arranges with
 //! - `queue`: accepting, settling, fencing, loading, leases, what is scheduled
+//! - `figures`: sums, and what they keep
 //! - `upkeep`, `replays`, `missing`, `pruning`, `retention`: steps of upkeep
 //! - `catalog`, `changes`, `disabling`, `editing`, `secrets`, `tokens`: what people set up
-//! - `ledger`: listing, filters, records, counting, answers, expunging
+//! - `ledger`: listing, filters, records, counting, answers, expunging, what waits
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
@@ -31,6 +32,7 @@ pub mod catalog;
 pub mod changes;
 pub mod disabling;
 pub mod editing;
+pub mod figures;
 pub mod missing;
 pub mod pruning;
 pub mod replays;
@@ -40,13 +42,13 @@ pub mod sizes;
 pub mod tokens;
 pub mod upkeep;
 
-pub use self::ledger::{answers, counting, expunging, filters, listing, records};
+pub use self::ledger::{answers, counting, expunging, filters, listing, records, waiting};
 pub use self::queue::{accepting, fencing, leases, loading, scheduled, settling};
 pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, long_ago, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 24] = [
+const THEMES: [(&str, &str); 26] = [
     ("accepting", include_str!("queue/accepting.rs")),
     ("answers", include_str!("ledger/answers.rs")),
     ("catalog", include_str!("catalog.rs")),
@@ -56,6 +58,7 @@ const THEMES: [(&str, &str); 24] = [
     ("editing", include_str!("editing.rs")),
     ("expunging", include_str!("ledger/expunging.rs")),
     ("fencing", include_str!("queue/fencing.rs")),
+    ("figures", include_str!("figures.rs")),
     ("filters", include_str!("ledger/filters.rs")),
     ("leases", include_str!("queue/leases.rs")),
     ("listing", include_str!("ledger/listing.rs")),
@@ -71,4 +74,5 @@ const THEMES: [(&str, &str); 24] = [
     ("sizes", include_str!("sizes.rs")),
     ("tokens", include_str!("tokens.rs")),
     ("upkeep", include_str!("upkeep.rs")),
+    ("waiting", include_str!("ledger/waiting.rs")),
 ];

@@ -22,8 +22,8 @@ use crate::keys::{ApplicationKey, DeliveryKey, Lease, MessageKey, Node};
 use crate::ledger::DeliveryEntry;
 use crate::queue::{
     Accept, Accepted, AttemptRecord, Batch, Committed, Done, Doomed, FirstState, Load, Loaded,
-    NewDelivery, NewMessage, NextState, Once, Order, Phases, Request, Rollup, Settle, Settled,
-    Trigger, Upkeep,
+    NewDelivery, NewMessage, NextState, Once, Order, Phases, Request, Rollup, Running, Settle,
+    Settled, Trigger, Upkeep,
 };
 use crate::{Error, Headers, limits};
 
@@ -254,9 +254,20 @@ impl Scene {
         let loaded = self.load_most(endpoint, 1_000, 0).await.deliveries;
         let row = loaded.iter().find(|one| one.key == key);
         let ended_before = row.and_then(|one| one.ended_before);
+        let received_at = row.map_or(NOW, |one| one.received_at);
         let lease = self.lease(endpoint);
         let budget = Budget { attempts: recorded + 1, ..fresh(NOW).budget };
-        Settle { lease, key, recorded, ended_before, next, budget, attempt, running: None }
+        Settle {
+            lease,
+            key,
+            recorded,
+            ended_before,
+            received_at,
+            next,
+            budget,
+            attempt,
+            running: None,
+        }
     }
 
     /// Names a delivery to be buried, as it would be loaded now.
@@ -293,7 +304,7 @@ impl Scene {
 
     /// Adds to sums, as if for the first time.
     pub async fn roll_up(&self, rollups: Vec<Rollup>) -> Done {
-        let (lease, once) = (self.some_lease(), self.once());
+        let (lease, once) = (Some(self.some_lease()), self.once());
         self.keep_up(Upkeep::RollUp { lease, once, rollups }).await
     }
 
@@ -325,6 +336,14 @@ impl Scene {
     /// Loads the messages of an endpoint's pending deliveries.
     pub async fn loaded(&self, endpoint: &Endpoint) -> Vec<MessageKey> {
         self.load(endpoint).await.deliveries.iter().map(|delivery| delivery.key.message).collect()
+    }
+
+    /// Returns an endpoint's running state.
+    pub async fn running(&self, endpoint: &Endpoint) -> Running {
+        let (application, keys) = (endpoint.application, vec![endpoint.key]);
+        let found = self.store().catalog.running(application, keys).await.unwrap();
+        let [(_, running)] = found[..] else { panic!("{found:?}") };
+        running
     }
 
     /// Looks at a delivery.

@@ -77,7 +77,7 @@ pub async fn what_was_tried_since_it_was_loaded_is_not_buried(harness: Harness) 
 pub async fn an_endpoint_that_never_ran_has_the_running_state_of_a_new_one(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
-    assert_eq!(running(&scene, &endpoint).await, Running::default());
+    assert_eq!(scene.running(&endpoint).await, Running::default());
 }
 
 pub async fn every_running_state_is_read_as_it_was_written(harness: Harness) {
@@ -95,11 +95,31 @@ pub async fn every_running_state_is_read_as_it_was_written(harness: Harness) {
             let paused_until = warned.map(|_| later(9));
             let written = Running { breaker, health, paused_until };
             assert_eq!(run(&scene, &endpoint, written).await, Done::Changed(1));
-            assert_eq!(running(&scene, &endpoint).await, written);
+            assert_eq!(scene.running(&endpoint).await, written);
         }
     }
     let fan_out = scene.store().catalog.fan_out(endpoint.application, NOW).await.unwrap();
-    assert_eq!(fan_out.endpoints[0].running, running(&scene, &endpoint).await);
+    assert_eq!(fan_out.endpoints[0].running, scene.running(&endpoint).await);
+}
+
+pub async fn the_running_states_of_several_endpoints_are_read_together(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let (first, second) = (scene.endpoint().await, scene.endpoint().await);
+    let (never, deleted) = (scene.endpoint().await, scene.endpoint().await);
+    let breaker = Breaker::Open { until: later(90), cooldown: MINUTE };
+    let open = Running { breaker, ..Running::default() };
+    let paused = Running { paused_until: Some(later(30)), ..Running::default() };
+    for (endpoint, written) in [(&first, open), (&second, paused), (&deleted, open)] {
+        run(&scene, endpoint, written).await;
+    }
+    let (catalog, application) = (&scene.store().catalog, first.application);
+    catalog.delete_endpoint(application, deleted.key, NOW).await.unwrap();
+    let keys = [&deleted, &second, &never, &first, &second].map(|endpoint| endpoint.key).to_vec();
+    let found = catalog.running(application, keys.clone()).await.unwrap();
+    let expected = [(first.key, open), (second.key, paused), (never.key, Running::default())];
+    assert_eq!(found, expected);
+    let other = scene.another_application().await;
+    assert_eq!(catalog.running(other.key, keys).await.unwrap(), []);
 }
 
 pub async fn running_state_does_not_change_the_revision(harness: Harness) {
@@ -290,7 +310,8 @@ pub async fn sums_of_those_who_are_gone_are_left_out_and_count_for_the_whole(har
     };
     let add = async |minute| {
         let rollups = subjects.map(|subject| rollup(subject, minute, &[1])).to_vec();
-        let step = Upkeep::RollUp { lease: scene.some_lease(), once: scene.once(), rollups };
+        let (lease, once) = (Some(scene.some_lease()), scene.once());
+        let step = Upkeep::RollUp { lease, once, rollups };
         for _ in 0..2 {
             assert_eq!(scene.keep_up(step.clone()).await, Done::Changed(4));
         }
@@ -344,26 +365,21 @@ async fn run(scene: &Scene, endpoint: &Endpoint, running: Running) -> Done {
     scene.keep_up(Upkeep::Run { lease, application, endpoint: endpoint.key, running }).await
 }
 
-async fn running(scene: &Scene, endpoint: &Endpoint) -> Running {
-    scene.store().catalog.running(endpoint.application, endpoint.key).await.unwrap()
-}
-
 fn rollup(subject: Subject, minute: i64, latencies: &[u32]) -> Rollup {
     Rollup {
-        subject,
-        minute: Minute(minute),
         succeeded: 2,
         failed: 3,
         delivered: 4,
         dead: 5,
         latencies: latencies.to_vec(),
+        ..Rollup::empty(subject, Minute(minute))
     }
 }
 
 /// Reads sums, without the empty buckets at the end: how many of them are kept is no matter.
 async fn sums(scene: &Scene, subject: Subject, from: i64, to: i64) -> Vec<Rollup> {
     let ledger = &scene.store().ledger;
-    let mut read = ledger.rollups(subject, Minute(from), Minute(to)).await.unwrap();
+    let mut read = ledger.rollups(subject, Minute(from), Minute(to)).await.unwrap().minutes;
     for rollup in &mut read {
         let full = rollup.latencies.iter().rposition(|count| *count > 0);
         rollup.latencies.truncate(full.map_or(0, |place| place + 1));

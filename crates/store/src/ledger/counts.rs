@@ -1,6 +1,52 @@
 //! Counts, as far as they can be counted quickly.
 
 use domain::delivery::Delivery;
+use domain::time::Timestamp;
+
+use crate::keys::{ApplicationKey, EndpointKey};
+use crate::queue::Subject;
+
+/// Whose deliveries are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Within {
+    /// All there are.
+    Whole,
+    /// Those of an application.
+    Application(ApplicationKey),
+    /// Those to one of its endpoints.
+    Endpoint(ApplicationKey, EndpointKey),
+}
+
+/// How much waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    /// How many deliveries are pending.
+    pub waiting: Tally,
+    /// The earliest due time of those whose turn is first at their endpoint.
+    pub oldest_due: Option<Timestamp>,
+}
+
+impl Within {
+    /// Tells whether what goes to an endpoint is meant.
+    #[must_use]
+    pub fn has(self, application: ApplicationKey, endpoint: EndpointKey) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Application(key) => key == application,
+            Self::Endpoint(key, one) => (key, one) == (application, endpoint),
+        }
+    }
+}
+
+impl From<Within> for Subject {
+    fn from(within: Within) -> Self {
+        match within {
+            Within::Whole => Self::Whole,
+            Within::Application(key) => Self::Application(key),
+            Within::Endpoint(_, key) => Self::Endpoint(key),
+        }
+    }
+}
 
 /// An endpoint's deliveries by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

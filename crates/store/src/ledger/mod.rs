@@ -15,8 +15,8 @@ use domain::partition::Partition;
 use domain::time::Timestamp;
 
 pub use answer::StoredAnswer;
-pub use buckets::{BUCKETS, bucket, bucket_ends_at};
-pub use counts::{Counts, Tally};
+pub use buckets::{BUCKETS, bucket, bucket_ends_at, percentile};
+pub use counts::{Counts, Depth, Tally, Within};
 pub(crate) use delivery::settled_at;
 pub use delivery::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
 pub use message::{MessageEntry, MessageFilter, Payload};
@@ -26,7 +26,7 @@ use crate::Answer;
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::page::{Listed, Page};
-use crate::queue::{Minute, Rollup, Subject};
+use crate::queue::{Minute, Rollups, Subject};
 
 /// The most rows that one page, or one count by time, looks at.
 pub const MOST_WALKED: u32 = 20_000;
@@ -86,6 +86,13 @@ pub trait Ledger: Send + Sync {
     /// Makes a pending delivery due at a moment, unless it is due earlier, and leaves a request for
     /// its owner to send it. In a line it does not overtake.
     fn retry_now(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry>;
+    /// Returns, of each of these FIFO endpoints, the delivery that comes first in its order. One that has
+    /// none, or only scheduled ones, is left out.
+    fn first_in_line(
+        &self,
+        application: ApplicationKey,
+        endpoints: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<DeliveryKey>>;
     /// Counts an endpoint's deliveries by state: those whose message was received at `since` or
     /// later, and before `until`.
     fn delivery_counts(
@@ -95,13 +102,12 @@ pub trait Ledger: Send + Sync {
         since: Timestamp,
         until: Timestamp,
     ) -> Answer<'_, Counts>;
-    /// Counts an application's dead letters, or those to one endpoint. At most [`MOST_COUNTED`] of
-    /// the application's are looked at.
-    fn dead_letter_count(
-        &self,
-        application: ApplicationKey,
-        endpoint: Option<EndpointKey>,
-    ) -> Answer<'_, Tally>;
+    /// Counts dead letters. At most [`MOST_COUNTED`] are looked at: of an application, if those to one of
+    /// its endpoints are meant.
+    fn dead_letter_count(&self, within: Within) -> Answer<'_, Tally>;
+    /// Tells how much waits. At most [`MOST_COUNTED`] deliveries are counted; the earliest due time is
+    /// looked up at each endpoint that is meant.
+    fn depth(&self, within: Within) -> Answer<'_, Depth>;
     /// Removes dead letters and their attempts for good. It walks like [`Ledger::dead_letters`] and
     /// removes what that would list: whoever wants all of them asks on until it is done.
     fn purge_dead_letters(
@@ -127,7 +133,7 @@ pub trait Ledger: Send + Sync {
     fn expunge_attempt(&self, key: DeliveryKey, id: AttemptId) -> Answer<'_, ()>;
 
     /// Returns a subject's sums from one minute up to, but without, another.
-    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>>;
+    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Rollups>;
 
     /// Remembers, encrypted, what a call with an idempotency key was answered, and returns it. If
     /// another answer is remembered under the hash, that one stays and is returned.

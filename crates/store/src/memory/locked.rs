@@ -1,5 +1,6 @@
 //! The three traits: a state behind a lock, with a clock.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::ids::{ApplicationId, AttemptId, DeliveryId, EndpointId, MessageId, TaskId};
@@ -13,13 +14,13 @@ use crate::catalog::{
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey, Node};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, MessageEntry,
-    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task,
+    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Depth, MessageEntry,
+    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
 };
 use crate::memory::State;
 use crate::page::{Listed, Page};
 use crate::queue::{
-    Batch, Call, Committed, Confirmed, Load, Loaded, Minute, Renewal, Request, Rollup, Running,
+    Batch, Call, Committed, Confirmed, Load, Loaded, Minute, Renewal, Request, Rollups, Running,
     Subject, Waiting,
 };
 use crate::{Answer, Catalog, Error, Ledger, Queue};
@@ -193,8 +194,15 @@ impl Catalog for Memory {
         self.answer(move |state| state.endpoint_key(application, id))
     }
 
-    fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
-        self.answer(move |state| state.running(application, key))
+    fn running(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<(EndpointKey, Running)>> {
+        self.answer(move |state| {
+            let keys = BTreeSet::from_iter(keys).into_iter();
+            Ok(keys.filter_map(|key| Some((key, state.running(application, key).ok()?))).collect())
+        })
     }
 
     fn secrets(
@@ -326,6 +334,14 @@ impl Ledger for Memory {
         self.answer(move |state| state.retry_now(key, at))
     }
 
+    fn first_in_line(
+        &self,
+        application: ApplicationKey,
+        endpoints: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<DeliveryKey>> {
+        self.answer(move |state| Ok(state.first_in_line(application, &endpoints)))
+    }
+
     fn delivery_counts(
         &self,
         application: ApplicationKey,
@@ -337,12 +353,12 @@ impl Ledger for Memory {
         self.answer(move |state| Ok(state.delivery_counts(application, endpoint, &range)))
     }
 
-    fn dead_letter_count(
-        &self,
-        application: ApplicationKey,
-        endpoint: Option<EndpointKey>,
-    ) -> Answer<'_, Tally> {
-        self.answer(move |state| Ok(state.dead_letter_count(application, endpoint)))
+    fn dead_letter_count(&self, within: Within) -> Answer<'_, Tally> {
+        self.answer(move |state| Ok(state.dead_letter_count(within)))
+    }
+
+    fn depth(&self, within: Within) -> Answer<'_, Depth> {
+        self.answer(move |state| Ok(state.depth(within)))
     }
 
     fn purge_dead_letters(
@@ -372,7 +388,7 @@ impl Ledger for Memory {
         self.answer(move |state| state.expunge_attempt(key, id))
     }
 
-    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
+    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Rollups> {
         self.answer(move |state| Ok(state.rollups(subject, from, to)))
     }
 

@@ -40,6 +40,8 @@ pub struct State {
     pub(super) tasks: BTreeMap<TaskId, Task>,
     pub(super) requests: BTreeMap<i64, Request>,
     pub(super) rollups: BTreeMap<(Subject, Minute), Rollup>,
+    /// Those of old minutes, by the first minute of their hour.
+    pub(super) hours: BTreeMap<(Subject, Minute), Rollup>,
     /// Steps that are recognised when they come again.
     pub(super) done_once: BTreeSet<Once>,
     pub(super) answers: BTreeMap<[u8; 32], (StoredAnswer, Timestamp)>,
@@ -155,6 +157,7 @@ impl Default for State {
             tasks: BTreeMap::new(),
             requests: BTreeMap::new(),
             rollups: BTreeMap::new(),
+            hours: BTreeMap::new(),
             done_once: BTreeSet::new(),
             answers: BTreeMap::new(),
             nodes: BTreeMap::new(),

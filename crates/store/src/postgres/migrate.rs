@@ -32,7 +32,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 11] = [
+const MIGRATIONS: [Migration; 12] = [
     Migration {
         version: 1,
         name: "first",
@@ -87,6 +87,11 @@ const MIGRATIONS: [Migration; 11] = [
         version: 11,
         name: "running",
         statements: include_str!("../../migrations/postgres/0011_running.sql"),
+    },
+    Migration {
+        version: 12,
+        name: "figures",
+        statements: include_str!("../../migrations/postgres/0012_figures.sql"),
     },
 ];
 

@@ -5,6 +5,7 @@
 
 mod accept;
 mod load;
+pub(crate) mod rollup;
 mod settle;
 pub mod turn;
 mod upkeep;
@@ -17,10 +18,10 @@ use domain::time::Timestamp;
 pub use accept::{Accept, Accepted, FirstState, NewDelivery, NewMessage, Order};
 pub use domain::verdict::NextState;
 pub use load::{Backlog, Load, Loaded, PendingDelivery, Waiting};
+pub use rollup::{Minute, Rollup, Rollups, Subject};
 pub use settle::{AttemptRecord, Phases, Running, Settle, Settled, Trigger};
 pub use upkeep::{
-    Bury, Chosen, Done, Doomed, Ending, Minute, Missing, Number, Once, Replay, Request,
-    RequestKind, Rollup, Subject, Upkeep,
+    Bury, Chosen, Done, Doomed, Ending, Missing, Number, Once, Replay, Request, RequestKind, Upkeep,
 };
 
 use crate::keys::{Lease, Node};

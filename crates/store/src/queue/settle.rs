@@ -29,6 +29,8 @@ pub struct Settle {
     pub ended_before: Option<Timestamp>,
     /// Where it goes from here.
     pub next: NextState,
+    /// When its message was received. It is not written; what is counted of a settle needs it.
+    pub received_at: Timestamp,
     /// Its budget after the attempt.
     pub budget: Budget,
     /// The attempt.

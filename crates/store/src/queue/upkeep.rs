@@ -1,15 +1,12 @@
 //! Upkeep: everything that is not accepting or settling, in steps small enough to stall neither.
 
-use std::time::Duration;
-
 use domain::delivery::{Cause, Delivery, Pending};
 use domain::ids::TaskId;
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
-use super::{Order, Running};
+use super::{Order, Rollup, Running};
 use crate::keys::{ApplicationKey, Cursor, DeliveryKey, EndpointKey, Lease, MessageKey};
-use crate::ledger::{BUCKETS, bucket};
 
 /// One step.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,8 +45,9 @@ pub enum Upkeep {
     /// Adds to per-minute sums.
     RollUp {
         /// The right to do so: of the partition whose attempts are summed up. What is fenced is
-        /// counted again from the attempts, by whoever owns the partition now.
-        lease: Lease,
+        /// counted again from the attempts, by whoever owns the partition now. None if there is nothing of
+        /// attempts in it.
+        lease: Option<Lease>,
         /// By what a repetition is recognised.
         once: Once,
         /// What is added. Sums of an application that is deleted, or of an endpoint that is gone, are
@@ -57,6 +55,14 @@ pub enum Upkeep {
         /// in the applications that have sums here, so its own come along with those of its
         /// application.
         rollups: Vec<Rollup>,
+    },
+    /// Adds the sums of minutes that are older than [`crate::limits::MINUTES`] to those of their hours: at
+    /// most so many minutes.
+    Fold {
+        /// The time.
+        now: Timestamp,
+        /// The most minutes.
+        most: u32,
     },
     /// Removes what has outlived its time: at most so many rows.
     Prune {
@@ -239,139 +245,4 @@ pub enum Done {
     Fenced,
     /// The database refused this step; the others are unharmed. The text is for the operator.
     Refused(String),
-}
-
-/// A minute's sums for one subject.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rollup {
-    /// Whose sums.
-    pub subject: Subject,
-    /// Which minute.
-    pub minute: Minute,
-    /// Attempts answered with success.
-    pub succeeded: u64,
-    /// Attempts that failed.
-    pub failed: u64,
-    /// Deliveries that ended delivered.
-    pub delivered: u64,
-    /// Deliveries that ended dead.
-    pub dead: u64,
-    /// Times from acceptance to delivery, counted by bucket; see [`crate::ledger::bucket`].
-    pub latencies: Vec<u32>,
-}
-
-impl Rollup {
-    /// Makes sums of nothing.
-    #[must_use]
-    pub const fn empty(subject: Subject, minute: Minute) -> Self {
-        let latencies = Vec::new();
-        Self { subject, minute, succeeded: 0, failed: 0, delivered: 0, dead: 0, latencies }
-    }
-
-    /// Adds other sums to these, whoever's they are.
-    pub fn add(&mut self, more: &Self) {
-        let sums = [
-            (&mut self.succeeded, more.succeeded),
-            (&mut self.failed, more.failed),
-            (&mut self.delivered, more.delivered),
-            (&mut self.dead, more.dead),
-        ];
-        for (sum, more) in sums {
-            *sum = sum.saturating_add(more);
-        }
-        let buckets = self.latencies.len().max(more.latencies.len());
-        self.latencies.resize(buckets, 0);
-        for (sum, more) in self.latencies.iter_mut().zip(&more.latencies) {
-            *sum = sum.saturating_add(*more);
-        }
-    }
-
-    /// Counts a delivery that has arrived, after so long.
-    pub fn deliver(&mut self, latency: Duration) {
-        self.delivered = self.delivered.saturating_add(1);
-        self.latencies.resize(self.latencies.len().max(BUCKETS), 0);
-        if let Some(count) = self.latencies.get_mut(bucket(latency)) {
-            *count = count.saturating_add(1);
-        }
-    }
-
-    /// Returns what these sums have more than others, if they have.
-    #[must_use]
-    pub fn beyond(&self, known: &Self) -> Option<Self> {
-        let latency = |(place, count): (usize, &u32)| {
-            count.saturating_sub(known.latencies.get(place).copied().unwrap_or(0))
-        };
-        let lack = Self {
-            subject: self.subject,
-            minute: self.minute,
-            succeeded: self.succeeded.saturating_sub(known.succeeded),
-            failed: self.failed.saturating_sub(known.failed),
-            delivered: self.delivered.saturating_sub(known.delivered),
-            dead: self.dead.saturating_sub(known.dead),
-            latencies: self.latencies.iter().enumerate().map(latency).collect(),
-        };
-        let total = lack.succeeded + lack.failed + lack.delivered + lack.dead;
-        (total > 0).then_some(lack)
-    }
-}
-
-/// Whose sums a rollup holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
-    /// Of everything.
-    Whole,
-    /// Of an application.
-    Application(ApplicationKey),
-    /// Of an endpoint.
-    Endpoint(EndpointKey),
-}
-
-/// A minute since the Unix epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Minute(pub i64);
-
-impl Minute {
-    /// Returns the minute that a moment belongs to.
-    #[must_use]
-    pub const fn of(moment: Timestamp) -> Self {
-        Self(moment.as_seconds().div_euclid(60))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sums(delivered: u64, latencies: &[u32]) -> Rollup {
-        let latencies = latencies.to_vec();
-        Rollup { delivered, latencies, ..Rollup::empty(Subject::Whole, Minute(1)) }
-    }
-
-    #[test]
-    fn sums_add_up_bucket_by_bucket_and_never_wrap() {
-        let mut sum = sums(1, &[1]);
-        sum.add(&sums(2, &[u32::MAX, 5]));
-        assert_eq!(sum, sums(3, &[u32::MAX, 5]));
-        sum.add(&sums(u64::MAX, &[]));
-        assert_eq!(sum.delivered, u64::MAX);
-    }
-
-    #[test]
-    fn what_sums_have_beyond_others_is_what_those_lack() {
-        let (known, counted) = (sums(2, &[2]), sums(5, &[2, 3]));
-        let lack = counted.beyond(&known).unwrap();
-        let mut mended = known.clone();
-        mended.add(&lack);
-        assert_eq!(mended, counted);
-        assert_eq!(known.beyond(&counted), None);
-    }
-
-    #[test]
-    fn a_delivery_is_counted_with_its_latency() {
-        let mut sum = Rollup::empty(Subject::Whole, Minute(1));
-        sum.deliver(Duration::from_millis(1));
-        sum.deliver(Duration::MAX);
-        assert_eq!((sum.delivered, sum.latencies.len()), (2, BUCKETS));
-        assert_eq!((sum.latencies.first(), sum.latencies.last()), (Some(&1), Some(&1)));
-    }
 }

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { version: 1, name: "first", sql: include_str!("../../migrations/sqlite/0001_first.sql") },
     Step {
         version: 2,
@@ -48,6 +48,11 @@ const STEPS: [Step; 11] = [
         version: 11,
         name: "running",
         sql: include_str!("../../migrations/sqlite/0011_running.sql"),
+    },
+    Step {
+        version: 12,
+        name: "figures",
+        sql: include_str!("../../migrations/sqlite/0012_figures.sql"),
     },
 ];
 

@@ -44,7 +44,10 @@ pub(crate) async fn check(store: &Handle) {
     let dead = ledger.dead_letters(application.key, Default::default(), page()).await.unwrap();
     assert_eq!(dead.entries.len(), 1);
     let sums = ledger.rollups(Subject::Whole, Minute::of(NOW), Minute(i64::MAX)).await.unwrap();
-    assert_eq!((sums[0].succeeded, &sums[0].latencies[..2]), (2, &[1, 2][..]));
+    let sum = &sums.minutes[0];
+    assert_eq!((sum.succeeded, &sum.latencies[..2]), (2, &[1, 2][..]));
+    // What that version did not sum up is nothing.
+    assert_eq!((sum.accepted, sum.all_dead(), sum.attempt_times.len()), (0, 1, 0));
     assert_eq!(ledger.tasks(None, page()).await.unwrap().entries[0].by, "golden");
     let asked = store.queue.requests(Partition::all().collect()).await.unwrap();
     assert!(matches!(asked[..], [ref one] if matches!(one.kind, RequestKind::Cancel(_))));

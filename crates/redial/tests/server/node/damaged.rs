@@ -9,12 +9,12 @@ use store::catalog::Name;
 use store::damage::Damage;
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use store::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, MessageEntry,
-    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task,
+    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Depth, MessageEntry,
+    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
 };
 use store::memory::Memory;
 use store::page::{Listed, Page};
-use store::queue::{Minute, Rollup, Subject};
+use store::queue::{Minute, Rollups, Subject};
 use store::{Answer, Ledger};
 
 /// Reads everything but one delivery.
@@ -93,6 +93,14 @@ impl Ledger for Damaged {
         self.memory.retry_now(key, at)
     }
 
+    fn first_in_line(
+        &self,
+        application: ApplicationKey,
+        endpoints: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<DeliveryKey>> {
+        self.memory.first_in_line(application, endpoints)
+    }
+
     fn delivery_counts(
         &self,
         application: ApplicationKey,
@@ -103,12 +111,12 @@ impl Ledger for Damaged {
         self.memory.delivery_counts(application, endpoint, since, until)
     }
 
-    fn dead_letter_count(
-        &self,
-        application: ApplicationKey,
-        endpoint: Option<EndpointKey>,
-    ) -> Answer<'_, Tally> {
-        self.memory.dead_letter_count(application, endpoint)
+    fn dead_letter_count(&self, within: Within) -> Answer<'_, Tally> {
+        self.memory.dead_letter_count(within)
+    }
+
+    fn depth(&self, within: Within) -> Answer<'_, Depth> {
+        self.memory.depth(within)
     }
 
     fn purge_dead_letters(
@@ -138,7 +146,7 @@ impl Ledger for Damaged {
         self.memory.expunge_attempt(key, id)
     }
 
-    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
+    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Rollups> {
         self.memory.rollups(subject, from, to)
     }
 

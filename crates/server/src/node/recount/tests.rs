@@ -25,7 +25,8 @@ async fn missing(scene: &Scene, taken_at: Timestamp) -> Vec<Rollup> {
 /// Returns what some partitions lack, in the steps in which it is written.
 async fn lacking(scene: &Scene, taken: &Owned, at: Timestamp) -> Vec<(Lease, Vec<Rollup>)> {
     let Handle { catalog, ledger, .. } = scene.store();
-    let books = Books { catalog: catalog.as_ref(), ledger: ledger.as_ref() };
+    let (catalog, ledger) = (catalog.as_ref(), ledger.as_ref());
+    let books = Books { catalog, ledger, owns_all: true };
     let (mut walk, mut steps) = (Walk::new(books, taken, at), Vec::new());
     while let Some(lacks) = walk.next().await.unwrap() {
         let whole = lacks.into_iter().map(|(lease, sums)| (lease, sums.into_values().collect()));
@@ -53,6 +54,8 @@ async fn settle(scene: &Scene, key: DeliveryKey, next: NextState, seconds: u64) 
 
 fn of(sums: &[Rollup], subject: Subject) -> Vec<(i64, u64, u64, u64, u64, u32)> {
     let own = together(sums, subject).into_iter();
+    // What was accepted has a test of its own.
+    let own = own.filter(|sum| sum.succeeded + sum.failed > 0);
     own.map(|sum| {
         let Rollup { succeeded, failed, delivered, dead, .. } = sum;
         let minute = sum.minute.0 - Minute::of(NOW).0;
@@ -154,11 +157,51 @@ async fn what_was_counted_again_is_written_under_its_partitions_lease_and_as_a_w
     // Half of it was written when another node took over: it adds the rest, and the rest only.
     let (lease, half) = steps.first().unwrap().clone();
     let once = Once { at: NOW, id: [1; 16] };
-    scene.keep_up(Upkeep::RollUp { lease, once, rollups: half }).await;
+    scene.keep_up(Upkeep::RollUp { lease: Some(lease), once, rollups: half }).await;
     let rest = lacking(&scene, &all(), later(10)).await;
     assert_eq!(rest[..], steps[1..]);
     let old = Lease { epoch: Epoch(0), ..lease };
     let once = Once { at: NOW, id: [2; 16] };
-    let late = Upkeep::RollUp { lease: old, once, rollups: steps[0].1.clone() };
+    let late = Upkeep::RollUp { lease: Some(old), once, rollups: steps[0].1.clone() };
     assert_eq!(scene.keep_up(late).await, Done::Fenced);
+}
+
+#[tokio::test]
+async fn what_was_accepted_is_counted_again_by_who_owns_everything() {
+    let scene = scene().await;
+    let (endpoint, disabled) = (scene.endpoint().await, scene.endpoint().await);
+    for _ in 0..3 {
+        scene.pending(&endpoint).await;
+    }
+    let mut accept = scene.message(&[&disabled]).await;
+    let dead = store::queue::FirstState::Dead(Cause::EndpointDisabled);
+    accept.deliveries.iter_mut().for_each(|delivery| delivery.state = dead);
+    scene.accept_new(accept).await;
+    let lost = missing(&scene, later(10)).await;
+    let accepted = |subject| {
+        let sums = together(&lost, subject).into_iter();
+        sums.map(|sum| (sum.accepted, sum.dead_at_once)).collect::<Vec<_>>()
+    };
+    assert_eq!(accepted(Subject::Endpoint(endpoint.key)), [(3, 0)]);
+    assert_eq!(accepted(Subject::Endpoint(disabled.key)), [(1, 1)]);
+    assert_eq!(accepted(Subject::Whole), [(4, 1)]);
+    scene.roll_up(lost).await;
+    assert_eq!(missing(&scene, later(10)).await, []);
+    let Handle { catalog, ledger, .. } = scene.store();
+    let (catalog, ledger) = (catalog.as_ref(), ledger.as_ref());
+    let books = Books { catalog, ledger, owns_all: false };
+    scene.pending(&endpoint).await;
+    assert_eq!(books.of_endpoint(&endpoint, later(10)).await.unwrap(), [], "others may write it");
+}
+
+#[tokio::test]
+async fn what_was_folded_into_its_hour_was_complete() {
+    let scene = scene().await;
+    let endpoint = scene.endpoint().await;
+    let key = scene.pending(&endpoint).await;
+    settle(&scene, key, NextState::Delivered, 5).await;
+    scene.roll_up(missing(&scene, later(6)).await).await;
+    let now = later(2 * 86_400);
+    while scene.keep_up(Upkeep::Fold { now, most: 100 }).await != Done::Changed(0) {}
+    assert_eq!(missing(&scene, now).await, []);
 }

@@ -83,7 +83,7 @@ pub async fn answers_are_pruned_when_their_time_is_over(harness: Harness) {
 pub async fn sums_that_come_again_are_added_once(harness: Harness) {
     let scene = Scene::new(harness).await;
     let step = Upkeep::RollUp {
-        lease: scene.some_lease(),
+        lease: Some(scene.some_lease()),
         once: once(1),
         rollups: vec![rollup(Minute::of(NOW))],
     };
@@ -94,7 +94,7 @@ pub async fn sums_that_come_again_are_added_once(harness: Harness) {
     assert_eq!(scene.commit(twice).await.upkeep, [Done::Changed(1), Done::Changed(1)]);
     assert_eq!(succeeded(&scene).await, [1]);
     let another = Upkeep::RollUp {
-        lease: scene.some_lease(),
+        lease: Some(scene.some_lease()),
         once: once(2),
         rollups: vec![rollup(Minute::of(NOW))],
     };
@@ -122,12 +122,12 @@ pub async fn a_request_that_comes_again_is_left_once(harness: Harness) {
 pub async fn a_step_is_known_for_an_hour(harness: Harness) {
     let scene = Scene::new(harness).await;
     let step = Upkeep::RollUp {
-        lease: scene.some_lease(),
+        lease: Some(scene.some_lease()),
         once: once(1),
         rollups: vec![rollup(Minute::of(NOW))],
     };
     let young = Upkeep::RollUp {
-        lease: scene.some_lease(),
+        lease: Some(scene.some_lease()),
         once: Once { at: later(60), ..once(2) },
         rollups: vec![rollup(Minute::of(NOW))],
     };
@@ -156,7 +156,7 @@ pub async fn sums_go_after_ninety_days(harness: Harness) {
     ];
     scene
         .keep_up(Upkeep::RollUp {
-            lease: scene.some_lease(),
+            lease: Some(scene.some_lease()),
             once: once(1),
             rollups: sums.to_vec(),
         })
@@ -172,7 +172,7 @@ pub async fn sums_go_after_ninety_days(harness: Harness) {
     assert_eq!(removed, 4);
     for subject in [Subject::Whole, own] {
         let kept = scene.store().ledger.rollups(subject, Minute(0), Minute(i64::MAX)).await;
-        let kept: Vec<_> = kept.unwrap().iter().map(|sum| sum.minute).collect();
+        let kept: Vec<_> = kept.unwrap().minutes.iter().map(|sum| sum.minute).collect();
         assert_eq!(kept, [young], "{subject:?}");
     }
 }
@@ -183,7 +183,7 @@ async fn prune(scene: &Scene, now: domain::time::Timestamp, most: u32) -> Done {
 
 async fn succeeded(scene: &Scene) -> Vec<u64> {
     let sums = scene.store().ledger.rollups(Subject::Whole, Minute(0), Minute(i64::MAX)).await;
-    sums.unwrap().iter().map(|sum| sum.succeeded).collect()
+    sums.unwrap().minutes.iter().map(|sum| sum.succeeded).collect()
 }
 
 fn once(number: u8) -> Once {
@@ -196,15 +196,7 @@ fn answer(status: u16, body: &'static [u8]) -> StoredAnswer {
 }
 
 fn rollup(minute: Minute) -> Rollup {
-    Rollup {
-        subject: Subject::Whole,
-        minute,
-        succeeded: 1,
-        failed: 0,
-        delivered: 0,
-        dead: 0,
-        latencies: vec![1],
-    }
+    Rollup { succeeded: 1, delivered: 1, ..Rollup::empty(Subject::Whole, minute) }
 }
 
 fn refresh(endpoint: &Endpoint) -> Request {

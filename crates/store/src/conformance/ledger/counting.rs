@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 use crate::catalog::Endpoint;
 use crate::conformance::{Harness, MINUTE, NOW, Scene, later};
 use crate::keys::{DeliveryKey, EndpointKey, MessageKey};
-use crate::ledger::{Counts, DeliveryFilter, MOST_WALKED, Tally};
+use crate::ledger::{Counts, DeliveryFilter, MOST_WALKED, Tally, Within};
 use crate::limits;
 use crate::page::{From, Listed, Page};
 use crate::queue::{Backlog, Batch, NextState, Settled, Upkeep};
@@ -83,14 +83,18 @@ pub async fn dead_letters_are_counted_by_application_and_endpoint(harness: Harne
     scene.pending(&one).await;
     let ledger = &scene.store().ledger;
     scene.settled(&two, EXHAUSTED).await;
-    let counted = ledger.dead_letter_count(application, None).await.unwrap();
-    assert_eq!(counted, Tally { number: 3, complete: true });
-    for (endpoint, number) in [(&one, 1), (&two, 2)] {
-        let counted = ledger.dead_letter_count(application, Some(endpoint.key)).await.unwrap();
-        assert_eq!(counted, Tally { number, complete: true });
+    let table = [
+        (Within::Whole, 3),
+        (Within::Application(application), 3),
+        (Within::Endpoint(application, one.key), 1),
+        (Within::Endpoint(application, two.key), 2),
+        (Within::Application(other), 0),
+        (Within::Endpoint(other, one.key), 0),
+    ];
+    for (within, number) in table {
+        let counted = ledger.dead_letter_count(within).await.unwrap();
+        assert_eq!(counted, Tally { number, complete: true }, "{within:?}");
     }
-    assert_eq!(ledger.dead_letter_count(other, None).await.unwrap().number, 0);
-    assert_eq!(ledger.dead_letter_count(other, Some(one.key)).await.unwrap().number, 0);
 }
 
 pub async fn the_backlog_counts_endpoints_and_knows_the_oldest(harness: Harness) {
@@ -127,7 +131,10 @@ pub async fn purged_dead_letters_are_gone_with_their_attempts(harness: Harness) 
     assert_eq!((purged.entries, purged.done), (vec![dead], true));
 
     let ledger = &scene.store().ledger;
-    assert_eq!(ledger.dead_letter_count(dead.application, None).await.unwrap().number, 0);
+    assert_eq!(
+        ledger.dead_letter_count(Within::Application(dead.application)).await.unwrap().number,
+        0
+    );
     let of = ledger.deliveries_of(dead.application, message).await.unwrap();
     assert_eq!(of.iter().map(|entry| entry.key).collect::<Vec<_>>(), [kept]);
     assert!(matches!(of[0].state, Delivery::Pending(_)));

@@ -6,3 +6,4 @@ pub mod expunging;
 pub mod filters;
 pub mod listing;
 pub mod records;
+pub mod waiting;

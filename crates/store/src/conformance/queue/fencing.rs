@@ -23,7 +23,7 @@ pub async fn a_settle_under_an_old_epoch_writes_nothing(harness: Harness) {
     assert_eq!(scene.settle_one(settle).await, Settled::Fenced);
     assert_eq!((scene.look(key).await, scene.load(&endpoint).await), before);
     assert!(scene.store().ledger.attempts_of(key).await.unwrap().is_empty());
-    assert_eq!(running(&scene, &endpoint).await, Running::default());
+    assert_eq!(scene.running(&endpoint).await, Running::default());
 }
 
 pub async fn a_settle_under_an_epoch_of_the_future_writes_nothing(harness: Harness) {
@@ -101,17 +101,17 @@ pub async fn steps_of_an_old_owner_write_nothing(harness: Harness) {
     assert_eq!(scene.loaded(&endpoint).await, [key.message]);
     let run = Upkeep::Run { lease, application, endpoint: endpoint.key, running: tripped() };
     assert_eq!(scene.keep_up(run).await, Done::Fenced);
-    assert_eq!(running(&scene, &endpoint).await, Running::default());
+    assert_eq!(scene.running(&endpoint).await, Running::default());
     let consume = Upkeep::Consume { lease, requests: vec![asked[0].number] };
     assert_eq!(scene.keep_up(consume).await, Done::Fenced);
     let left = scene.store().queue.requests(vec![endpoint.partition]).await.unwrap();
     assert_eq!(left, asked);
     let sum = Rollup { succeeded: 1, ..Rollup::empty(Subject::Whole, Minute::of(NOW)) };
     let once = Once { at: NOW, id: [1; 16] };
-    let roll_up = Upkeep::RollUp { lease, once, rollups: vec![sum] };
+    let roll_up = Upkeep::RollUp { lease: Some(lease), once, rollups: vec![sum] };
     assert_eq!(scene.keep_up(roll_up).await, Done::Fenced);
     let sums = scene.store().ledger.rollups(Subject::Whole, Minute(0), Minute(i64::MAX)).await;
-    assert_eq!(sums.unwrap(), []);
+    assert_eq!(sums.unwrap().minutes, []);
 }
 
 pub async fn the_other_handle_is_fenced_too(harness: Harness) {
@@ -138,10 +138,6 @@ async fn take_over(scene: &Scene) -> Vec<Lease> {
 
 fn lease_of(leases: &[Lease], endpoint: &Endpoint) -> Lease {
     *leases.iter().find(|lease| lease.partition == endpoint.partition).unwrap()
-}
-
-async fn running(scene: &Scene, endpoint: &Endpoint) -> Running {
-    scene.store().catalog.running(endpoint.application, endpoint.key).await.unwrap()
 }
 
 fn tripped() -> Running {

@@ -204,13 +204,11 @@ pub async fn a_settle_brings_the_running_state_along(harness: Harness) {
     let running = running();
     let settle = scene.settling(key, 0, NextState::Pending { due: later(60) }).await;
     scene.settle_one(Settle { running: Some(running), ..settle }).await;
-    let catalog = &scene.store().catalog;
-    let (application, endpoint) = (endpoint.application, endpoint.key);
-    assert_eq!(catalog.running(application, endpoint).await.unwrap(), running);
+    assert_eq!(scene.running(&endpoint).await, running);
     // None means unchanged, not gone.
     let settle = scene.settling(key, 1, NextState::Delivered).await;
     scene.settle_one(settle).await;
-    assert_eq!(catalog.running(application, endpoint).await.unwrap(), running);
+    assert_eq!(scene.running(&endpoint).await, running);
 }
 
 pub async fn a_settle_that_is_left_alone_brings_the_running_state_along(harness: Harness) {
@@ -221,8 +219,7 @@ pub async fn a_settle_that_is_left_alone_brings_the_running_state_along(harness:
     let settle = scene.settling(key, 0, NextState::Delivered).await;
     let settle = Settle { running: Some(running()), ..settle };
     assert_eq!(scene.settle_one(settle).await, Settled::LeftAlone);
-    let kept = scene.store().catalog.running(endpoint.application, endpoint.key).await.unwrap();
-    assert_eq!(kept, running());
+    assert_eq!(scene.running(&endpoint).await, running());
 }
 
 pub async fn a_settle_that_comes_again_brings_no_old_running_state_back(harness: Harness) {
@@ -235,8 +232,7 @@ pub async fn a_settle_that_comes_again_brings_no_old_running_state_back(harness:
     let second = scene.settling(key, 1, NextState::Delivered).await;
     scene.settle_one(Settle { running: Some(running()), ..second }).await;
     scene.settle_one(first).await;
-    let kept = scene.store().catalog.running(endpoint.application, endpoint.key).await.unwrap();
-    assert_eq!(kept, running());
+    assert_eq!(scene.running(&endpoint).await, running());
 }
 
 pub async fn a_message_to_two_endpoints_is_settled_for_each(harness: Harness) {

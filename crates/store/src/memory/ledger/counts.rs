@@ -6,7 +6,7 @@ use domain::ids::MessageId;
 use domain::time::Timestamp;
 
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
-use crate::ledger::{Counts, MOST_COUNTED, MOST_WALKED, Tally};
+use crate::ledger::{Counts, MOST_COUNTED, MOST_WALKED, Tally, Within};
 use crate::limits;
 use crate::memory::State;
 
@@ -38,22 +38,22 @@ impl State {
         counts
     }
 
-    /// Counts an application's dead letters, or those to one endpoint.
+    /// Counts dead letters.
     #[must_use]
-    pub fn dead_letter_count(
-        &self,
-        application: ApplicationKey,
-        endpoint: Option<EndpointKey>,
-    ) -> Tally {
+    pub fn dead_letter_count(&self, within: Within) -> Tally {
+        let is_walked = |application| match within {
+            Within::Whole => true,
+            Within::Application(key) | Within::Endpoint(key, _) => key == application,
+        };
         let most = usize::try_from(MOST_COUNTED).unwrap_or(usize::MAX) + 1;
         let dead = self
             .deliveries
             .iter()
-            .filter(|(_, row)| row.application == application && row.state.word() == "dead");
+            .filter(|(_, row)| is_walked(row.application) && row.state.word() == "dead");
         let (mut walked, mut counted) = (0, 0);
-        for ((theirs, _), _) in dead.take(most) {
+        for ((endpoint, _), row) in dead.take(most) {
             walked += 1;
-            counted += u32::from(endpoint.is_none_or(|endpoint| endpoint == *theirs));
+            counted += u32::from(within.has(row.application, *endpoint));
         }
         Tally::up_to(MOST_COUNTED, walked, counted)
     }

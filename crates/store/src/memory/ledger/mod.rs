@@ -9,3 +9,4 @@ mod expunge;
 mod message;
 mod rollup;
 mod task;
+mod waiting;

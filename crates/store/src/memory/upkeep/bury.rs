@@ -30,6 +30,9 @@ impl State {
             });
             buried += usize::from(done == Some(true));
         }
+        if let Ending::Dead(cause) = bury.ending {
+            self.count_buried((bury.application, bury.endpoint), (cause, buried), bury.at);
+        }
         changed(buried)
     }
 }

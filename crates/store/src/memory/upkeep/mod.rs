@@ -39,7 +39,7 @@ impl State {
                 changed(before - self.requests.len())
             }
             Upkeep::RollUp { lease, once, rollups } => {
-                if !self.is_current(lease) {
+                if lease.is_some_and(|lease| !self.is_current(lease)) {
                     return Done::Fenced;
                 }
                 if self.done_once.insert(once) {
@@ -47,6 +47,7 @@ impl State {
                 }
                 changed(rollups.len())
             }
+            Upkeep::Fold { now, most } => Done::Changed(self.fold(now, most)),
             Upkeep::Prune { now, most } => Done::Changed(self.prune(now, most)),
         }
     }

@@ -60,6 +60,7 @@ impl State {
             goes
         };
         self.rollups.retain(|(_, minute), _| !goes(*minute < oldest));
+        self.hours.retain(|(_, minute), _| !goes(*minute < oldest));
         self.answers.retain(|_, (_, at)| !goes(now.since(*at) >= limits::IDEMPOTENCY));
         self.done_once.retain(|once| !goes(now.since(once.at) >= limits::REMEMBERED));
         self.tasks.retain(|_, task| {
@@ -102,7 +103,7 @@ impl State {
                 self.endpoints.iter().filter(|(_, row)| row.endpoint.application == application);
             let theirs: Vec<_> = theirs.map(|(key, _)| *key).collect();
             for endpoint in theirs {
-                self.rollups.retain(|(subject, _), _| *subject != Subject::Endpoint(endpoint));
+                self.remove_sums(Subject::Endpoint(endpoint));
                 if !allowance.take(1) {
                     return;
                 }
@@ -120,11 +121,16 @@ impl State {
             let own = Scope::Application(row.application.id);
             self.tokens.retain(|_, token| token.scope != own);
         }
-        self.rollups.retain(|(subject, _), _| *subject != Subject::Application(application));
+        self.remove_sums(Subject::Application(application));
         self.idempotency.retain(|(whose, _), _| *whose != application);
         self.tasks.retain(|_, task| task.application != application);
         self.requests.retain(|_, request| request.application != application);
         self.applications.remove(&application);
+    }
+
+    fn remove_sums(&mut self, whose: Subject) {
+        self.rollups.retain(|(subject, _), _| *subject != whose);
+        self.hours.retain(|(subject, _), _| *subject != whose);
     }
 
     fn bury_for_deleted_endpoints(&mut self, now: Timestamp, allowance: &mut Allowance) {
@@ -147,6 +153,8 @@ impl State {
                 let Ok(state) = row.state.bury(Cause::EndpointDeleted) else { return };
                 (row.state, row.settled_at) = (state, Some(now));
             });
+            let whose = (key.application, key.endpoint);
+            self.count_buried(whose, (Cause::EndpointDeleted, 1), now);
             allowance.used += 1;
         }
     }
@@ -326,7 +334,7 @@ impl State {
                 return;
             }
             self.endpoints.remove(&endpoint);
-            self.rollups.retain(|(subject, _), _| *subject != Subject::Endpoint(endpoint));
+            self.remove_sums(Subject::Endpoint(endpoint));
         }
     }
 }

@@ -101,8 +101,12 @@ impl Catalog for Postgres {
         self.answer(endpoint::key_of(self, application, id))
     }
 
-    fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
-        self.answer(running::find(self, (application, key)))
+    fn running(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<(EndpointKey, Running)>> {
+        self.answer(running::by_keys(self, application, keys))
     }
 
     fn secrets(

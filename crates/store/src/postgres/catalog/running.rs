@@ -5,32 +5,30 @@ use tokio_postgres::Row;
 
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::postgres::Postgres;
-use crate::postgres::catalog::secret;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{int8, parameters};
-use crate::postgres::io::link::Transaction;
+use crate::postgres::io::columns::{int8, int8_array, parameters};
 use crate::postgres::row::{count, field, optional_moment};
 use crate::queue::Running;
 use crate::{Error, codes};
 
-/// Returns an endpoint's running state.
-pub(crate) async fn find(
+/// Returns the running state of endpoints by their rows, without those that are not there.
+///
+/// Indexes: the primary keys of endpoints, applications and endpoint_state.
+pub(super) async fn by_keys(
     store: &Postgres,
-    place: (ApplicationKey, EndpointKey),
-) -> Result<Running, Failure> {
-    store.reading(async |transaction| find_in(transaction, place).await).await
-}
-
-/// Index: the primary key of endpoint_state.
-async fn find_in(
-    transaction: &mut Transaction<'_>,
-    place: (ApplicationKey, EndpointKey),
-) -> Result<Running, Failure> {
-    secret::check(transaction, place).await?;
-    let statement = "select * from endpoint_state where application = $1 and endpoint = $2";
-    let columns = [int8(place.0.0), int8(place.1.0)];
-    let row = transaction.one(statement, &parameters(&columns)).await?;
-    Ok(row.map_or_else(|| Ok(Running::default()), |row| read(&row))?)
+    application: ApplicationKey,
+    keys: Vec<EndpointKey>,
+) -> Result<Vec<(EndpointKey, Running)>, Failure> {
+    let statement = "\
+        select e.key, s.* from endpoints e \
+        join applications a on a.key = e.application and a.deleted_at is null \
+        left join endpoint_state s on s.application = e.application and s.endpoint = e.key \
+        where e.application = $1 and e.key = any($2) and e.state <> 3 order by e.key";
+    let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
+    let columns = [int8(application.0), int8_array(keys)];
+    let rows = store.query(statement, &parameters(&columns)).await?;
+    let running = rows.iter().map(|row| Ok((EndpointKey(field(row, "key")?), read(row)?)));
+    Ok(running.collect::<Result<_, Error>>()?)
 }
 
 /// Reads the columns of endpoint_state; without a row they are all missing.

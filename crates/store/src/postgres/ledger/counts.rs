@@ -6,10 +6,11 @@ use domain::ids::MessageId;
 use domain::time::Timestamp;
 
 use crate::keys::{ApplicationKey, EndpointKey};
-use crate::ledger::{Counts, MOST_COUNTED, MOST_WALKED, Tally};
+use crate::ledger::{Counts, MOST_COUNTED, MOST_WALKED, Tally, Within};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{bytea, int8, parameters};
+use crate::postgres::io::link::Access;
 use crate::postgres::row::{count, field, unknown};
 use crate::{codes, limits};
 
@@ -68,14 +69,15 @@ pub(super) async fn by_state(
     Ok(counts)
 }
 
-/// Counts an application's dead letters, or those to one endpoint.
+/// Counts dead letters.
 ///
 /// Index: deliveries_dead.
-pub(crate) async fn dead_letters(
-    store: &Postgres,
-    application: ApplicationKey,
-    endpoint: Option<EndpointKey>,
-) -> Result<Tally, Failure> {
+pub(crate) async fn dead_letters(store: &Postgres, within: Within) -> Result<Tally, Failure> {
+    let (application, endpoint) = match within {
+        Within::Whole => return all_dead_letters(store).await,
+        Within::Application(application) => (application, None),
+        Within::Endpoint(application, endpoint) => (application, Some(endpoint)),
+    };
     let statement = "\
         select count(*) as walked, \
             count(*) filter (where $3::bigint is null or endpoint = $3) as dead \
@@ -89,4 +91,16 @@ pub(crate) async fn dead_letters(
     let row = store.one(statement, &parameters(&columns)).await?;
     let row = row.ok_or_else(|| unknown("a count", "none"))?;
     Ok(Tally::up_to(MOST_COUNTED, count(&row, "walked")?, count(&row, "dead")?))
+}
+
+/// Index: deliveries_dead, in its order: otherwise the planner may read the whole table.
+async fn all_dead_letters(store: &Postgres) -> Result<Tally, Failure> {
+    let statement = "\
+        select count(*) as dead from ( \
+            select 1 from deliveries where state = 2 \
+            order by application, message, endpoint limit $1) d";
+    let columns = [int8(i64::from(MOST_COUNTED) + 1)];
+    let row = store.pool.query(Access::ReadPending, statement, &parameters(&columns)).await?.pop();
+    let counted = count(&row.ok_or_else(|| unknown("a count", "none"))?, "dead")?;
+    Ok(Tally::up_to(MOST_COUNTED, counted, counted))
 }

@@ -7,8 +7,9 @@ mod dead_letter;
 mod delivery;
 mod expunge;
 mod message;
-mod rollup;
+pub(super) mod rollup;
 mod task;
+mod waiting;
 
 use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
 use domain::partition::Partition;
@@ -19,12 +20,12 @@ use crate::catalog::Name;
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Ledger, MessageEntry,
-    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task,
+    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Depth, Ledger,
+    MessageEntry, MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
 };
 use crate::page::{Listed, Page};
 use crate::postgres::Postgres;
-use crate::queue::{Minute, Rollup, Subject};
+use crate::queue::{Minute, Rollups, Subject};
 
 impl Ledger for Postgres {
     fn message(
@@ -92,6 +93,14 @@ impl Ledger for Postgres {
         self.answer(delivery::retry_now(self, key, at))
     }
 
+    fn first_in_line(
+        &self,
+        application: ApplicationKey,
+        endpoints: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<DeliveryKey>> {
+        self.answer(waiting::first_in_line(self, application, endpoints))
+    }
+
     fn delivery_counts(
         &self,
         application: ApplicationKey,
@@ -102,12 +111,12 @@ impl Ledger for Postgres {
         self.answer(counts::by_state(self, (application, endpoint), since..until))
     }
 
-    fn dead_letter_count(
-        &self,
-        application: ApplicationKey,
-        endpoint: Option<EndpointKey>,
-    ) -> Answer<'_, Tally> {
-        self.answer(counts::dead_letters(self, application, endpoint))
+    fn dead_letter_count(&self, within: Within) -> Answer<'_, Tally> {
+        self.answer(counts::dead_letters(self, within))
+    }
+
+    fn depth(&self, within: Within) -> Answer<'_, Depth> {
+        self.answer(waiting::depth(self, within))
     }
 
     fn purge_dead_letters(
@@ -137,7 +146,7 @@ impl Ledger for Postgres {
         self.answer(attempt::expunge(self, key, id))
     }
 
-    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
+    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Rollups> {
         self.answer(rollup::list(self, subject, from, to))
     }
 

@@ -8,7 +8,7 @@ use crate::codes;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{column, int2, int8, parameters};
 use crate::postgres::io::link::Transaction;
-use crate::postgres::upkeep::{changed, is_current};
+use crate::postgres::upkeep::{changed, is_current, rollup, rows};
 use crate::queue::{Bury, Done, Ending};
 
 /// Buries deliveries of one endpoint that are still as they were loaded.
@@ -48,5 +48,10 @@ pub(super) async fn bury(transaction: &mut Transaction<'_>, bury: &Bury) -> Resu
         int8(bury.at.as_micros()),
         int2(codes::delivery(state)),
     ];
-    transaction.execute(statement, &parameters(&columns)).await.map(changed)
+    let buried = transaction.execute(statement, &parameters(&columns)).await?;
+    if let (Ending::Dead(cause), 1..) = (bury.ending, buried) {
+        let whose = (bury.application, bury.endpoint);
+        rollup::bury(transaction, &[(whose, rows(buried))].into(), cause, bury.at).await?;
+    }
+    Ok(changed(buried))
 }

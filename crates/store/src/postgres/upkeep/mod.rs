@@ -6,6 +6,7 @@
 mod bury;
 mod cursor;
 pub(super) mod dead_letters;
+mod fold;
 mod memories;
 mod messages;
 mod missing;
@@ -103,6 +104,7 @@ async fn answer(
             Upkeep::RollUp { lease, once, rollups } => {
                 rollup::roll_up(transaction, *lease, (once, rollups)).await?
             }
+            Upkeep::Fold { now, most } => fold::fold(transaction, *now, *most).await?,
             Upkeep::Prune { now, most } => {
                 let limits = prune::Limits { now: *now, most: *most, dead_letters_kept };
                 prune::prune(transaction, limits).await?
@@ -128,6 +130,7 @@ fn replayed(steps: &[Upkeep]) -> BTreeSet<ApplicationKey> {
             | Upkeep::Ask { .. }
             | Upkeep::Consume { .. }
             | Upkeep::RollUp { .. }
+            | Upkeep::Fold { .. }
             | Upkeep::Prune { .. } => {}
         }
     }
@@ -149,6 +152,7 @@ fn touched(steps: &[Upkeep]) -> Partitions {
             | Upkeep::Run { .. }
             | Upkeep::Consume { .. }
             | Upkeep::RollUp { .. }
+            | Upkeep::Fold { .. }
             | Upkeep::Prune { .. } => {}
         }
     }

@@ -41,11 +41,11 @@ pub(crate) const BELONGINGS: [&str; 11] = [
         select ctid from endpoint_secrets where application = $1 limit $2))",
     "delete from rollups where ctid = any(array( \
         select ctid from ( \
-            select ctid from rollups where kind = 1 and subject = $1 \
+            select ctid from rollups where kind in (1, 4) and subject = $1 \
             union all \
             select of_one.ctid from endpoints e \
             cross join lateral ( \
-                select ctid from rollups where kind = 2 and subject = e.key limit $2) of_one \
+                select ctid from rollups where kind in (2, 5) and subject = e.key limit $2) of_one \
             where e.application = $1) sums \
         limit $2))",
     "delete from endpoints where ctid = any(array( \

@@ -5,16 +5,19 @@
 //! from where the last step stopped. When all other walks have come to their ends this one goes on
 //! alone until it has, too: so everything is looked at between two rests.
 
+use std::collections::BTreeMap;
+
 use domain::delivery::Cause;
 use domain::time::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
+use crate::keys::{ApplicationKey, EndpointKey};
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{column, int2, int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::row::field;
-use crate::postgres::upkeep::{cursor, rows};
+use crate::postgres::upkeep::{cursor, rollup, rows};
 use crate::{Error, codes};
 
 /// The name of the place where the walk goes on, and of whether it does so alone.
@@ -45,7 +48,7 @@ pub(crate) const SUMS: &str = "\
     delete from rollups where ctid = any(array( \
         select sums.ctid from unnest($1::bigint[], $2::bigint[]) e (application, key) \
         cross join lateral ( \
-            select ctid from rollups where kind = 2 and subject = e.key limit $3) sums \
+            select ctid from rollups where kind in (2, 5) and subject = e.key limit $3) sums \
         limit $3))";
 
 /// Removes some tombstones, with what else there is of their endpoints.
@@ -176,7 +179,8 @@ async fn bury(
         update deliveries d set state = 2, cause = $1, settled_at = $2 \
         from doomed \
         where d.application = doomed.application and d.endpoint = doomed.endpoint \
-          and d.message = doomed.message";
+          and d.message = doomed.message \
+        returning d.application, d.endpoint";
     let columns = [
         int2(codes::cause(Cause::EndpointDeleted)),
         int8(now.as_micros()),
@@ -184,7 +188,15 @@ async fn bury(
         column(&used, Type::INT8_ARRAY, |one| one.place.1),
         column(&used, Type::INT2_ARRAY, |one| one.partition),
     ];
-    transaction.execute(statement, &parameters(&columns)).await.map(rows)
+    let found = transaction.query(statement, &parameters(&columns)).await?;
+    let mut buried = BTreeMap::new();
+    for row in &found {
+        let whose =
+            (ApplicationKey(field(row, "application")?), EndpointKey(field(row, "endpoint")?));
+        *buried.entry(whose).or_insert(0) += 1;
+    }
+    rollup::bury(transaction, &buried, Cause::EndpointDeleted, now).await?;
+    Ok(u32::try_from(found.len()).unwrap_or(u32::MAX))
 }
 
 /// Removes those of these to which nothing refers, when nothing else is left of them.

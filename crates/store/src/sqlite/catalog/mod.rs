@@ -101,11 +101,12 @@ impl Catalog for Sqlite {
         self.read(move |reading| endpoint::key_of(reading, application, id))
     }
 
-    fn running(&self, application: ApplicationKey, key: EndpointKey) -> Answer<'_, Running> {
-        self.read(move |reading| {
-            endpoint::exists(reading.connection, application, key)?;
-            running::find(reading.connection, key)
-        })
+    fn running(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<(EndpointKey, Running)>> {
+        self.read(move |reading| running::by_keys(reading, application, &keys))
     }
 
     fn secrets(

@@ -1,12 +1,33 @@
 //! What an endpoint's owner keeps about it while it runs.
 
+use std::collections::BTreeSet;
+
 use domain::health::Health;
 use rusqlite::{Connection, OptionalExtension, Result, Row};
 
-use crate::keys::EndpointKey;
+use crate::keys::{ApplicationKey, EndpointKey};
 use crate::queue::Running;
+use crate::sqlite::catalog::endpoint;
+use crate::sqlite::io::reader::Reading;
 use crate::sqlite::row;
 use crate::{Error, codes};
+
+/// Reads that of endpoints by their rows, without those that are not there.
+pub(super) fn by_keys(
+    reading: &Reading<'_>,
+    application: ApplicationKey,
+    keys: &[EndpointKey],
+) -> Result<Vec<(EndpointKey, Running)>, Error> {
+    reading.at_once(|| {
+        let mut found = Vec::with_capacity(keys.len());
+        for key in BTreeSet::from_iter(keys) {
+            if endpoint::is_there(reading.connection, application, *key)? {
+                found.push((*key, find(reading.connection, *key)?));
+            }
+        }
+        Ok(found)
+    })
+}
 
 /// Reads it; what was never written is as at the beginning. Needs the primary key of
 /// `endpoint_state`.

@@ -7,7 +7,7 @@ use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::keys::{ApplicationKey, EndpointKey};
-use crate::ledger::{Counts, MOST_COUNTED, MOST_WALKED, Tally};
+use crate::ledger::{Counts, MOST_COUNTED, MOST_WALKED, Tally, Within};
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::row;
 use crate::{Error, limits};
@@ -52,13 +52,13 @@ pub(super) fn by_state(
     })
 }
 
-/// Counts an application's dead letters, or those to one endpoint. Needs the index
-/// `deliveries_dead`.
-pub(crate) fn dead_letters(
-    reading: &Reading<'_>,
-    application: ApplicationKey,
-    endpoint: Option<EndpointKey>,
-) -> Result<Tally, Error> {
+/// Counts dead letters. Needs the index `deliveries_dead`.
+pub(crate) fn dead_letters(reading: &Reading<'_>, within: Within) -> Result<Tally, Error> {
+    let (application, endpoint) = match within {
+        Within::Whole => return all_dead_letters(reading),
+        Within::Application(application) => (application, None),
+        Within::Endpoint(application, endpoint) => (application, Some(endpoint)),
+    };
     let sql = "SELECT count(*), count(*) FILTER (WHERE ?3 IS NULL OR endpoint = ?3)
         FROM (SELECT endpoint FROM deliveries INDEXED BY deliveries_dead
             WHERE application = ?1 AND state = 2 LIMIT ?2)";
@@ -68,6 +68,15 @@ pub(crate) fn dead_letters(
     let (walked, counted) =
         statement.query_row(parameters, |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(Tally::up_to(MOST_COUNTED, walked, counted))
+}
+
+/// Needs the index `deliveries_dead`.
+fn all_dead_letters(reading: &Reading<'_>) -> Result<Tally, Error> {
+    let sql = "SELECT count(*) FROM (
+            SELECT 1 FROM deliveries INDEXED BY deliveries_dead WHERE state = 2 LIMIT ?1)";
+    let mut statement = reading.connection.prepare_cached(sql)?;
+    let counted = statement.query_row([i64::from(MOST_COUNTED) + 1], |row| row.get(0))?;
+    Ok(Tally::up_to(MOST_COUNTED, counted, counted))
 }
 
 /// Returns the last message before, and the first behind, those that were received within some

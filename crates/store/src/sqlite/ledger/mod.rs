@@ -9,6 +9,7 @@ mod expunge;
 pub(super) mod message;
 pub(super) mod rollup;
 mod task;
+pub(super) mod waiting;
 
 use domain::ids::{AttemptId, DeliveryId, MessageId, TaskId};
 use domain::partition::Partition;
@@ -19,11 +20,11 @@ use crate::catalog::Name;
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Ledger, MessageEntry,
-    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task,
+    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Depth, Ledger,
+    MessageEntry, MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
 };
 use crate::page::{Listed, Page};
-use crate::queue::{Minute, Rollup, Subject};
+use crate::queue::{Minute, Rollups, Subject};
 use crate::sqlite::Sqlite;
 use crate::sqlite::ledger::dead_letter::DeadLetters;
 
@@ -97,6 +98,14 @@ impl Ledger for Sqlite {
         self.write(move |writing| delivery::retry_now(writing, key, at))
     }
 
+    fn first_in_line(
+        &self,
+        application: ApplicationKey,
+        endpoints: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<DeliveryKey>> {
+        self.read(move |reading| waiting::first_in_line(reading, application, &endpoints))
+    }
+
     fn delivery_counts(
         &self,
         application: ApplicationKey,
@@ -108,12 +117,12 @@ impl Ledger for Sqlite {
         self.read(move |reading| counts::by_state(reading, whose, &(since..until)))
     }
 
-    fn dead_letter_count(
-        &self,
-        application: ApplicationKey,
-        endpoint: Option<EndpointKey>,
-    ) -> Answer<'_, Tally> {
-        self.read(move |reading| counts::dead_letters(reading, application, endpoint))
+    fn dead_letter_count(&self, within: Within) -> Answer<'_, Tally> {
+        self.read(move |reading| counts::dead_letters(reading, within))
+    }
+
+    fn depth(&self, within: Within) -> Answer<'_, Depth> {
+        self.read(move |reading| waiting::depth(reading, within))
     }
 
     fn purge_dead_letters(
@@ -144,7 +153,7 @@ impl Ledger for Sqlite {
         self.write(move |writing| attempt::expunge(writing, key, id))
     }
 
-    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Vec<Rollup>> {
+    fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Rollups> {
         self.read(move |reading| rollup::list(reading, subject, from, to))
     }
 

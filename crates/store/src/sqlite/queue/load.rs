@@ -91,7 +91,7 @@ pub(crate) fn load(reading: &Reading<'_>, load: Load) -> Result<Loaded, Error> {
     })
 }
 
-pub(super) fn waiting(
+pub(crate) fn waiting(
     reading: &Reading<'_>,
     partitions: &[Partition],
 ) -> Result<Vec<Waiting>, Error> {

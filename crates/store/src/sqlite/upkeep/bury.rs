@@ -4,12 +4,17 @@ use rusqlite::{Connection, params};
 
 use crate::queue::{Bury, Doomed, Ending};
 use crate::sqlite::row;
+use crate::sqlite::upkeep::rollup;
 use crate::{Error, codes};
 
 pub(crate) fn bury(connection: &Connection, bury: &Bury) -> Result<usize, Error> {
     let mut buried = 0;
     for doomed in &bury.deliveries {
         buried += bury_one(connection, bury, doomed)?;
+    }
+    if let Ending::Dead(cause) = bury.ending {
+        let whose = (bury.application, bury.endpoint);
+        rollup::bury(connection, whose, (cause, buried), bury.at)?;
     }
     Ok(buried)
 }

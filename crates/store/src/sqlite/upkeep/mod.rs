@@ -4,6 +4,7 @@
 mod bury;
 mod cursor;
 mod dead_letters;
+mod fold;
 mod memories;
 mod messages;
 pub(super) mod missing;
@@ -45,11 +46,11 @@ fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
     let fence = match step {
         Upkeep::Bury(Bury { lease, .. })
         | Upkeep::Run { lease, .. }
-        | Upkeep::RollUp { lease, .. }
         | Upkeep::Consume { lease, .. }
         | Upkeep::Number(Number { lease, .. }) => Some(*lease),
         Upkeep::Replay(replay) => Some(replay.lease),
-        Upkeep::Ask { .. } | Upkeep::Prune { .. } => None,
+        Upkeep::RollUp { lease, .. } => *lease,
+        Upkeep::Ask { .. } | Upkeep::Fold { .. } | Upkeep::Prune { .. } => None,
     };
     if fence.is_some_and(|lease| !writing.memo.is_current(lease)) {
         return Ok(Done::Fenced);
@@ -74,6 +75,7 @@ fn keep_up(writing: &mut Writing<'_>, step: &Upkeep) -> Result<Done, Error> {
             }
             sums.len()
         }
+        Upkeep::Fold { now, most } => fold::fold(connection, *now, *most)?,
         Upkeep::Prune { now, most } => prune::prune(writing, *now, *most)?,
     };
     Ok(Done::Changed(u32::try_from(changed).unwrap_or(u32::MAX)))

@@ -139,9 +139,10 @@ pub(super) fn remove_sums(
 ) -> Result<(), Error> {
     let sql = "DELETE FROM rollups WHERE subject = ?1 AND key = ?2 AND minute IN (
             SELECT minute FROM rollups WHERE subject = ?1 AND key = ?2 LIMIT ?3)";
-    let (subject, key) = codes::subject(subject);
-    let most = i64::try_from(allowance.left()).unwrap_or(i64::MAX);
-    allowance.used(connection.prepare_cached(sql)?.execute(params![subject, key, most])?);
+    for (subject, key) in [codes::subject(subject), codes::hours_of(subject)] {
+        let most = i64::try_from(allowance.left()).unwrap_or(i64::MAX);
+        allowance.used(connection.prepare_cached(sql)?.execute(params![subject, key, most])?);
+    }
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use crate::sqlite::upkeep::prune::Allowance;
 use crate::sqlite::upkeep::removal::{
     SOME_ATTEMPTS, remove_endpoint, remove_secrets, remove_some, remove_sums,
 };
+use crate::sqlite::upkeep::rollup;
 use crate::{Error, codes};
 
 /// Buries what is pending for deleted endpoints. What nothing refers to any more goes.
@@ -80,7 +81,12 @@ fn bury(
     let cause = codes::cause(Cause::EndpointDeleted);
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let parameters = params![cause, now.as_micros(), endpoint.0, most];
-    Ok(connection.prepare_cached(sql)?.execute(parameters)?)
+    let buried = connection.prepare_cached(sql)?.execute(parameters)?;
+    if let Some(application) = rollup::application_of(connection, endpoint)? {
+        let whose = (ApplicationKey(application), endpoint);
+        rollup::bury(connection, whose, (Cause::EndpointDeleted, buried), now)?;
+    }
+    Ok(buried)
 }
 
 /// Needs the primary key of `endpoints`.

@@ -189,6 +189,17 @@ impl World {
         let budget = fresh(now).budget;
         let recorded = if settling.old_count { recorded + 1 } else { recorded };
         let ended_before = self.ended_before(key).await;
-        Some(Settle { lease, key, recorded, ended_before, next, budget, attempt, running })
+        let received_at = now;
+        Some(Settle {
+            lease,
+            key,
+            recorded,
+            ended_before,
+            received_at,
+            next,
+            budget,
+            attempt,
+            running,
+        })
     }
 }

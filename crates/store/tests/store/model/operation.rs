@@ -18,6 +18,7 @@ pub(super) enum Operation {
     Release,
     Wait { hours: u16 },
     Prune { most: u32 },
+    Fold { most: u32 },
 }
 
 /// A change of the catalog.
@@ -106,6 +107,7 @@ pub(super) fn operation() -> impl Strategy<Value = Operation> {
         1 => Just(Operation::Release),
         2 => select(vec![1, 13, 800]).prop_map(|hours| Operation::Wait { hours }),
         2 => (1..30_u32).prop_map(|most| Operation::Prune { most }),
+        1 => (1..30_u32).prop_map(|most| Operation::Fold { most }),
     ]
 }
 

@@ -12,8 +12,8 @@ use store::catalog::{
     EndpointSettings, NewApplication, NewEndpoint, Refusal, Secret,
 };
 use store::conformance::{NOW, fresh};
-use store::keys::Cursor;
-use store::ledger::{DeliveryFilter, NewTask, StoredAnswer, TaskKind};
+use store::keys::{ApplicationKey, Cursor, EndpointKey};
+use store::ledger::{DeliveryFilter, NewTask, StoredAnswer, TaskKind, Within};
 use store::page::{From, Page};
 use store::queue::{
     Bury, Chosen, Ending, Load, Minute, Number, Order, Replay, Request, RequestKind, Rollup,
@@ -42,6 +42,10 @@ impl World {
             }
             Operation::Prune { most } => {
                 self.prune(*most).await;
+                None
+            }
+            Operation::Fold { most } => {
+                self.fold(*most).await;
                 None
             }
             Operation::SetUp(set_up) => self.set_up(set_up).await,
@@ -179,19 +183,21 @@ impl World {
                 let endpoint = choose(&self.notes.endpoints, *endpoint)?;
                 let living = self.living().await;
                 living.iter().find(|one| one.key == endpoint.application)?;
+                let minute = Minute(Minute::of(NOW).0 + i64::from(*minute));
                 let sums = |subject| Rollup {
-                    subject,
-                    minute: Minute(Minute::of(NOW).0 + i64::from(*minute)),
+                    accepted: 5,
                     succeeded: 1,
                     failed: 2,
                     delivered: 3,
                     dead: 4,
                     latencies: latencies.clone(),
+                    buried: latencies.clone(),
+                    ..Rollup::empty(subject, minute)
                 };
                 let own = Subject::Endpoint(endpoint.key);
                 let subjects = [own, Subject::Application(endpoint.application), Subject::Whole];
                 let (lease, rollups) =
-                    (self.lease(endpoint.partition), subjects.map(sums).to_vec());
+                    (Some(self.lease(endpoint.partition)), subjects.map(sums).to_vec());
                 Upkeep::RollUp { lease, once: self.once(), rollups }
             }
         };
@@ -266,6 +272,21 @@ impl World {
         })
     }
 
+    /// Words how much waits and is dead, for each that an endpoint's deliveries belong to.
+    async fn depths(&self, application: ApplicationKey, endpoint: EndpointKey) -> String {
+        let ledger = &self.store().ledger;
+        let mut words = Vec::new();
+        for within in [
+            Within::Whole,
+            Within::Application(application),
+            Within::Endpoint(application, endpoint),
+        ] {
+            words.push(word(ledger.dead_letter_count(within).await));
+            words.push(word(ledger.depth(within).await));
+        }
+        words.join(" ")
+    }
+
     async fn touch(&mut self, touch: &Touch) -> Option<String> {
         let at = self.now();
         let ledger = self.store().ledger.clone();
@@ -295,9 +316,7 @@ impl World {
                 self.living().await.iter().find(|one| one.key == application)?;
                 let since = at.before(Duration::from_secs(u64::from(*hours) * 3_600));
                 let counts = ledger.delivery_counts(application, key, since, at).await;
-                let dead = ledger.dead_letter_count(application, None).await;
-                let own = ledger.dead_letter_count(application, Some(key)).await;
-                Some(format!("{} {} {}", word(counts), word(dead), word(own)))
+                Some(format!("{} {}", word(counts), self.depths(application, key).await))
             }
             Touch::Remember { hash, answer } => {
                 let given =

@@ -8,7 +8,7 @@ use store::keys::{DeliveryKey, MessageKey};
 use store::ledger::{AttemptFilter, DeliveryEntry, DeliveryFilter, MessageFilter};
 use store::page::{From, Page};
 use store::queue::turn::SCHEDULED;
-use store::queue::{Load, Minute, Request, RequestKind, Rollup, Subject};
+use store::queue::{Load, Minute, Request, RequestKind, Rollups, Subject};
 
 use super::world::{World, word};
 
@@ -161,12 +161,15 @@ impl World {
 
     async fn sums(&self, subject: Subject) -> String {
         let (from, to) = (Minute::of(NOW), Minute(i64::MAX));
-        let sums = self.store().ledger.rollups(subject, from, to).await.unwrap();
-        let worded = sums.into_iter().map(|sum| {
-            let Rollup { minute, succeeded, failed, delivered, dead, mut latencies, .. } = sum;
-            let full = latencies.iter().rposition(|count| *count > 0);
-            latencies.truncate(full.map_or(0, |place| place + 1));
-            format!("{minute:?} {:?} {latencies:?}", (succeeded, failed, delivered, dead))
+        let Rollups { minutes, hours } =
+            self.store().ledger.rollups(subject, from.hour(), to).await.unwrap();
+        let worded = minutes.into_iter().chain(hours).map(|mut sum| {
+            // How many empty places are kept at the end is each store's own matter.
+            for list in [&mut sum.latencies, &mut sum.buried] {
+                let full = list.iter().rposition(|count| *count > 0);
+                list.truncate(full.map_or(0, |place| place + 1));
+            }
+            format!("{sum:?}")
         });
         worded.collect::<Vec<_>>().join(", ")
     }

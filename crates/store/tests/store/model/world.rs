@@ -194,6 +194,15 @@ impl World {
         }
         unreachable!("pruning does not end");
     }
+
+    /// Folds until nothing more is to be folded. Which minutes go first is each store's own matter.
+    pub(super) async fn fold(&self, most: u32) {
+        let mut idle = 0;
+        while idle < 3 {
+            let done = self.keep_up(Upkeep::Fold { now: self.now(), most }).await;
+            idle = if done == Done::Changed(0) { idle + 1 } else { 0 };
+        }
+    }
 }
 
 /// Chooses one of what is there.

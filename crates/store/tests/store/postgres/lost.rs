@@ -121,15 +121,9 @@ async fn upkeep_whose_commit_was_not_answered_is_done_once() {
     let (scene, proxy, _) = arrange().await;
     let endpoint = scene.endpoint().await;
     let minute = Minute::of(NOW);
-    let rollup = Rollup {
-        subject: Subject::Whole,
-        minute,
-        succeeded: 1,
-        failed: 0,
-        delivered: 1,
-        dead: 0,
-        latencies: vec![1],
-    };
+    let mut rollup = Rollup::empty(Subject::Whole, minute);
+    rollup.attempt(true, true, Duration::ZERO);
+    rollup.deliver(true, Duration::ZERO);
     let ask = Request {
         number: 0,
         application: endpoint.application,
@@ -142,7 +136,7 @@ async fn upkeep_whose_commit_was_not_answered_is_done_once() {
         let once = |id: u8| Once { at: NOW, id: [2 * number + id; 16] };
         let upkeep = vec![
             Upkeep::RollUp {
-                lease: scene.some_lease(),
+                lease: Some(scene.some_lease()),
                 once: once(0),
                 rollups: vec![rollup.clone()],
             },
@@ -154,7 +148,7 @@ async fn upkeep_whose_commit_was_not_answered_is_done_once() {
         assert_eq!(done, [Done::Changed(1), Done::Changed(1)], "{fault:?}");
         let ledger = &scene.store().ledger;
         let sums = ledger.rollups(Subject::Whole, minute, Minute(minute.0 + 1)).await.unwrap();
-        assert_eq!(sums[0].succeeded, u64::from(number), "{fault:?}");
+        assert_eq!(sums.minutes[0].succeeded, u64::from(number), "{fault:?}");
         let asked = scene.store().queue.requests(vec![endpoint.partition]).await.unwrap();
         assert_eq!(asked.len(), usize::from(number), "{fault:?}");
     }

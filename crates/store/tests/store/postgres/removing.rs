@@ -28,7 +28,7 @@ async fn nothing_outlives_its_application_because_it_came_while_that_was_removed
     let run = Upkeep::Run { lease, application, endpoint: endpoint.key, running };
     let subjects = [Subject::Endpoint(endpoint.key), Subject::Application(application)];
     let rollups = subjects.map(|subject| Rollup::empty(subject, Minute::of(NOW))).to_vec();
-    let roll_up = Upkeep::RollUp { lease, once: scene.once(), rollups };
+    let roll_up = Upkeep::RollUp { lease: Some(lease), once: scene.once(), rollups };
     scene.store().catalog.delete_application(application, long_ago()).await.unwrap();
 
     let thaw = Arc::default();

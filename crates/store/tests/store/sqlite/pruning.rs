@@ -98,7 +98,11 @@ async fn a_walk_over_dead_letters_ends_when_its_time_is_over_and_goes_on_there()
     scene.settle(settles).await;
     let count = async || {
         let ledger = &scene.store().ledger;
-        ledger.dead_letter_count(scene.application.key, None).await.unwrap().number
+        ledger
+            .dead_letter_count(store::ledger::Within::Application(scene.application.key))
+            .await
+            .unwrap()
+            .number
     };
     assert_eq!(usize::try_from(count().await).unwrap(), ROWS);
     let steps = prune(&scene, NOW.after(store::limits::DEAD_LETTERS * 2)).await;

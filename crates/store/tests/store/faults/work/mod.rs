@@ -173,6 +173,7 @@ impl Worker {
             key: *key,
             recorded: *recorded,
             ended_before: *ended_before,
+            received_at: delivery.received_at,
             next,
             budget: Budget { attempts: recorded + 1, ..pending.budget },
             attempt: AttemptRecord { outcome: Outcome::answered(status), ..success(self.id()) },
