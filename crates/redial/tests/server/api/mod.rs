@@ -16,6 +16,7 @@ mod errors;
 mod event_types;
 mod fleet;
 mod flipping;
+mod health;
 mod in_force;
 mod limits;
 mod listeners;
