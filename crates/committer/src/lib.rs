@@ -121,6 +121,16 @@ struct State {
     /// only the first counts, for all of them.
     enough: [usize; 3],
     closed: bool,
+    last: Option<Last>,
+}
+
+/// How the last batch ended that tells whether messages can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Last {
+    /// When it ended.
+    pub at: Timestamp,
+    /// Whether it was written.
+    pub written: bool,
 }
 
 /// What is counted about commits, for benchmarks and metrics.
@@ -138,7 +148,8 @@ impl Committer {
     #[must_use]
     pub fn start(settings: Settings) -> (Self, JoinHandle<Counts>) {
         let lanes = Lanes::new(settings.limits, settings.clock.now());
-        let state = Mutex::new(State { lanes, enough: [1; 3], closed: false });
+        let state = State { lanes, enough: [1; 3], closed: false, last: None };
+        let state = Mutex::new(state);
         let shared = Arc::new(Shared { state, wakes: Default::default(), settings });
         let task = tokio::spawn(run::all(Arc::clone(&shared)));
         (Self { shared }, task)
@@ -221,6 +232,12 @@ impl Committer {
         if upkeep {
             self.shared.wake(Which::Upkeep);
         }
+    }
+
+    /// Returns how the last batch ended that had messages, or shared its transaction with them.
+    #[must_use]
+    pub fn last(&self) -> Option<Last> {
+        self.shared.lock().last
     }
 
     /// Takes in nothing more from callers. What waits is still committed.

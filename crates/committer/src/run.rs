@@ -8,8 +8,8 @@ use store::queue::{Accepted, Batch, Committed, Done, Settled};
 
 use super::weight::{rows_of_upkeep, weight_of_settle};
 use super::{
-    AcceptTicket, Counts, Listener, Rejected, Reply, SettleTicket, Shared, Ticket, Transactions,
-    UpkeepTicket,
+    AcceptTicket, Counts, Last, Listener, Rejected, Reply, SettleTicket, Shared, Ticket,
+    Transactions, UpkeepTicket,
 };
 
 /// The wait after a batch that failed; it doubles with each further one.
@@ -155,6 +155,14 @@ async fn commit(shared: &Shared, cut: Tickets) -> Option<u32> {
     let batch = Arc::new(Batch { accepts, settles, upkeep });
     let issued_at = shared.settings.clock.now();
     let result = shared.settings.queue.commit(Arc::clone(&batch)).await;
+    let tells = match shared.settings.transactions {
+        Transactions::Together => true,
+        Transactions::Apart => !batch.accepts.is_empty(),
+    };
+    if tells {
+        let last = Last { at: shared.settings.clock.now(), written: result.is_ok() };
+        shared.lock().last = Some(last);
+    }
     // The store has let go of it by now; if not, that costs a copy.
     let batch = Arc::try_unwrap(batch).unwrap_or_else(|batch| Batch::clone(&batch));
     match result {

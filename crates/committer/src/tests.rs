@@ -73,6 +73,9 @@ impl Queue for Slow {
     fn waiting(&self, _: Vec<Partition>) -> Answer<'_, Vec<store::queue::Waiting>> {
         unimplemented_here()
     }
+    fn probe(&self) -> Answer<'_, ()> {
+        unimplemented_here()
+    }
     fn requests(&self, _: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         unimplemented_here()
     }

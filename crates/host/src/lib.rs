@@ -4,13 +4,14 @@
 //!
 //! # Layout
 //! - [`clock`]: the only place that tells the time; [`dice`]: the only one that throws
-//! - [`process`]: files and signals of the process
+//! - [`process`]: files and signals of the process; [`disk`]: the room of a file system
 //! - [`command`]: what a command writes to, and why it fails
 //! - [`table`]: text in columns; [`words`]: numbers as people say them
 
 pub mod clock;
 pub mod command;
 pub mod dice;
+pub mod disk;
 pub mod process;
 pub mod table;
 pub mod words;

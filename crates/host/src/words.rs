@@ -36,6 +36,23 @@ pub fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", grouped(number))
 }
 
+/// Writes a number of bytes as people say it: `512 bytes`, `1.5 MiB`.
+pub fn sized(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let (mut whole, mut rest, mut unit) = (bytes, 0, "bytes");
+    for larger in units {
+        if whole < 1_024 {
+            break;
+        }
+        (rest, whole, unit) = (whole % 1_024, whole / 1_024, larger);
+    }
+    match (unit, rest * 10 / 1_024) {
+        ("bytes", _) => counted(whole, "byte"),
+        (unit, tenths) if whole < 100 => format!("{whole}.{tenths} {unit}"),
+        (unit, _) => format!("{} {unit}", grouped(whole)),
+    }
+}
+
 /// Cuts the end off a text that is longer than so many letters. A letter outside of ASCII counts
 /// twice, because it may be as wide as two.
 pub fn shortened(text: &str, most: usize) -> String {
@@ -99,6 +116,23 @@ fn width(letters: impl IntoIterator<Item = char>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_told_in_the_unit_that_fits() {
+        let table = [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (1_023, "1,023 bytes"),
+            (1_024, "1.0 KiB"),
+            (1_536, "1.5 KiB"),
+            (1_048_575, "1,023 KiB"),
+            (12 << 30, "12.0 GiB"),
+            (u64::MAX, "15.9 EiB"),
+        ];
+        for (bytes, text) in table {
+            assert_eq!(sized(bytes), text);
+        }
+    }
 
     #[test]
     fn one_thing_is_not_many() {

@@ -29,4 +29,4 @@ pub mod transport;
 
 pub use ::committer;
 pub use host::{clock, process};
-use host::{dice, words};
+use host::{dice, disk, words};

@@ -24,7 +24,9 @@ pub(crate) fn begin(log: &Log) -> Result<(), String> {
         .map_err(|error| format!("log.filter: `{}` cannot be read: {error}", log.filter))?;
     let colours = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
-    let builder = builder.with_writer(std::io::stderr);
+    // What cannot be written is lost. To say so on standard error would panic: it is the same full disk,
+    // or the same pipe that nobody reads.
+    let builder = builder.with_writer(std::io::stderr).log_internal_errors(false);
     // Whoever logs already, such as a test, goes on doing so.
     let _ = match log.format {
         LogFormat::Text => builder.try_init(),

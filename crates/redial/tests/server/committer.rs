@@ -48,6 +48,9 @@ impl Queue for SlowDisk {
     fn waiting(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Waiting>> {
         self.store.waiting(partitions)
     }
+    fn probe(&self) -> Answer<'_, ()> {
+        self.store.probe()
+    }
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         self.store.requests(partitions)
     }

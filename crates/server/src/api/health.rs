@@ -10,22 +10,22 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::operation::{Operation, Routes};
-use crate::app::App;
+use crate::app::{App, Error, Health};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let get = Operation::get("/health", "v1.health.get", "Tells whether the server is well");
     let ping =
         Operation::get("/health/ping", "v1.health.ping", "Tells whether the server is there");
-    let get = get.answers::<HealthOut>(200).answers::<HealthOut>(500).answers::<HealthOut>(503);
+    let get = get.answers::<HealthOut>(200).answers::<HealthOut>(503);
     routes.add(get.anyone(), health).add(ping.anyone().empty(204), there)
 }
 
 /// How the server is.
 #[derive(Debug, Serialize, ToSchema)]
 struct HealthOut {
-    /// The store.
+    /// Whether the store can be read.
     database: StatusOut,
-    /// What takes messages in; it is the store as well.
+    /// Whether messages can be taken in: written to the store.
     queue: StatusOut,
     /// There is no cache that could fail.
     cache: StatusOut,
@@ -39,12 +39,12 @@ struct StatusOut {
 }
 
 async fn health(State(app): State<Arc<App>>) -> Response {
-    let (status, word) = match app.health().await {
-        Ok(()) => (StatusCode::OK, "ok"),
-        Err(_) if app.is_stopping() => (StatusCode::SERVICE_UNAVAILABLE, "error"),
-        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, "error"),
-    };
-    let (database, queue) = (StatusOut { status: word }, StatusOut { status: word });
+    let Health { reads, writes } = app.health().await;
+    let well = reads.is_ok() && writes.is_ok();
+    let status = if well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let part =
+        |state: Result<(), Error>| StatusOut { status: if state.is_ok() { "ok" } else { "error" } };
+    let (database, queue) = (part(reads), part(writes));
     let out = HealthOut { database, queue, cache: StatusOut { status: "ok" } };
     (status, Json(out)).into_response()
 }

@@ -66,6 +66,9 @@ use crate::clock::Clock;
 use crate::config::Caps;
 use crate::dice;
 
+/// How long the store may take to be read, for whoever asks how the server is.
+const READ_WITHIN: Duration = Duration::from_secs(2);
+
 /// The answer of something that takes its time.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
@@ -81,6 +84,8 @@ pub trait Accepting: Send + Sync {
         revision: i64,
         kind: messages::Kind,
     ) -> Answer<'_, bool>;
+    /// Tells whether messages can be taken in.
+    fn is_ready(&self) -> Answer<'_, ()>;
     /// Tells the node that something was changed here that accepting or sending sees.
     fn changed(&self);
     /// Waits, for a while, until no node begins an attempt any more with what was replaced before;
@@ -116,6 +121,15 @@ pub enum Nudge {
     Requests(Partition),
     /// A replay task.
     Task(TaskId),
+}
+
+/// How the server is.
+#[derive(Debug)]
+pub struct Health {
+    /// Whether the store can be read.
+    pub reads: Result<(), Error>,
+    /// Whether messages can be taken in.
+    pub writes: Result<(), Error>,
 }
 
 /// Whether a change is in force on every node.
@@ -241,15 +255,18 @@ impl App {
         caller.promise.as_ref().map_or_else(|| self.new_id(), idempotency::Promise::id)
     }
 
-    /// Tells whether the store answers.
-    ///
-    /// # Errors
-    /// If it does not, or the server is stopping.
-    pub async fn health(&self) -> Result<(), Error> {
+    /// Looks at how the server is: whether the store answers, and whether it takes messages in. A server
+    /// that is stopping is well no more.
+    pub async fn health(&self) -> Health {
+        let stopping = || Error::Unavailable("the server is stopping".to_owned());
         if self.is_stopping() {
-            return Err(Error::Unavailable("the server is stopping".to_owned()));
+            return Health { reads: Err(stopping()), writes: Err(stopping()) };
         }
         let page = store::page::Page { from: store::page::From::Start, limit: 1 };
-        self.catalog.tokens(page).await.map(|_| ()).map_err(Error::from)
+        let read = tokio::time::timeout(READ_WITHIN, self.catalog.tokens(page));
+        let (read, writes) = tokio::join!(read, self.accepting.is_ready());
+        let silent = || Error::Unavailable(format!("no read was answered within {READ_WITHIN:?}"));
+        let reads = read.map_err(|_| silent()).and_then(|read| read.map(drop).map_err(Error::from));
+        Health { reads, writes }
     }
 }

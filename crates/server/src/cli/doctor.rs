@@ -4,8 +4,9 @@
 //! that runs meanwhile is not disturbed: its store is only read, for a moment at a time.
 //!
 //! # Layout
-//! - `store`: the store, its schema, its key, and the clocks; `egress`: the way out
+//! - `store`: the store, its schema, its key, and the clocks; `disk`: its room; `egress`: the way out
 
+mod disk;
 mod egress;
 mod store;
 
@@ -95,6 +96,7 @@ async fn examine(configuration: &Configuration, url: Option<&str>) -> Vec<Findin
     let clock = SystemClock::start();
     let mut findings = vec![read(configuration)];
     findings.extend(key_file(configuration));
+    findings.extend(disk::examine(configuration));
     findings.extend(store::examine(configuration, clock).await);
     findings.extend(egress::examine(configuration, url, &clock).await);
     findings.extend([files(configuration), warnings(configuration)]);

@@ -38,7 +38,7 @@ use crate::committer::Transactions;
 use crate::config::{Configuration, Database, Hidden, Role, Sources};
 use crate::http::scraping::{self, Scraping};
 use crate::http::{Door, Secure};
-use crate::node::{self, Ending, Node, Outward, again_and_again};
+use crate::node::{self, Disk, Ending, Node, Outward, again_and_again};
 use crate::process::{Stops, end_after, raise_file_limit, within_files};
 use crate::telemetry::{Measured, Metrics};
 use crate::transport::{Resolver, Transport, TransportSettings};
@@ -259,6 +259,7 @@ impl Server {
             queue: store.queue,
             ledger: Arc::clone(&store.ledger),
             clock: node.clock(),
+            data: disk(&configuration).map(|disk| disk.directory),
         };
         let settings = settings(&configuration, listener.local_addr()?);
         let app = Arc::new(App::new(Parts {
@@ -491,7 +492,15 @@ fn node_settings(configuration: &Configuration) -> node::Settings {
         },
         handed_over: HANDED_OVER,
         grace: limits.shutdown.saturating_sub(limits.notice()),
+        disk: disk(configuration),
     }
+}
+
+/// Where the store's files are, if it has any, and the room that they need.
+pub(super) fn disk(configuration: &Configuration) -> Option<Disk> {
+    let least = u64::try_from(configuration.limits.body_bytes).unwrap_or(u64::MAX);
+    let in_file = configuration.database.is_none();
+    in_file.then(|| Disk { directory: configuration.data.clone(), least })
 }
 
 fn settings(configuration: &Configuration, address: SocketAddr) -> Settings {

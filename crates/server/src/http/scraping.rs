@@ -1,5 +1,6 @@
 //! `/metrics`, on a listener of its own: figures are for the operator, not for whoever has a token.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
+use crate::disk::room;
 use crate::problem::Problem;
 use crate::telemetry::{Look, Metrics, Waiting};
 
@@ -43,6 +45,8 @@ pub(crate) struct Scraping {
     pub(crate) ledger: Arc<dyn Ledger>,
     /// The time of the rows.
     pub(crate) clock: Arc<dyn Clock>,
+    /// The directory of the store's files, if it has any.
+    pub(crate) data: Option<PathBuf>,
 }
 
 /// Begins to listen.
@@ -97,12 +101,20 @@ impl Scraping {
             oldest_due: backlog.oldest_due.map(|due| now.since(due)).unwrap_or_default(),
         })
     }
+
+    /// Looks how much room is left for the store's files. A file system may take its time.
+    async fn free(&self) -> Option<u64> {
+        let data = self.data.clone()?;
+        let looked = tokio::task::spawn_blocking(move || room(&data));
+        Some(tokio::time::timeout(PATIENCE, looked).await.ok()?.ok()?.ok()?.free)
+    }
 }
 
 async fn show(State(scraping): State<Scraping>) -> Response {
     let look = Look {
         waiting: scraping.waiting().await,
         syncs: scraping.queue.syncs(),
+        free: scraping.free().await,
         damaged: scraping.ledger.damage().len(),
         clock_offset: clock_offset(&*scraping.clock),
     };

@@ -37,6 +37,12 @@ impl Accepting for Intake {
         })
     }
 
+    fn is_ready(&self) -> Answer<'_, ()> {
+        Box::pin(async move {
+            self.is_ready().await.map_err(|text| Error::Unavailable(text.to_string()))
+        })
+    }
+
     fn changed(&self) {
         self.changed();
     }

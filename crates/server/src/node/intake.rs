@@ -132,6 +132,14 @@ impl Intake {
         }
     }
 
+    /// Tells whether messages can be taken in.
+    ///
+    /// # Errors
+    /// If they cannot; the text says why, for the operator.
+    pub async fn is_ready(&self) -> Result<(), Arc<str>> {
+        self.world.readiness.ask().await
+    }
+
     /// Hears that something in the catalog was changed here.
     pub fn changed(&self) {
         changes::call(&self.world);

@@ -12,7 +12,7 @@
 //! - `replays`, `missing`, `housekeeping`: replay tasks, pruning
 //! - `sums`, `recount`: per-minute sums, and what a crash took of them
 //! - `supervision`: what happens if one of these panics; `suspects`: what made the engine panic
-//! - `timeline`: the time of the rows
+//! - `timeline`: the time of the rows; `readiness`: whether messages can be taken in
 
 mod accepting;
 mod attempts;
@@ -23,6 +23,7 @@ mod housekeeping;
 mod inbox;
 mod intake;
 mod missing;
+mod readiness;
 mod recount;
 mod replays;
 mod rosters;
@@ -49,6 +50,8 @@ use tokio::task::JoinHandle;
 pub use self::attempts::{Carrier, Outward};
 use self::inbox::Inbox;
 pub use self::intake::{Draft, NotTaken};
+pub use self::readiness::Disk;
+use self::readiness::Readiness;
 use self::rosters::Rosters;
 use self::sums::Sums;
 pub(crate) use self::supervision::again_and_again;
@@ -99,6 +102,8 @@ pub struct Settings {
     pub handed_over: usize,
     /// How long stopping may take, all in all. Attempts in flight may end within most of it.
     pub grace: Duration,
+    /// Where the store's files are, if it has any.
+    pub disk: Option<Disk>,
 }
 
 /// A running node.
@@ -142,6 +147,7 @@ pub(crate) struct World {
     pub(crate) heard: changes::Heard,
     /// Called when changes of the catalog were heard of: something may be deleted.
     pub(crate) pruning: Notify,
+    pub(crate) readiness: Arc<Readiness>,
     pub(crate) announcements: broadcast::Sender<Announcement>,
 }
 
@@ -166,7 +172,8 @@ impl Node {
         timeline: Arc<Timeline>,
         policies: Policies,
     ) -> Self {
-        let Settings { engine, lanes, transactions, sends, handed_over, grace, .. } = settings;
+        let Settings { engine, lanes, transactions, sends, handed_over, grace, disk, .. } =
+            settings;
         let inbox = Arc::new(Inbox::new(if sends { handed_over } else { 0 }));
         let sums = Arc::new(Sums::default());
         let listener = Arc::new(inbox::Ears {
@@ -184,6 +191,8 @@ impl Node {
                 listener: listener as Arc<dyn Listener>,
             })
         };
+        let (queue, clock) = (Arc::clone(&parts.queue), timeline.clock());
+        let readiness = Readiness::new(queue, committer.clone(), clock, disk);
         let world = Arc::new(World {
             rosters: Rosters::new(
                 Arc::clone(&parts.catalog),
@@ -205,6 +214,7 @@ impl Node {
             replays: Notify::new(),
             heard: changes::Heard::default(),
             pruning: Notify::new(),
+            readiness,
             announcements: broadcast::Sender::new(ANNOUNCEMENTS),
         });
         let trouble = Trouble::default();

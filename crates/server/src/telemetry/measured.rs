@@ -68,6 +68,10 @@ impl Queue for Measured {
         self.queue.missing_files()
     }
 
+    fn probe(&self) -> Answer<'_, ()> {
+        self.queue.probe()
+    }
+
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         self.queue.requests(partitions)
     }

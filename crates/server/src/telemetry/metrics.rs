@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::Announcement;
 use prometheus_client::collector::Collector;
@@ -13,7 +13,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
@@ -35,9 +35,16 @@ pub(crate) struct InFlight(Gauge<i64, AtomicI64>);
 #[derive(Debug)]
 pub(crate) struct Flying(InFlight);
 
-/// What the store counts itself. A store that cannot know it shows nothing: a zero would be a lie.
+/// What only some stores know. The others show nothing: a zero would be a lie.
 #[derive(Debug, Clone, Default)]
-struct Syncs(Arc<Mutex<Option<u64>>>);
+struct Known(Arc<Mutex<Files>>);
+
+/// What is known of the files of a store.
+#[derive(Debug, Clone, Copy, Default)]
+struct Files {
+    syncs: Option<u64>,
+    free: Option<u64>,
+}
 
 /// All that is counted.
 #[derive(Debug, Default)]
@@ -56,7 +63,7 @@ pub(crate) struct Metrics {
     pub(super) rows: Counter,
     pub(super) commit_errors: Counter,
     pub(super) spread: Spread,
-    syncs: Syncs,
+    known: Known,
     in_flight: InFlight,
     opened: Counter,
     disabled: Counter,
@@ -97,6 +104,8 @@ pub(crate) struct Look {
     pub(crate) waiting: Option<Waiting>,
     /// How often the store had its disk sync, if it knows.
     pub(crate) syncs: Option<u64>,
+    /// How many bytes are free for the store's files, if it has any.
+    pub(crate) free: Option<u64>,
     /// How many rows were found damaged.
     pub(crate) damaged: usize,
     /// By how many seconds the time of the rows is ahead of the wall clock.
@@ -130,14 +139,26 @@ impl Drop for Flying {
     }
 }
 
-impl Collector for Syncs {
+impl Known {
+    fn files(&self) -> MutexGuard<'_, Files> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Collector for Known {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(count) = *self.0.lock().unwrap_or_else(PoisonError::into_inner) else {
-            return Ok(());
-        };
-        let counter = ConstCounter::new(count);
-        let help = "Syncs of the store's files.";
-        counter.encode(encoder.encode_descriptor("syncs", help, None, counter.metric_type())?)
+        let Files { syncs, free } = *self.files();
+        if let Some(count) = syncs {
+            let (counter, help) = (ConstCounter::new(count), "Syncs of the store's files.");
+            let kind = counter.metric_type();
+            counter.encode(encoder.encode_descriptor("syncs", help, None, kind)?)?;
+        }
+        if let Some(bytes) = free {
+            let (gauge, help) = (ConstGauge::new(bytes), "Free bytes where the store's files are.");
+            let kind = gauge.metric_type();
+            gauge.encode(encoder.encode_descriptor("store_free_bytes", help, None, kind)?)?;
+        }
+        Ok(())
     }
 }
 
@@ -206,7 +227,7 @@ impl Metrics {
         for (name, help, histogram) in histograms {
             registry.register(name, help, histogram.clone());
         }
-        registry.register_collector(Box::new(self.syncs.clone()));
+        registry.register_collector(Box::new(self.known.clone()));
     }
 
     fn register_state(&self, registry: &mut Registry) {
@@ -279,7 +300,7 @@ impl Metrics {
     pub(crate) fn page(&self, look: Look) -> String {
         self.damaged.set(i64::try_from(look.damaged).unwrap_or(i64::MAX));
         self.clock_offset.set(look.clock_offset);
-        *self.syncs.0.lock().unwrap_or_else(PoisonError::into_inner) = look.syncs;
+        *self.known.files() = Files { syncs: look.syncs, free: look.free };
         if let Some(waiting) = look.waiting {
             self.waiting.set(i64::from(waiting.endpoints));
             self.pending.set(i64::from(waiting.deliveries));
@@ -313,10 +334,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn syncs_are_shown_only_where_the_store_knows_of_them() {
+    fn what_only_a_store_in_a_file_knows_is_shown_only_there() {
         let metrics = Metrics::new();
-        assert!(!metrics.page(Look::default()).contains("syncs"));
-        let page = metrics.page(Look { syncs: Some(17), ..Look::default() });
-        assert!(page.lines().any(|line| line == "redial_syncs_total 17"), "{page}");
+        let nothing = metrics.page(Look::default());
+        assert!(!nothing.contains("syncs") && !nothing.contains("free"), "{nothing}");
+        let page = metrics.page(Look { syncs: Some(17), free: Some(5), ..Look::default() });
+        for line in ["redial_syncs_total 17", "redial_store_free_bytes 5"] {
+            assert!(page.lines().any(|it| it == line), "{page}");
+        }
     }
 }

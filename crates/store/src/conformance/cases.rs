@@ -215,6 +215,9 @@ macro_rules! conformance {
                 a_message_whose_time_is_over_is_skipped_and_counted
                 a_dead_letter_that_was_removed_is_not_made_again
             ;
+            probing:
+                a_probe_changes_nothing_that_anybody_sees
+            ;
             pruning:
                 a_delivered_message_goes_when_its_time_is_over
                 a_message_without_deliveries_goes_too

@@ -13,7 +13,7 @@
 //! # Layout
 //! - [`Harness`]: what a case gets
 //! - [`Scene`]: what a case arranges with
-//! - `queue`: accepting, settling, fencing, loading, leases, what is scheduled
+//! - `queue`: accepting, settling, fencing, loading, leases, what is scheduled, probing
 //! - `figures`: sums, and what they keep
 //! - `upkeep`, `replays`, `missing`, `pruning`, `retention`: steps of upkeep
 //! - `catalog`, `changes`, `disabling`, `editing`, `secrets`, `tokens`: what people set up
@@ -43,12 +43,12 @@ pub mod tokens;
 pub mod upkeep;
 
 pub use self::ledger::{answers, counting, expunging, filters, listing, records, waiting};
-pub use self::queue::{accepting, fencing, leases, loading, scheduled, settling};
+pub use self::queue::{accepting, fencing, leases, loading, probing, scheduled, settling};
 pub use harness::{Handle, Harness, Pass};
 pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, long_ago, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 26] = [
+const THEMES: [(&str, &str); 27] = [
     ("accepting", include_str!("queue/accepting.rs")),
     ("answers", include_str!("ledger/answers.rs")),
     ("catalog", include_str!("catalog.rs")),
@@ -64,6 +64,7 @@ const THEMES: [(&str, &str); 26] = [
     ("listing", include_str!("ledger/listing.rs")),
     ("loading", include_str!("queue/loading.rs")),
     ("missing", include_str!("missing.rs")),
+    ("probing", include_str!("queue/probing.rs")),
     ("pruning", include_str!("pruning.rs")),
     ("records", include_str!("ledger/records.rs")),
     ("replays", include_str!("replays.rs")),

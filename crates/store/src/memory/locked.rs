@@ -74,6 +74,10 @@ impl Queue for Memory {
         self.answer(move |state| Ok(state.waiting(&partitions)))
     }
 
+    fn probe(&self) -> Answer<'_, ()> {
+        self.answer(|_| Ok(()))
+    }
+
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         self.answer(move |state| Ok(state.requests(&partitions)))
     }

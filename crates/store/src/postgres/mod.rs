@@ -131,7 +131,7 @@ impl Postgres {
         };
         let lane = || Pool::new(connector.clone(), 1, patience);
         let pool = Arc::new(Pool::new(connector.clone(), connections.max(1), patience));
-        migrate::migrate(&pool, &vault).await?;
+        migrate::migrate(&pool, &vault).await.map_err(failure::at_opening)?;
         let wake = Wake::start(Arc::clone(&pool), listener).await?;
         let notes = Arc::<Notes>::default();
         let loads = Loads::new(Arc::clone(&pool), Arc::clone(&notes), patience * 3);

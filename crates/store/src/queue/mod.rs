@@ -62,6 +62,10 @@ pub trait Queue: Send + Sync {
         None
     }
 
+    /// Writes a note of its own durably, which changes nothing that anybody sees: whether that succeeds
+    /// tells whether a message could be accepted now.
+    fn probe(&self) -> Answer<'_, ()>;
+
     /// Returns the requests for these partitions that nobody has consumed yet, oldest first, at most
     /// [`crate::limits::REQUESTS`] of them.
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>>;

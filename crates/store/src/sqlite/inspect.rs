@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use crate::Error;
 use crate::sqlite::io::{connection, directory};
-use crate::sqlite::{Clock, migrate};
+use crate::sqlite::{Clock, FILE, migrate};
 use crate::vault::KEY_BYTES;
 
 /// How long each table is looked at while a server runs. Its log cannot begin anew meanwhile.
@@ -46,7 +46,7 @@ pub fn inspect(
     key: Option<[u8; KEY_BYTES]>,
     clock: &Clock,
 ) -> Result<Option<Inspection>, Error> {
-    let file = directory.join("redial.db");
+    let file = directory.join(FILE);
     if !file.exists() {
         return Ok(None);
     }

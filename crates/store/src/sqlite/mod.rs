@@ -28,7 +28,7 @@ mod queue;
 mod row;
 mod upkeep;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +48,9 @@ pub(crate) use self::migrate::steps;
 use crate::damage::Notes;
 use crate::vault::{Entropy, KEY_BYTES};
 use crate::{Answer, Error, limits};
+
+/// The name of the database in its directory.
+const FILE: &str = "redial.db";
 
 /// Tells the time of the rows' timeline.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -107,11 +110,16 @@ impl Sqlite {
     /// If another process has it open, its key is another or missing, its schema is not ours, or
     /// the file cannot be used. The text says what to do.
     pub fn open(settings: Settings) -> Result<Self, Error> {
+        let file = settings.directory.join(FILE);
+        Self::open_file(&file, settings).map_err(|error| failure::at_opening(&file, error))
+    }
+
+    fn open_file(file: &Path, settings: Settings) -> Result<Self, Error> {
         let Settings { directory, key, entropy, clock, .. } = settings;
         let Settings { dead_letters_kept, sync_delay, large_log, .. } = settings;
         directory::create(&directory)?;
         let lock = directory::Lock::take(&directory, clock())?;
-        let place = Place { file: directory.join("redial.db") };
+        let place = Place { file: file.to_owned() };
         directory::prepare(&place.file)?;
         let mut connection = place.create()?;
         migrate::migrate(&mut connection)?;

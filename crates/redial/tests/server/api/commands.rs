@@ -26,6 +26,13 @@ pub(super) async fn redial(arguments: &[&str]) -> Finished {
     tokio::task::spawn_blocking(run).await.unwrap()
 }
 
+/// Reads what a server prints until it says where it listens.
+pub(super) fn listening(out: std::process::ChildStdout) -> String {
+    let mut lines = BufReader::new(out).lines().map(Result::unwrap);
+    let address = lines.find_map(|line| line.strip_prefix("listening on ").map(str::to_owned));
+    address.expect("it says where it listens")
+}
+
 #[tokio::test]
 async fn a_token_is_made_listed_and_revoked_over_the_api() {
     let server = Running::start().await;
@@ -82,9 +89,7 @@ async fn a_server_that_logs_goes_on_answering() {
     command.args(["serve", "--listen", "127.0.0.1:0", "--data", "data", "--set"]);
     command.arg(format!("admin_token={ADMIN}")).current_dir(directory.path());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut first = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
-    let address = first.trim().strip_prefix("listening on ").unwrap().to_owned();
+    let address = listening(child.stdout.take().unwrap());
     let server = Running::at(address, directory);
     let app = server.application().await;
     // Refusing a URL is logged, for the operator.
@@ -96,4 +101,24 @@ async fn a_server_that_logs_goes_on_answering() {
     let output = child.wait_with_output().unwrap();
     let log = String::from_utf8(output.stderr).unwrap();
     assert!(log.contains("10.0.0.1 is in 10.0.0.0/8") && !log.contains(ADMIN), "{log}");
+}
+
+#[tokio::test]
+async fn a_server_whose_log_cannot_be_written_goes_on_answering() {
+    let directory = TempDir::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redial"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data", "data", "--set"]);
+    command.arg(format!("admin_token={ADMIN}")).current_dir(directory.path());
+    // Whatever is written there finds no space.
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(full).spawn().unwrap();
+    let address = listening(child.stdout.take().unwrap());
+    let server = Running::at(address, directory);
+    let app = server.application().await;
+    // Refusing a URL is logged, for the operator.
+    let endpoint = serde_json::json!({ "url": "https://10.0.0.1/" });
+    let answered = server.post(&format!("/app/{app}/endpoint"), endpoint).await;
+    answered.refused(400, "destination_not_allowed");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -17,6 +17,7 @@ mod event_types;
 mod figures;
 mod fleet;
 mod flipping;
+mod health;
 mod holds;
 mod in_force;
 mod limits;

@@ -40,6 +40,10 @@ impl Accepting for Idle {
         Box::pin(async { Ok(false) })
     }
 
+    fn is_ready(&self) -> Answer<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     fn changed(&self) {}
 
     fn is_in_force(&self) -> Answer<'_, bool> {

@@ -506,6 +506,7 @@ fn settings() -> Settings {
         policy,
         sends: true,
         handed_over: 1_000,
+        disk: None,
         grace: Duration::from_secs(2),
     }
 }

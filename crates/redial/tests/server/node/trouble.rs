@@ -133,6 +133,10 @@ impl Queue for Panics {
         self.memory().waiting(partitions)
     }
 
+    fn probe(&self) -> Answer<'_, ()> {
+        self.memory().probe()
+    }
+
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {
         self.memory().requests(partitions)
     }

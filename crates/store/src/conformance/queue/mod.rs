@@ -4,5 +4,6 @@ pub mod accepting;
 pub mod fencing;
 pub mod leases;
 pub mod loading;
+pub mod probing;
 pub mod scheduled;
 pub mod settling;

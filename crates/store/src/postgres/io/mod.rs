@@ -1,7 +1,7 @@
 //! What only a store in PostgreSQL has: connections, other nodes, and batches as columns.
 //!
 //! # Layout
-//! - `link`, `tls`: transactions, and how a connection is made
+//! - `link`, `tls`: transactions, and how a connection is made; `unreachable`: why it could not be
 //! - `wake`: telling other nodes about work, and hearing of it
 //! - `gate`: whose turn it is at an application
 //! - `loading`: loads that share a statement; `rounds`: what the items of a batch decide about each
@@ -15,4 +15,5 @@ pub(super) mod loading;
 pub(super) mod partitions;
 pub(super) mod rounds;
 pub(super) mod tls;
+mod unreachable;
 pub(super) mod wake;

@@ -18,6 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::Error;
 use crate::postgres::failure::Failure;
+use crate::postgres::io::unreachable::explained;
 
 /// How long connecting may take. Shorter than a lease by so much that a second try fits in.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -64,12 +65,20 @@ impl Connector {
     pub(crate) async fn connect(&self) -> Result<Client, Failure> {
         match &self.tls {
             None => {
-                let (client, connection) = self.config.connect(NoTls).await.map_err(unreachable)?;
+                let (client, connection) = self
+                    .config
+                    .connect(NoTls)
+                    .await
+                    .map_err(|error| explained(&self.config, error))?;
                 drive(connection);
                 Ok(client)
             }
             Some(tls) => {
-                let connected = self.config.connect(tls.clone()).await.map_err(unreachable)?;
+                let connected = self
+                    .config
+                    .connect(tls.clone())
+                    .await
+                    .map_err(|error| explained(&self.config, error))?;
                 let (client, connection) = connected;
                 drive(connection);
                 Ok(client)
@@ -81,11 +90,19 @@ impl Connector {
     pub(super) async fn listen(&self) -> Result<(Client, Listening), Failure> {
         match &self.tls {
             None => {
-                let (client, connection) = self.config.connect(NoTls).await.map_err(unreachable)?;
+                let (client, connection) = self
+                    .config
+                    .connect(NoTls)
+                    .await
+                    .map_err(|error| explained(&self.config, error))?;
                 Ok((client, Listening::Plain(Box::new(connection))))
             }
             Some(tls) => {
-                let connected = self.config.connect(tls.clone()).await.map_err(unreachable)?;
+                let connected = self
+                    .config
+                    .connect(tls.clone())
+                    .await
+                    .map_err(|error| explained(&self.config, error))?;
                 let (client, connection) = connected;
                 Ok((client, Listening::Encrypted(Box::new(connection))))
             }
@@ -158,11 +175,4 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
 
 fn cannot_use(file: &Path, why: impl std::fmt::Display) -> Error {
     Error::CannotOpen(format!("{} cannot be used for TLS: {why}", file.display()))
-}
-
-fn unreachable(error: tokio_postgres::Error) -> Failure {
-    use std::error::Error as _;
-    let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-    let text = format!("PostgreSQL cannot be reached: {error}{cause}");
-    Failure::Final(Error::unavailable(text, error))
 }

@@ -4,6 +4,7 @@ pub(super) mod accept;
 pub(super) mod batch;
 pub(super) mod lease;
 pub(super) mod load;
+pub(super) mod probe;
 pub(super) mod settle;
 
 use std::sync::Arc;
@@ -43,6 +44,10 @@ impl Queue for Postgres {
 
     fn waiting(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Waiting>> {
         self.answer(load::waiting(&self.pool, partitions))
+    }
+
+    fn probe(&self) -> Answer<'_, ()> {
+        self.answer(probe::probe(&self.accepts))
     }
 
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {

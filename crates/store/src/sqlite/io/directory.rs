@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Result};
 use zeroize::Zeroize;
 
 use crate::Error;
+use crate::sqlite::failure;
 use crate::vault::{Entropy, KEY_BYTES, Vault};
 
 const LOCK: &str = "redial.lock";
@@ -23,7 +24,7 @@ const OTHERS: u32 = 0o077;
 /// Makes the directory, for its owner alone. What is in it is worth nothing if the directory
 /// itself is not on disk, so its parent is synced.
 pub(crate) fn create(directory: &Path) -> Result<(), Error> {
-    let failed = |error| refusal("the data directory", directory, &error);
+    let failed = |error| refusal_in(directory, "the data directory", directory, &error);
     if directory.is_dir() {
         return Ok(());
     }
@@ -237,7 +238,12 @@ fn missing_key(path: &Path) -> Error {
 }
 
 fn refusal(what: &str, path: &Path, error: &io::Error) -> Error {
-    Error::CannotOpen(format!("{what} {} cannot be used: {error}", path.display()))
+    refusal_in(path.parent().unwrap_or(path), what, path, error)
+}
+
+fn refusal_in(directory: &Path, what: &str, path: &Path, error: &io::Error) -> Error {
+    let advice = failure::advice(directory, error);
+    Error::CannotOpen(format!("{what} {} cannot be used: {error}; {advice}", path.display()))
 }
 
 /// Needs the primary key of `meta`.

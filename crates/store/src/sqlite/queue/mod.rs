@@ -4,6 +4,7 @@ pub(super) mod accept;
 pub(super) mod batch;
 pub(super) mod lease;
 pub(super) mod load;
+pub(super) mod probe;
 pub(super) mod settle;
 
 use std::sync::Arc;
@@ -37,6 +38,10 @@ impl Queue for Sqlite {
 
     fn missing_files(&self) -> Option<String> {
         self.presence.check().err().map(|error| error.to_string())
+    }
+
+    fn probe(&self) -> Answer<'_, ()> {
+        self.write(probe::probe)
     }
 
     fn requests(&self, partitions: Vec<Partition>) -> Answer<'_, Vec<Request>> {

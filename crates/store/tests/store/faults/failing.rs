@@ -1,5 +1,7 @@
 //! Syncs that fail, writes that fail, and a disk that is full.
 
+use std::sync::Arc;
+
 use rusqlite::Row;
 use store::Error;
 use store::conformance::Handle;
@@ -266,4 +268,39 @@ async fn a_full_disk_refuses_messages_lets_everything_be_read_and_recovers_by_it
     let findings = promises.check(&place.open().unwrap()).await.unwrap();
     assert_eq!(findings.lost, 0, "{:#?}", findings.broken);
     assert_eq!(damage(&place.connect()), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_probe_fails_while_the_disk_does_and_works_again_by_itself() {
+    let run = Run::begin().await;
+    let queue = Arc::clone(&run.worker.store.queue);
+    queue.probe().await.unwrap();
+    for _ in 0..3 {
+        run.place.disk.fail(Faults { failing_syncs: 0..u64::MAX, ..Faults::default() });
+        for _ in 0..TRIES {
+            assert!(queue.probe().await.unwrap_err().is_retryable());
+        }
+        run.place.disk.fail(Faults::default());
+        queue.probe().await.unwrap();
+    }
+    run.check().await;
+}
+
+#[test]
+fn a_store_that_finds_no_room_says_so_and_where() {
+    let mut refusals = 0;
+    for space in (0..).step_by(16 * 1_024) {
+        let place = Place::new();
+        place.disk.fail(Faults { space: Some(space), ..Faults::default() });
+        match place.open() {
+            Err(Error::CannotOpen(text)) => {
+                let place = place.directory.path().display().to_string();
+                assert!(text.contains("no space is left in") && text.contains(&place), "{text}");
+                refusals += 1;
+            }
+            Err(other) => panic!("{space}: {other:?}"),
+            Ok(_) => break,
+        }
+    }
+    assert!(refusals > 3, "{refusals}");
 }

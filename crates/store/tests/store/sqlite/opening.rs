@@ -18,6 +18,40 @@ fn refusal(settings: Settings) -> String {
     error.to_string()
 }
 
+#[test]
+fn what_is_no_store_is_refused_with_what_to_do() {
+    type Prepare = fn(&Path);
+    let table: [(Prepare, &str); 3] = [
+        (
+            |place| fs::write(place.join("redial.db"), [b'x'; 8_192]).unwrap(),
+            "redial.db is no database of SQLite",
+        ),
+        (
+            |place| {
+                let other = rusqlite::Connection::open(place.join("redial.db")).unwrap();
+                other.execute_batch("CREATE TABLE messages (text)").unwrap();
+            },
+            "if it belongs to another program, use another directory",
+        ),
+        (|place| fs::create_dir(place.join("redial.lock")).unwrap(), "the lock file"),
+    ];
+    for (prepare, expected) in table {
+        let directory = tempfile::tempdir().unwrap();
+        prepare(directory.path());
+        let text = refusal(settings(directory.path()));
+        let place = directory.path().display().to_string();
+        assert!(text.contains(expected) && text.contains(&place), "{text}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    for place in [file.clone(), file.join("below")] {
+        let text = refusal(settings(&place));
+        assert!(text.contains("a part of the path is a file"), "{text}");
+        assert!(text.contains(&place.display().to_string()), "{text}");
+    }
+}
+
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
