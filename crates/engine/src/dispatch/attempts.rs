@@ -32,6 +32,7 @@ use crate::dispatch::trickle::Trickle;
 use crate::protocol::announcement::Announcement;
 use crate::protocol::event::Number;
 use crate::protocol::settings::Settings;
+use crate::roster::Member;
 
 /// Where an attempt is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +82,8 @@ pub(crate) struct Attempt {
     pub(crate) delivery: Box<PendingDelivery>,
     pub(crate) lease: Lease,
     pub(crate) policy: Arc<Policy>,
+    /// What it is made with.
+    pub(crate) member: Arc<Member>,
     pub(crate) role: Role,
     pub(crate) began: Duration,
     pub(crate) stage: Stage,

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use domain::endpoint::{Reason, State};
 use domain::time::Timestamp;
 
 use super::{Admission, Application, Endpoint, EventType, Secret, Touches, admit_all};
@@ -66,6 +67,17 @@ impl EndpointEdit {
         Self { secret: Some(new), ..Self::of(|row| Ok(row.clone())) }
     }
 
+    /// Disables an endpoint because of an attempt on a version of it, and leaves it as it is if that
+    /// version had another URL, or a person has enabled the endpoint since.
+    #[must_use]
+    pub fn disabling(reason: Reason, tried: Endpoint) -> Self {
+        Self::of(move |row| {
+            let concerned = row.is_concerned(&tried);
+            let state = if concerned { row.state.disable(reason)? } else { row.state };
+            Ok(Endpoint { state, ..row.clone() })
+        })
+    }
+
     /// Deletes an endpoint.
     #[must_use]
     pub fn deletion() -> Self {
@@ -110,8 +122,11 @@ pub(crate) fn endpoint(
 ) -> Result<Option<(Endpoint, Touches)>, Error> {
     let wanted = (change.row)(before).map_err(Error::Declined)?;
     let Endpoint { uid, state, order, settings, confidential, .. } = wanted;
-    let uid = uid.filter(|_| state != domain::endpoint::State::Deleted);
+    let uid = uid.filter(|_| state != State::Deleted);
     let mut after = Endpoint { uid, state, order, settings, confidential, ..before.clone() };
+    let enables =
+        matches!((before.state, state), (State::Disabled(_), State::Active | State::Paused));
+    after.settings.enabled = before.settings.enabled.saturating_add(u32::from(enables));
     if after == *before {
         return Ok(None);
     }
