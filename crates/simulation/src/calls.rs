@@ -11,6 +11,7 @@ use std::time::Duration;
 use domain::endpoint::Reason;
 use domain::partition::Partition;
 use domain::time::Timestamp;
+use engine::roster::Member;
 use engine::{Event, Number, Roster, Unanswered};
 use store::catalog::Changes;
 use store::keys::{ApplicationKey, EndpointKey, Lease};
@@ -26,18 +27,41 @@ use crate::world::World;
 /// What is asked of the store.
 #[derive(Debug)]
 pub(crate) enum Question {
-    Renew { asked_at: Duration },
-    Take { most: u8 },
+    Renew {
+        asked_at: Duration,
+    },
+    Take {
+        most: u8,
+    },
     Release(Vec<Lease>),
     Walk(Vec<Partition>),
     Requests(Vec<Partition>),
-    Load { load: Number, what: Load },
-    Roster { application: ApplicationKey, reader: Reader },
-    Commit { lane: usize, batch: Batch },
-    Disable { application: ApplicationKey, endpoint: EndpointKey, reason: Reason },
+    Load {
+        load: Number,
+        what: Load,
+    },
+    Roster {
+        application: ApplicationKey,
+        reader: Reader,
+    },
+    Commit {
+        lane: usize,
+        batch: Batch,
+    },
+    Disable {
+        application: ApplicationKey,
+        endpoint: EndpointKey,
+        reason: Reason,
+        tried: Arc<Member>,
+    },
     Write(Write),
-    Changes { since: Option<Timestamp> },
-    Name { name: String, arrival: ArrivalId },
+    Changes {
+        since: Option<Timestamp>,
+    },
+    Name {
+        name: String,
+        arrival: ArrivalId,
+    },
 }
 
 /// Who reads a roster.
@@ -177,8 +201,8 @@ impl World {
                 Reply::Roster(fan_out.map(|it| self.library.read(*application, it)))
             }
             Question::Commit { .. } => return self.commit(question),
-            Question::Disable { application, endpoint, reason } => {
-                self.disable(*application, *endpoint, *reason);
+            Question::Disable { application, endpoint, reason, tried } => {
+                self.disable((*application, *endpoint), *reason, tried);
                 Reply::Nothing
             }
             Question::Write(write) => Reply::Written(self.write(write)),
@@ -285,10 +309,8 @@ impl World {
                 return self.committed(me, lane, Some(committed));
             }
             (Question::Commit { lane, .. }, _) => return self.committed(me, lane, None),
-            (Question::Disable { application, endpoint, reason }, reply) => match reply {
-                Some(_) => Event::Disabled { endpoint },
-                None => return self.call(me, Question::Disable { application, endpoint, reason }),
-            },
+            (Question::Disable { endpoint, .. }, Some(_)) => Event::Disabled { endpoint },
+            (question @ Question::Disable { .. }, None) => return self.call(me, question),
             (Question::Changes { .. }, Some(Reply::Changes(changes))) => {
                 Event::Changes(Ok(changes))
             }
@@ -344,8 +366,9 @@ impl Question {
                 Self::Roster { application: *application, reader: *reader }
             }
             Self::Commit { lane, .. } => Self::Commit { lane: *lane, batch: Batch::default() },
-            Self::Disable { application, endpoint, reason } => {
-                Self::Disable { application: *application, endpoint: *endpoint, reason: *reason }
+            Self::Disable { application, endpoint, reason, tried } => {
+                let (application, endpoint) = (*application, *endpoint);
+                Self::Disable { application, endpoint, reason: *reason, tried: Arc::clone(tried) }
             }
             Self::Write(write) => Self::Write(write.clone()),
             Self::Changes { since } => Self::Changes { since: *since },

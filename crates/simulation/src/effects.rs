@@ -50,8 +50,8 @@ impl World {
                 self.watch.keeps_up(me, &upkeep, rows);
                 self.offer_upkeep(me, Asker::Engine(step), upkeep);
             }
-            Effect::Disable { application, endpoint, reason } => {
-                self.call(me, Question::Disable { application, endpoint, reason });
+            Effect::Disable { application, endpoint, reason, tried } => {
+                self.call(me, Question::Disable { application, endpoint, reason, tried });
             }
             Effect::Announce(announcement) => self.announced(me, &announcement),
             Effect::WakeAt(at) => {

@@ -2,7 +2,8 @@
 
 use domain::endpoint::Reason;
 use domain::time::Timestamp;
-use store::catalog::{Endpoint, EndpointEdit};
+use engine::roster::Member;
+use store::catalog::EndpointEdit;
 use store::keys::{ApplicationKey, EndpointKey, Lease};
 use store::queue::{Accept, Accepted, Batch, Bury, Done, Ending, Settle, Settled, Upkeep};
 
@@ -182,10 +183,13 @@ impl World {
     }
 
     /// Disables an endpoint, as an engine wished.
-    pub(crate) fn disable(&mut self, application: ApplicationKey, key: EndpointKey, why: Reason) {
-        let change = EndpointEdit::of(move |row| {
-            Ok(Endpoint { state: row.state.disable(why)?, ..row.clone() })
-        });
+    pub(crate) fn disable(
+        &mut self,
+        (application, key): (ApplicationKey, EndpointKey),
+        why: Reason,
+        tried: &Member,
+    ) {
+        let change = EndpointEdit::disabling(why, tried.view.endpoint.clone());
         if let Ok(changed) =
             self.state.change_endpoint((application, key), &change, self.rows_now())
         {

@@ -16,7 +16,9 @@
 //!
 //! Nor should an application with a thousand endpoints keep out one with a few, whether they answer
 //! or nobody knows yet: the last slots are for applications that hold few of them, who so need not
-//! wait until one is free, and may use them for endpoints that are trusted.
+//! wait until one is free, and may use them for endpoints that are trusted. Likewise the last quarter of
+//! what may hang is for applications of which few attempts hang: one whose endpoints all lead to a tarpit,
+//! or answer at once until they get many at a time, stops at three quarters.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -32,6 +34,7 @@ use crate::dispatch::trickle::Trickle;
 use crate::protocol::announcement::Announcement;
 use crate::protocol::event::Number;
 use crate::protocol::settings::Settings;
+use crate::roster::Member;
 
 /// Where an attempt is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +75,8 @@ impl Counted {
 const ALWAYS: u32 = 16;
 /// This part of the slots is kept for applications that hold few.
 const KEPT: u32 = 8;
+/// This part of what may hang is kept for them.
+const KEPT_HANGING: u32 = 4;
 /// From so many applications on, those that hold none are forgotten at once.
 const FORGOTTEN_FROM: usize = 1_024;
 
@@ -81,6 +86,8 @@ pub(crate) struct Attempt {
     pub(crate) delivery: Box<PendingDelivery>,
     pub(crate) lease: Lease,
     pub(crate) policy: Arc<Policy>,
+    /// What it is made with.
+    pub(crate) member: Arc<Member>,
     pub(crate) role: Role,
     pub(crate) began: Duration,
     pub(crate) stage: Stage,
@@ -106,6 +113,11 @@ impl Attempt {
     pub(crate) fn is_in_flight(&self) -> bool {
         self.stage == Stage::InFlight
     }
+
+    fn payload_bytes(&self) -> u64 {
+        let bytes = self.delivery.payload.as_ref().map_or(0, bytes::Bytes::len);
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
 }
 
 /// All attempts, by number and so by when they began.
@@ -113,8 +125,8 @@ impl Attempt {
 pub(crate) struct Attempts {
     all: BTreeMap<Number, Attempt>,
     in_flight: Tally,
-    /// How many slots each application holds.
-    held: BTreeMap<ApplicationKey, u32>,
+    /// What each application holds.
+    held: BTreeMap<ApplicationKey, Held>,
     /// Those that may not be old yet, with when they began. The first of them is in flight, as far as
     /// was last noticed.
     young: VecDeque<(Number, Duration)>,
@@ -123,6 +135,25 @@ pub(crate) struct Attempts {
     settling: VecDeque<(Number, Duration)>,
     /// Those of endpoints that had not answered lately.
     silent: Trickle,
+}
+
+/// What an application has in flight.
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    slots: u32,
+    /// Attempts that have left their slot, because they have been running for long.
+    hanging: u32,
+    /// Payload bytes of all of them. One that goes to many endpoints counts for each.
+    bytes: u64,
+}
+
+impl Held {
+    fn of(&mut self, counted: Counted) -> &mut u32 {
+        match counted {
+            Counted::Hopeful | Counted::Trusted | Counted::Doubtful => &mut self.slots,
+            Counted::Slow | Counted::Hanging => &mut self.hanging,
+        }
+    }
 }
 
 /// How many are in flight.
@@ -180,7 +211,9 @@ impl Attempts {
         if attempt.counted != Counted::Hopeful {
             self.silent.begin(attempt.counted, attempt.began);
         }
-        *self.held.entry(attempt.delivery.key.application).or_default() += 1;
+        let held = self.held.entry(attempt.delivery.key.application).or_default();
+        *held.of(attempt.counted) += 1;
+        held.bytes += attempt.payload_bytes();
         self.young.push_back((number, attempt.began));
         self.all.insert(number, attempt);
     }
@@ -242,7 +275,9 @@ impl Attempts {
 
     /// Returns how many slots are free for anybody.
     pub(crate) fn free(&self, settings: &Settings) -> u32 {
-        self.unused(settings).saturating_sub(settings.in_flight / KEPT)
+        let (slots, all) = self.unused(settings);
+        let slots = slots.saturating_sub(settings.in_flight / KEPT);
+        slots.min(all.saturating_sub(settings.hanging / KEPT_HANGING))
     }
 
     /// Tells whether slots are free only for applications that hold few, if any are.
@@ -250,23 +285,34 @@ impl Attempts {
         self.free(settings) == 0
     }
 
-    /// Tells whether an application holds few slots.
+    /// Tells whether an application holds few slots, and few of its attempts hang.
     pub(crate) fn holds_few(&self, application: ApplicationKey, settings: &Settings) -> bool {
-        let held = self.held.get(&application).copied().unwrap_or(0);
-        held < few(settings)
+        let Held { slots, hanging, .. } = self.held_by(application);
+        slots < few(settings) && hanging < (settings.hanging / ALWAYS).max(1)
     }
 
-    fn unused(&self, settings: &Settings) -> u32 {
+    /// Tells whether the payloads of an application in flight are few bytes.
+    pub(crate) fn holds_few_bytes(&self, application: ApplicationKey, settings: &Settings) -> bool {
+        self.held_by(application).bytes < settings.payload_bytes / u64::from(ALWAYS)
+    }
+
+    fn held_by(&self, application: ApplicationKey) -> Held {
+        self.held.get(&application).copied().unwrap_or_default()
+    }
+
+    /// Returns how many slots are not held, and how many more attempts may be in flight at all.
+    fn unused(&self, settings: &Settings) -> (u32, u32) {
         let all = settings.in_flight.saturating_add(settings.hanging);
-        let young = settings.in_flight.saturating_sub(self.in_flight.young());
-        young.min(all.saturating_sub(self.in_flight.all()))
+        let slots = settings.in_flight.saturating_sub(self.in_flight.young());
+        (slots, all.saturating_sub(self.in_flight.all()))
     }
 
     /// Tells whether some endpoint may start, slots and settles considered.
     pub(crate) fn has_room(&self, settings: &Settings) -> bool {
         let in_flight = usize::try_from(self.in_flight.all()).unwrap_or(0);
         let most = usize::try_from(settings.settling).unwrap_or(usize::MAX);
-        self.unused(settings) > 0 && self.all.len() - in_flight < most
+        let (slots, all) = self.unused(settings);
+        slots.min(all) > 0 && self.all.len() - in_flight < most
     }
 
     /// Tells whether a settle has been waiting for so long that nothing should be sent: the store does
@@ -285,23 +331,43 @@ impl Attempts {
     /// endpoints that have not answered lately are limited, young and old; and some slots are left to
     /// the others, but for a few.
     pub(crate) fn has_room_for(&self, counted: Counted, settings: &Settings) -> bool {
+        let has_share = match counted {
+            Counted::Hopeful | Counted::Slow => return true,
+            Counted::Trusted | Counted::Doubtful | Counted::Hanging => {
+                self.has_share(counted, settings)
+            }
+        };
+        let leaves_some = self.unused(settings).1 > settings.hanging / KEPT_HANGING
+            || self.in_flight.silent() < few(settings);
+        has_share
+            && leaves_some
+            && self.leaves_slots(settings)
+            && self.may_hang(most_hanging(settings), settings)
+    }
+
+    /// Tells whether those that are counted so have not used up their share of the slots.
+    fn has_share(&self, counted: Counted, settings: &Settings) -> bool {
         let Tally { trusted, doubtful, .. } = self.in_flight;
         let half = settings.in_flight.div_ceil(2);
         let most = half + settings.in_flight / 4;
-        let few = few(settings);
-        let has_share = match counted {
-            Counted::Hopeful | Counted::Slow => return true,
-            Counted::Trusted => {
-                trusted < most.saturating_sub(few).max(1) && trusted + doubtful < most
+        trusted + doubtful < most
+            && match counted {
+                Counted::Hopeful | Counted::Slow => true,
+                Counted::Trusted => trusted < most.saturating_sub(few(settings)).max(1),
+                Counted::Doubtful | Counted::Hanging => doubtful < half,
             }
-            Counted::Doubtful | Counted::Hanging => doubtful < half && trusted + doubtful < most,
-        };
-        let has_share = has_share && (trusted + doubtful < few || !self.is_short(settings));
-        has_share && self.may_hang(settings)
+    }
+
+    /// Tells whether one more that has not answered lately leaves slots to the others: few may always have
+    /// one.
+    fn leaves_slots(&self, settings: &Settings) -> bool {
+        let Tally { trusted, doubtful, .. } = self.in_flight;
+        trusted + doubtful < few(settings) || self.unused(settings).0 > settings.in_flight / KEPT
     }
 
     /// Tells whether an attempt of an application may begin that is counted so, if there is a slot at
-    /// all. One that holds few need not wait for the share of a burst that others have to themselves.
+    /// all. One that holds few need not wait for the share of a burst that others have to themselves, nor
+    /// until fewer attempts of others hang.
     pub(crate) fn has_room_of(
         &self,
         application: ApplicationKey,
@@ -316,18 +382,25 @@ impl Attempts {
     pub(crate) fn has_room_for_few(&self, counted: Counted, settings: &Settings) -> bool {
         let left_to_hopeful = (settings.in_flight / KEPT).max(1);
         let Tally { trusted, doubtful, .. } = self.in_flight;
-        counted == Counted::Trusted
-            && trusted + doubtful < settings.in_flight.saturating_sub(left_to_hopeful)
-            && self.may_hang(settings)
+        let has_slot = match counted {
+            Counted::Hopeful | Counted::Slow => return true,
+            Counted::Trusted => {
+                trusted + doubtful < settings.in_flight.saturating_sub(left_to_hopeful)
+            }
+            Counted::Doubtful | Counted::Hanging => {
+                self.leaves_slots(settings) && self.has_share(counted, settings)
+            }
+        };
+        has_slot && self.may_hang(settings.hanging, settings)
     }
 
     /// Tells whether one more may hang: of those that have not answered lately there is a limit, and
     /// as long as there are few of them those that answer slowly do not count.
-    fn may_hang(&self, settings: &Settings) -> bool {
+    fn may_hang(&self, most: u32, settings: &Settings) -> bool {
         let silent = self.in_flight.silent();
-        let most = settings.hanging.saturating_add(settings.in_flight.div_ceil(2));
-        let left = silent.saturating_add(self.in_flight.slow) < most;
-        silent < settings.hanging && (left || silent < few(settings))
+        let most_of_all = settings.hanging.saturating_add(settings.in_flight.div_ceil(2));
+        let left = silent.saturating_add(self.in_flight.slow) < most_of_all;
+        silent < most && (left || silent < few(settings))
     }
 
     /// Tells whether silent endpoints have to wait a moment: many hang, and others have just begun.
@@ -345,9 +418,9 @@ impl Attempts {
         self.in_flight.hanging >= few(settings)
     }
 
-    /// Tells whether as many of silent endpoints are in flight as may hang.
+    /// Tells whether as many of silent endpoints are in flight as may hang of applications that hold many.
     pub(crate) fn hang_enough(&self, settings: &Settings) -> bool {
-        self.in_flight.silent() >= settings.hanging
+        self.in_flight.silent() >= most_hanging(settings)
     }
 
     /// Notices which attempts have been running for long.
@@ -359,10 +432,14 @@ impl Attempts {
             }
             self.young.pop_front();
             if let Some(attempt) = attempt {
-                give_back(&mut self.held, attempt);
-                *self.in_flight.of(attempt.counted) -= 1;
-                attempt.counted = attempt.counted.aged();
-                *self.in_flight.of(attempt.counted) += 1;
+                let (before, aged) = (attempt.counted, attempt.counted.aged());
+                attempt.counted = aged;
+                *self.in_flight.of(before) -= 1;
+                *self.in_flight.of(aged) += 1;
+                if let Some(held) = self.held.get_mut(&attempt.delivery.key.application) {
+                    *held.of(before) = held.of(before).saturating_sub(1);
+                    *held.of(aged) += 1;
+                }
             }
         }
     }
@@ -378,17 +455,21 @@ fn few(settings: &Settings) -> u32 {
     (settings.in_flight / ALWAYS).max(1)
 }
 
-/// Gives back the slot of an attempt that ended, or has been running for long.
-fn give_back(held: &mut BTreeMap<ApplicationKey, u32>, attempt: &Attempt) {
-    if matches!(attempt.counted, Counted::Slow | Counted::Hanging) {
-        return;
-    }
+/// Returns how many attempts for silent endpoints may hang, but for applications that hold few.
+const fn most_hanging(settings: &Settings) -> u32 {
+    settings.hanging - settings.hanging / KEPT_HANGING
+}
+
+/// Gives back what an attempt held that ended.
+fn give_back(all: &mut BTreeMap<ApplicationKey, Held>, attempt: &Attempt) {
     let application = attempt.delivery.key.application;
-    if let Some(count) = held.get_mut(&application) {
+    if let Some(held) = all.get_mut(&application) {
+        let count = held.of(attempt.counted);
         *count = count.saturating_sub(1);
+        held.bytes = held.bytes.saturating_sub(attempt.payload_bytes());
         // Kept for a while otherwise: most applications come again at once.
-        if *count == 0 && held.len() > FORGOTTEN_FROM {
-            held.remove(&application);
+        if held.slots + held.hanging == 0 && all.len() > FORGOTTEN_FROM {
+            all.remove(&application);
         }
     }
 }

@@ -133,7 +133,8 @@ impl Engine {
         let took = act.now.elapsed.saturating_sub(attempt.began);
         let answered = was_answered(record.outcome);
         let lively = answered || took < self.settings.hanging_after;
-        let mut news = self.weigh(key, role, verdict.endpoint, act);
+        let tried = Arc::clone(&attempt.member);
+        let mut news = self.weigh(key, (role, &tried), verdict.endpoint, act);
         news.extend(verdict.notice.map(|notice| Announcement::Noticed { delivery: key, notice }));
         self.stay_if_late(lease, record.phases, act);
         let mut running = None;
@@ -201,7 +202,7 @@ impl Engine {
     fn weigh(
         &mut self,
         key: DeliveryKey,
-        role: Role,
+        (role, tried): (Role, &Member),
         effect: EndpointEffect,
         act: &Act<'_>,
     ) -> Vec<Announcement> {
@@ -232,7 +233,10 @@ impl Engine {
             }
             Finding::Disable(reason) => Some(reason),
         };
-        news.extend(effect.disable.or(found).and_then(|reason| self.doom(at, reason)));
+        // What the receiver at an old URL says is no reason to disable the new one.
+        let concerned = member.view.endpoint.is_concerned(&tried.view.endpoint);
+        let reason = effect.disable.or(found).filter(|_| concerned);
+        news.extend(reason.and_then(|reason| self.doom(at, reason)));
         news
     }
 
@@ -248,10 +252,11 @@ impl Engine {
     }
 
     /// Tells what an attempt led to, and does what is to be done about it.
-    pub(crate) fn tell(&mut self, news: Announcement, act: &mut Act<'_>) {
+    pub(crate) fn tell(&mut self, news: Announcement, tried: &Arc<Member>, act: &mut Act<'_>) {
         if let Announcement::Disabled { application, endpoint, reason, .. } = news {
             self.disabling.insert((endpoint, application));
-            act.effects.push(Effect::Disable { application, endpoint, reason });
+            let tried = Arc::clone(tried);
+            act.effects.push(Effect::Disable { application, endpoint, reason, tried });
         }
         act.announce(news);
     }

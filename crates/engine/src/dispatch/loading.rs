@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::time::Timestamp;
+use store::keys::ApplicationKey;
 use store::queue::turn::{self, SCHEDULED};
 use store::queue::{Load, Loaded, PendingDelivery};
 
@@ -30,12 +31,15 @@ const FOR_SILENT: u32 = 2;
 
 /// By how many quarters payloads may go beyond what memory may hold, so that each endpoint has at
 /// least one to send. There may be thousands of endpoints that hang, each with an attempt in flight,
-/// so this has an end too; and whoever is likely to answer finds room that the others have left.
-const fn most_quarters(counted: Counted) -> u64 {
-    match counted {
-        Counted::Doubtful | Counted::Hanging => 2,
-        Counted::Trusted => 3,
-        Counted::Hopeful | Counted::Slow => 4,
+/// so this has an end too; and endpoints that are likely to answer find room that the others have left.
+/// The last quarter is for applications whose attempts in flight hold few bytes.
+const fn most_quarters(counted: Counted, of_few: bool) -> u64 {
+    match (counted, of_few) {
+        (Counted::Doubtful | Counted::Hanging, false) => 1,
+        (Counted::Trusted, false) => 2,
+        (Counted::Hopeful | Counted::Slow, false) => 3,
+        (Counted::Doubtful | Counted::Hanging, true) => 3,
+        (Counted::Hopeful | Counted::Slow | Counted::Trusted, true) => 4,
     }
 }
 
@@ -68,17 +72,20 @@ impl Engine {
         }
         let free = usize::try_from(self.attempts.free(&self.settings)).unwrap_or(usize::MAX);
         let crowded = self.turns.ready().saturating_add(self.loads.len()) >= free;
-        let beyond = self.is_beyond(FOR_SILENT);
+        let (rows_beyond, bytes_beyond) =
+            (self.rows_are_beyond(FOR_SILENT), self.bytes_are_beyond(FOR_SILENT));
         let mut queue = std::mem::take(&mut self.load_queue);
         let next = queue.next_where(|at| {
             let Some(endpoint) = self.endpoints.get(at) else { return true };
             let counted = endpoint.counted(now, self.settings.hanging_after);
+            let beyond =
+                rows_beyond || bytes_beyond && !self.attempts.holds_few_bytes(at.0, &self.settings);
             let has_turn = !crowded || (!beyond && !self.turns.has_ready(at.0));
             // What is only looked at, to be buried, does not enter.
             endpoint.wanted == Wanted::Check
                 || endpoint.wanted == Wanted::Scheduled
                 || (has_turn
-                    && self.spare_bytes(counted) > 0
+                    && self.spare_bytes(at.0, counted) > 0
                     && self.attempts.has_room_of(at.0, counted, &self.settings))
         });
         self.load_queue = queue;
@@ -218,11 +225,17 @@ impl Engine {
 
     /// Tells whether memory holds so many quarters more than it may.
     fn is_beyond(&self, quarters: u32) -> bool {
-        let settings = &self.settings;
-        let rows = settings.rows.saturating_add(settings.rows / 4 * quarters);
-        let bytes = settings.payload_bytes / 4 * u64::from(quarters);
-        let bytes = settings.payload_bytes.saturating_add(bytes);
-        self.held_bytes() >= bytes || self.rows >= rows
+        self.bytes_are_beyond(quarters) || self.rows_are_beyond(quarters)
+    }
+
+    fn bytes_are_beyond(&self, quarters: u32) -> bool {
+        let most = self.settings.payload_bytes;
+        self.held_bytes() >= most.saturating_add(most / 4 * u64::from(quarters))
+    }
+
+    fn rows_are_beyond(&self, quarters: u32) -> bool {
+        let most = self.settings.rows;
+        self.rows >= most.saturating_add(most / 4 * quarters)
     }
 
     /// Returns the payload bytes in memory.
@@ -232,12 +245,13 @@ impl Engine {
 
     /// Returns how many payload bytes are left for an endpoint that has nothing else to send. Where
     /// nothing is on its way that would make room when it ends, there is always some.
-    fn spare_bytes(&self, counted: Counted) -> u64 {
+    fn spare_bytes(&self, application: ApplicationKey, counted: Counted) -> u64 {
         if self.attempts.is_empty() {
             return u64::MAX;
         }
         let most = self.settings.payload_bytes;
-        let most = most.saturating_add((most / 4).saturating_mul(most_quarters(counted)));
+        let of_few = self.attempts.holds_few_bytes(application, &self.settings);
+        let most = most.saturating_add((most / 4).saturating_mul(most_quarters(counted, of_few)));
         most.saturating_sub(self.held_bytes())
     }
 
@@ -266,7 +280,7 @@ impl Engine {
         let reserve = self.reserve(at, now.elapsed);
         let Some(endpoint) = self.endpoints.get(&at) else { return room };
         let counted = endpoint.counted(now.elapsed, self.settings.hanging_after);
-        let spare = self.spare_bytes(counted);
+        let spare = self.spare_bytes(at.0, counted);
         // A payload is not cut: one more may come as long as there is any room.
         let room = Room { first: if spare > 0 { u64::MAX } else { 0 }, ..room };
         if reserve == 0 {

@@ -19,7 +19,7 @@ impl Engine {
         // Also of an attempt whose partition was lost meanwhile: what is written is true, and the next
         // owner does not tell of it.
         let news = attempt.news.into_iter().filter(|one| one.holds(answer));
-        news.for_each(|one| self.tell(one, act));
+        news.for_each(|one| self.tell(one, &attempt.member, act));
         if attempt.stray {
             return;
         }

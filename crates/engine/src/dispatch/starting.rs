@@ -172,7 +172,7 @@ impl Engine {
         self.occupy(lease);
         let sending = Sending {
             attempt: number,
-            member,
+            member: Arc::clone(&member),
             delivery: PendingDelivery::clone(&delivery),
             policy: Arc::clone(&policy),
             trigger,
@@ -180,7 +180,8 @@ impl Engine {
         act.effects.push(Effect::Send(Box::new(sending)));
         let (began, stage) = (act.now.elapsed, Stage::InFlight);
         let (news, stray) = (Vec::new(), false);
-        let attempt = Attempt { delivery, lease, policy, role, began, stage, counted, news, stray };
+        let attempt =
+            Attempt { delivery, lease, policy, member, role, began, stage, counted, news, stray };
         self.attempts.begin(number, attempt);
     }
 }

@@ -69,7 +69,8 @@ pub enum Effect {
         /// What to do.
         upkeep: Upkeep,
     },
-    /// Disable an endpoint in the catalog, repeated until that is done.
+    /// Disable an endpoint in the catalog, unless it has another URL than was tried or was enabled
+    /// since; repeated until that is done.
     Disable {
         /// Its application.
         application: ApplicationKey,
@@ -77,6 +78,8 @@ pub enum Effect {
         endpoint: EndpointKey,
         /// Why.
         reason: Reason,
+        /// What the attempt was made with.
+        tried: Arc<Member>,
     },
     /// Tell whoever listens.
     Announce(Announcement),

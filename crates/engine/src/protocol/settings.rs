@@ -16,7 +16,8 @@ pub struct Settings {
     pub in_flight: u32,
     /// The most attempts that hang beside these, and the most for endpoints that had not answered
     /// within `hanging_after` when they began. At the limit only endpoints start that have; but if it
-    /// is they who are slow, some of the others may.
+    /// is they who are slow, some of the others may. The last quarter is for applications of which less
+    /// than a sixteenth hangs.
     pub hanging: u32,
     /// An attempt that runs longer than this hangs.
     pub hanging_after: Duration,
@@ -47,8 +48,9 @@ pub struct Settings {
     /// The most payload bytes in memory, over all endpoints. When this or `rows` is half used up, a
     /// window takes no more than a load would bring, so that a flood leaves room for the others. So that
     /// each endpoint can have an attempt in flight, there may be twice as much, and one payload beyond
-    /// that; for endpoints that have not answered within `hanging_after`, three quarters more, and if
-    /// they failed before, half as much more. Only while nothing is in flight this does not count.
+    /// that, for applications whose attempts in flight hold less than a sixteenth of it. For others there
+    /// may be three quarters more; for endpoints that have not answered within `hanging_after` half as much
+    /// more, and if they failed before, a quarter. Only while nothing is in flight this does not count.
     pub payload_bytes: u64,
     /// The most loads that run at once.
     pub loads: u32,

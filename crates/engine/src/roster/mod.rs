@@ -153,6 +153,7 @@ impl Roster {
                 in_flight: settings.in_flight,
                 signatures: std::mem::take(&mut settings.signatures),
                 headers: std::mem::take(&mut settings.headers),
+                enabled: settings.enabled,
                 ..EndpointSettings::default()
             };
         }

@@ -74,7 +74,13 @@ pub(super) const KEYS: [Key; 52] = [
         "1024",
         "The most attempts younger than a second; an eighth is for applications that hold few.",
     ),
-    key("limits.hanging", "number", "4096", "The most beside these that run for over a second."),
+    key(
+        "limits.hanging",
+        "number",
+        "4096",
+        "The most beside these that run for over a second; the last quarter is for applications of \
+         which few do.",
+    ),
     key("limits.lane_rows", "number", "16384", "The most rows that wait to be written, per lane."),
     key("limits.lane_bytes", "size", "64MiB", "The most bytes that wait to be written, per lane."),
     key(

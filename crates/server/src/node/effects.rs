@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::delivery::Cause;
-use domain::endpoint::Reason;
-use engine::roster::Roster;
+use domain::endpoint::{Reason, State};
+use engine::roster::{Member, Roster};
 use engine::{Announcement, Effect, Event, Number, Unanswered};
 use futures_util::FutureExt as _;
-use store::catalog::{Endpoint, EndpointEdit};
+use store::catalog::EndpointEdit;
 use store::keys::{ApplicationKey, EndpointKey, Node as Name};
 use store::queue::{Settle, Upkeep};
 
@@ -98,9 +98,9 @@ pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written
                 let _confirmed = answered("confirm", world.queue.confirm(node, heard).await);
             });
         }
-        Effect::Disable { application, endpoint, reason } => {
+        Effect::Disable { application, endpoint, reason, tried } => {
             ask(world, Event::Disabled { endpoint }, async move |world| {
-                disable(&world, application, endpoint, reason).await
+                disable(&world, (application, endpoint), reason, tried).await
             });
         }
         // The core does these itself.
@@ -113,18 +113,24 @@ pub(super) fn carry_out(world: &Arc<World>, node: &Name, effect: Effect, written
 /// for all that were disabled meanwhile.
 async fn disable(
     world: &World,
-    application: ApplicationKey,
-    endpoint: EndpointKey,
+    (application, endpoint): (ApplicationKey, EndpointKey),
     reason: Reason,
+    tried: Arc<Member>,
 ) -> Event {
     let _turn = world.disabling.acquire().await;
     loop {
         let at = world.timeline.rows();
-        let disabling = EndpointEdit::of(move |row| {
-            Ok(Endpoint { state: row.state.disable(reason)?, ..row.clone() })
-        });
+        let disabling = EndpointEdit::disabling(reason, tried.view.endpoint.clone());
         match world.catalog.change_endpoint(application, endpoint, disabling, at).await {
             Err(error) if error.is_retryable() => tokio::time::sleep(AGAIN_AFTER).await,
+            Ok(changed) if !matches!(changed.after.state, State::Disabled(_)) => {
+                tracing::info!(
+                    endpoint.row = endpoint.0,
+                    "an endpoint was changed during the attempt that would have disabled it; it stays \
+                     as it is"
+                );
+                break;
+            }
             // One that is gone needs no disabling.
             Ok(_) | Err(store::Error::Missing(_)) => break,
             Err(error) => {

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use domain::endpoint::{Reason, State};
 use domain::time::Timestamp;
 
 use super::{
@@ -69,6 +70,17 @@ impl EndpointEdit {
         Self { secret: Some(new), ..Self::of(|row| Ok(row.clone())) }
     }
 
+    /// Disables an endpoint because of an attempt on a version of it, and leaves it as it is if that
+    /// version had another URL, or a person has enabled the endpoint since.
+    #[must_use]
+    pub fn disabling(reason: Reason, tried: Endpoint) -> Self {
+        Self::of(move |row| {
+            let concerned = row.is_concerned(&tried);
+            let state = if concerned { row.state.disable(reason)? } else { row.state };
+            Ok(Endpoint { state, ..row.clone() })
+        })
+    }
+
     /// Deletes an endpoint.
     #[must_use]
     pub fn deletion() -> Self {
@@ -114,7 +126,10 @@ pub(crate) fn endpoint(
     let wanted = (change.row)(before).map_err(Error::Declined)?;
     let Endpoint { uid, state, order, settings, confidential, .. } = wanted;
     let mut after = Endpoint { uid, state, order, settings, confidential, ..before.clone() };
-    if state == domain::endpoint::State::Deleted {
+    let enables =
+        matches!((before.state, state), (State::Disabled(_), State::Active | State::Paused));
+    after.settings.enabled = before.settings.enabled.saturating_add(u32::from(enables));
+    if state == State::Deleted {
         bare(&mut after);
     }
     if after == *before {

@@ -72,6 +72,14 @@ pub struct EndpointSettings {
     /// Whatever its owner wants to remember.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
+    /// How often it was enabled after it had been disabled. The store counts it, whatever a change says.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub enabled: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a field over by reference")]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What is kept encrypted of an endpoint. It never shows itself.
@@ -163,6 +171,17 @@ pub struct EndpointView {
     pub secrets: Vec<Secret>,
     /// Its running state as its owner last wrote it.
     pub running: Running,
+}
+
+impl Endpoint {
+    /// Tells whether what a receiver said in an attempt on another version of this endpoint is said
+    /// about this one: it has the same URL, and nobody has enabled it since.
+    #[must_use]
+    pub fn is_concerned(&self, tried: &Self) -> bool {
+        self.settings.origin == tried.settings.origin
+            && self.confidential.path_and_query == tried.confidential.path_and_query
+            && self.settings.enabled == tried.settings.enabled
+    }
 }
 
 impl fmt::Debug for Confidential {

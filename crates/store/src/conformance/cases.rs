@@ -89,6 +89,8 @@ macro_rules! conformance {
                 the_first_reason_for_disabling_stays
                 a_paused_endpoint_is_disabled_too
                 disabling_loses_no_change_that_somebody_else_made
+                an_attempt_disables_no_other_url_than_was_tried
+                an_attempt_disables_nothing_that_was_enabled_since
                 what_is_deleted_is_not_disabled
                 the_tokens_of_an_application_are_revoked_together
             ;

@@ -123,6 +123,7 @@ pub async fn an_endpoint_is_found_as_it_was_created(harness: Harness) {
         signatures: vec![text("standard"), text("formspring")],
         headers: [(text("x-a"), text("1"))].into(),
         metadata: [(text("k"), text("v"))].into(),
+        enabled: 3,
     };
     let basic = Credentials::Basic { user: text("u"), password: text("p:w") };
     let confidential = Confidential {

@@ -69,6 +69,45 @@ pub async fn disabling_loses_no_change_that_somebody_else_made(harness: Harness)
     assert_eq!((found.settings, found.state), (settings(20), State::Disabled(Reason::Gone)));
 }
 
+pub async fn an_attempt_disables_no_other_url_than_was_tried(harness: Harness) {
+    let changes: [fn(&mut Endpoint); 2] = [
+        |row| row.settings.origin = "https://new.example".to_owned(),
+        |row| row.confidential.path_and_query = "/new".to_owned(),
+    ];
+    let scene = Scene::new(harness).await;
+    for change in changes {
+        let tried = scene.endpoint().await;
+        let mut moved = tried.clone();
+        change(&mut moved);
+        scene.change(moved).await.unwrap();
+        let before = found(&scene, &tried).await;
+        let after = edited(&scene, &tried, EndpointEdit::disabling(Reason::Gone, tried.clone()), 9);
+        assert_eq!(after.await.unwrap(), before);
+        let again = edited(&scene, &tried, EndpointEdit::disabling(Reason::Gone, before), 9).await;
+        assert_eq!(again.unwrap().state, State::Disabled(Reason::Gone));
+    }
+}
+
+pub async fn an_attempt_disables_nothing_that_was_enabled_since(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let tried = scene.endpoint().await;
+    disable(&scene, &tried, Reason::ByPerson, 1).await.unwrap();
+    let enable = EndpointEdit::of(|row| Ok(Endpoint { state: row.state.enable()?, ..row.clone() }));
+    let enabled = edited(&scene, &tried, enable, 2).await.unwrap();
+    assert_eq!(found(&scene, &tried).await, enabled);
+    let after = edited(&scene, &tried, EndpointEdit::disabling(Reason::Gone, tried.clone()), 3);
+    assert_eq!(after.await.unwrap(), enabled);
+    // A change of something else is no word about the receiver.
+    let describe = EndpointEdit::of(|row| {
+        let mut row = row.clone();
+        row.settings.description = "busy".to_owned();
+        Ok(row)
+    });
+    edited(&scene, &tried, describe, 4).await.unwrap();
+    let after = edited(&scene, &tried, EndpointEdit::disabling(Reason::Gone, enabled), 5).await;
+    assert_eq!(after.unwrap().state, State::Disabled(Reason::Gone));
+}
+
 pub async fn what_is_deleted_is_not_disabled(harness: Harness) {
     let scene = Scene::new(harness).await;
     let (endpoint, other) = (scene.endpoint().await, scene.endpoint().await);
@@ -111,10 +150,18 @@ async fn disable(
     reason: Reason,
     seconds: u64,
 ) -> Result<Endpoint, Error> {
+    edited(scene, endpoint, disabling(reason), seconds).await
+}
+
+async fn edited(
+    scene: &Scene,
+    endpoint: &Endpoint,
+    change: EndpointEdit,
+    seconds: u64,
+) -> Result<Endpoint, Error> {
     let (application, key) = (endpoint.application, endpoint.key);
     let catalog = &scene.store().catalog;
-    let changed =
-        catalog.change_endpoint(application, key, disabling(reason), later(seconds)).await;
+    let changed = catalog.change_endpoint(application, key, change, later(seconds)).await;
     changed.map(|changed| changed.after)
 }
 

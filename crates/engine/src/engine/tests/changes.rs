@@ -3,14 +3,59 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::endpoint::{Reason, State};
 use domain::outcome::Outcome;
-use store::catalog::Endpoint;
+use store::catalog::{Endpoint, Name};
 use store::queue::Call;
 
 use super::scene::{Kind, SECOND, Scene, policies};
 use crate::{Effect, Event, Roster, Unanswered};
 
 const DELIVERED: Outcome = Outcome::Answered { status: 200, retry_after: None };
+
+/// Ends an attempt by 410 after its endpoint was changed, and returns the endpoint's state.
+fn gone_after(change: impl Fn(&mut Scene, &Endpoint), heard: bool) -> State {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    scene.send(&endpoint);
+    scene.keep = vec![Kind::Disable];
+    if heard {
+        change(&mut scene, &endpoint);
+        scene.pass(2 * SECOND);
+        scene.end(Outcome::answered(410));
+    } else {
+        scene.end(Outcome::answered(410));
+        change(&mut scene, &endpoint);
+    }
+    scene.keep.clear();
+    scene.answer_kept();
+    scene.pass(2 * SECOND);
+    let found = scene.store.endpoint(endpoint.application, &Name::Id(endpoint.id)).unwrap();
+    if found.state == State::Active {
+        scene.send(&endpoint);
+        assert_eq!(scene.flying_to(endpoint.key), 1, "it is sent to");
+    }
+    found.state
+}
+
+#[test]
+fn an_attempt_disables_only_what_it_was_made_with() {
+    for heard in [true, false] {
+        let moved = |scene: &mut Scene, endpoint: &Endpoint| {
+            scene.change(endpoint, |row| row.confidential.path_and_query = "/new".to_owned());
+        };
+        assert_eq!(gone_after(moved, heard), State::Active, "heard: {heard}");
+        let enabled = |scene: &mut Scene, endpoint: &Endpoint| {
+            scene.set_state(endpoint, State::Disabled(Reason::ByPerson));
+            scene.set_state(endpoint, State::Active);
+        };
+        assert_eq!(gone_after(enabled, heard), State::Active, "heard: {heard}");
+        let described = |scene: &mut Scene, endpoint: &Endpoint| {
+            scene.change(endpoint, |row| row.settings.description = "busy".to_owned());
+        };
+        assert_eq!(gone_after(described, heard), State::Disabled(Reason::Gone), "heard: {heard}");
+    }
+}
 
 fn set_rate(scene: &mut Scene, endpoint: &Endpoint, rate: u32) {
     scene.change(endpoint, move |row| row.settings.rate = Some(rate));

@@ -147,7 +147,8 @@ fn whoever_has_just_timed_out_is_not_one_that_answers() {
 
 #[test]
 fn whoever_answers_slowly_does_not_keep_out_whoever_was_silent() {
-    for (cap, quiet) in [(10, 4), (20, 2)] {
+    // One of the four that may hang is for other applications.
+    for (cap, quiet) in [(10, 3), (20, 2)] {
         let mut scene = Scene::with(|settings| (settings.in_flight, settings.hanging) = (32, 4));
         let wide = EndpointSettings { in_flight: Some(cap), ..EndpointSettings::default() };
         let slow = scene.endpoint_with(Order::Due, wide);

@@ -443,11 +443,9 @@ impl Scene {
                 let batch = Batch { upkeep: vec![upkeep], ..Batch::default() };
                 Event::Upkept { step, answer: self.store.commit(batch).upkeep.remove(0) }
             }
-            Effect::Disable { application, endpoint, reason } => {
-                let endpoints = self.store.fan_out(application, rows).unwrap().endpoints;
-                let mut found = endpoints.into_iter().map(|view| view.endpoint);
-                let current = found.find(|found| found.key == endpoint).unwrap();
-                self.set_state(&current, EndpointState::Disabled(reason));
+            Effect::Disable { application, endpoint, reason, tried } => {
+                let change = EndpointEdit::disabling(reason, tried.view.endpoint.clone());
+                self.store.change_endpoint((application, endpoint), &change, rows).unwrap();
                 Event::Disabled { endpoint }
             }
             Effect::Send(_)

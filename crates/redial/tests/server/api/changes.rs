@@ -28,6 +28,18 @@ async fn sites(name: &str) -> [Ways; 2] {
     [[Arc::clone(&alone), alone], [first, second]]
 }
 
+/// The same, with nodes that send to this machine.
+async fn in_two_ways(name: &str) -> [Ways; 2] {
+    let open = [("allow_egress", "127.0.0.1"), ("egress.plain_http", "yes")];
+    let alone = Arc::new(Running::sending(&open).await);
+    let database = Database::create(name).await;
+    let options = [database.settings(), open].concat();
+    // One after the other: the first of them migrates.
+    let first = Arc::new(Running::sending(&options).await);
+    let second = Arc::new(Running::sending(&options).await);
+    [[Arc::clone(&alone), alone], [first, second]]
+}
+
 /// Sends two requests at once, each its own way, and returns what they answered.
 async fn at_once(
     [here, there]: &Ways,
@@ -457,6 +469,41 @@ async fn a_disabling_by_the_receiver_beside_patches_holds() {
         assert_eq!(found["description"], format!("{round} {last}"));
         server.patch(&path, json!({ "metadata": { "a": "1" } })).await.expect(200);
         assert_eq!(server.get(&path).await.expect(200)["state"], "disabled");
+    }
+}
+
+#[tokio::test]
+async fn what_the_old_url_answers_after_a_change_does_not_disable_the_new_one() {
+    for ways in in_two_ways("old-urls").await {
+        let [here, there] = &ways;
+        let receiver = Receiver::start().await;
+        let (app, other) = (here.application().await, here.application().await);
+        let mut paths = Vec::new();
+        for app in [&app, &other] {
+            let body = json!({ "url": receiver.url("old") });
+            let made = here.post(&format!("/app/{app}/endpoint"), body).await.expect(201);
+            paths.push(format!("/app/{app}/endpoint/{}", made["id"].as_str().unwrap()));
+        }
+        // The answer waits until another is due at the same path.
+        receiver.answer("old", &[410, 410]);
+        receiver.together("old", 2);
+        let first = here.message(&app).await;
+        receiver.wait("old", &first, 1).await;
+        there.patch(&paths[0], json!({ "url": receiver.url("new") })).await.expect(200);
+        here.message(&other).await;
+        eventually("the other one is disabled", async || {
+            let found = here.get(&paths[1]).await.expect(200);
+            (found["state"] == "disabled").then_some(())
+        })
+        .await;
+        eventually("the first message is dead", async || {
+            let dead = here.get(&format!("/app/{app}/dead-letter")).await.expect(200);
+            (dead["data"].as_array().unwrap().len() == 1).then_some(())
+        })
+        .await;
+        let second = there.message(&app).await;
+        receiver.wait("new", &second, 1).await;
+        assert_eq!(here.get(&paths[0]).await.expect(200)["state"], "active");
     }
 }
 

@@ -27,6 +27,9 @@ async fn what_came_of_deliveries_is_summed_up_at_once_and_alike_for_all() {
     // One is delivered, one is refused for good, one is to be tried again.
     for (number, status) in [(1, 204), (2, 400), (3, 503)] {
         receiver.answer("all", &[status]);
+        if status == 503 {
+            receiver.retry_after("all", "3600");
+        }
         server.message(&app).await;
         figures(&server, &endpoint, number).await;
     }
