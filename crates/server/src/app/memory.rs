@@ -67,6 +67,11 @@ impl Remembered {
         (now.since(*read_at) < self.token_age).then(|| Arc::clone(token))
     }
 
+    /// Tells whether a token was ever read, as far as it is remembered.
+    pub(super) fn knows_token(&self, id: &str) -> bool {
+        lock(&self.tokens).contains_key(id)
+    }
+
     pub(super) fn keep_token(&self, token: Token, now: Timestamp) -> Arc<Token> {
         let token = Arc::new(token);
         let mut tokens = lock(&self.tokens);

@@ -11,7 +11,8 @@
 //! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`: what becomes of
 //!   messages
 //! - `delivery_walk`: deliveries by way of their messages
-//! - `pace`: how fast an application's tokens may change things
+//! - `pace`: how fast an application's tokens may change things; `turns`: how many of the store's readers its
+//!   requests hold
 //! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere;
 //!   `nesting`: how deep payloads may be
 //! - `idempotency`: answers that are given again
@@ -43,6 +44,7 @@ pub mod replays;
 pub mod secrets;
 pub mod statistics;
 pub mod tokens;
+mod turns;
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +61,7 @@ pub use error::{Error, Fault, FaultKind, RefusalKind};
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::RequestKind;
 use store::{Catalog, Ledger};
+pub use turns::HeldTurn;
 
 use crate::clock::Clock;
 use crate::config::Caps;
@@ -141,6 +144,7 @@ pub struct App {
     stopping: AtomicBool,
     remembered: memory::Remembered,
     pace: pace::Pace,
+    turns: turns::StoreTurns,
     running: idempotency::Running,
 }
 
@@ -171,6 +175,12 @@ pub struct Settings {
     pub cached_tokens: usize,
     /// The most applications remembered.
     pub cached_applications: usize,
+    /// How many readers, or connections, the store has.
+    pub readers: usize,
+    /// The most requests that wait for their turn to use one of them.
+    pub waiting_requests: usize,
+    /// How long each of them waits.
+    pub read_wait: Duration,
 }
 
 /// What an [`App`] stands on.
@@ -196,6 +206,7 @@ impl App {
         let Parts { catalog, ledger, accepting, clock, guard, settings } = parts;
         let remembered = memory::Remembered::new(&settings);
         let pace = pace::Pace::new(settings.configuration_rate);
+        let turns = turns::StoreTurns::new(&settings);
         Self {
             catalog,
             ledger,
@@ -206,6 +217,7 @@ impl App {
             stopping: AtomicBool::new(false),
             remembered,
             pace,
+            turns,
             running: idempotency::Running::default(),
         }
     }
@@ -221,8 +233,9 @@ impl App {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Waits, for a while, until what was changed is in force on every node.
-    pub(crate) async fn rolled_out(&self) -> Result<Rollout, Error> {
+    /// Waits, for a while, until what a caller changed is in force on every node.
+    pub(crate) async fn rolled_out(&self, caller: &Caller) -> Result<Rollout, Error> {
+        caller.turn.give_back();
         let is_in_force = self.accepting.is_in_force().await?;
         Ok(if is_in_force { Rollout::Complete } else { Rollout::Pending })
     }
@@ -245,7 +258,10 @@ impl App {
         if self.is_stopping() {
             return Err(Error::Unavailable("the server is stopping".to_owned()));
         }
-        let page = store::page::Page { from: store::page::From::Start, limit: 1 };
-        self.catalog.tokens(page).await.map(|_| ()).map_err(Error::from)
+        if self.is_store_well().await {
+            Ok(())
+        } else {
+            Err(Error::Unavailable("the store does not answer".to_owned()))
+        }
     }
 }
