@@ -8,6 +8,8 @@
 //! - [`cli`]: one file per command; `http`: listeners and connections
 //! - `lab`: what a policy does to a receiver, on virtual time
 //! - [`node`]: the shell around the engine; [`transport`]: the one way out
+//! - `turns`: how many of something run at a time, and who is next; [`network`]: addresses as limits
+//!   count them
 //! - `replay`: what a replay task means, as it is kept; `telemetry`: logs and figures
 //!
 //! The clock, the dice and what else a process needs are [`host`]'s; batches are carried by the
@@ -21,11 +23,13 @@ pub mod cli;
 pub mod config;
 mod http;
 mod lab;
+pub mod network;
 pub mod node;
 mod problem;
 mod replay;
 mod telemetry;
 pub mod transport;
+mod turns;
 
 pub use ::committer;
 pub use host::{clock, process};

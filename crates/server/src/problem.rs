@@ -31,6 +31,8 @@ pub(crate) enum Problem {
     BadRequest(String),
     /// The request took too long.
     TimedOut,
+    /// The client sent its body more slowly than it may.
+    TooSlow,
 }
 
 impl From<Error> for Problem {
@@ -46,7 +48,7 @@ impl Problem {
             Self::NoSuchPath | Self::NoMetrics => "not_found",
             Self::NoSuchMethod => "method_not_allowed",
             Self::BadRequest(_) => "generic_error",
-            Self::TimedOut => "timeout",
+            Self::TimedOut | Self::TooSlow => "timeout",
             Self::App(error) => match error {
                 Error::Unauthenticated => "authentication_failed",
                 // With a blank, as the SDKs' servers have always written it.
@@ -57,9 +59,9 @@ impl Problem {
                 Error::Outdated { .. } => "precondition_failed",
                 Error::Invalid(_) => "validation_error",
                 Error::TooLarge(_) => "payload_too_large",
-                Error::TooFast | Error::TooManyChanges => "too_many_requests",
+                Error::TooFast | Error::TooManyChanges | Error::TooManyReads => "too_many_requests",
                 Error::NotOffered(_) => "not_implemented",
-                Error::Overloaded | Error::Unavailable(_) => "unavailable",
+                Error::Overloaded | Error::Busy | Error::Unavailable(_) => "unavailable",
                 Error::Internal(_) => "internal_error",
                 Error::Refused { refusal, .. } => match refusal {
                     RefusalKind::Generic => "generic_error",
@@ -79,6 +81,7 @@ impl Problem {
             Self::NoSuchMethod => StatusCode::METHOD_NOT_ALLOWED,
             Self::BadRequest(_) => StatusCode::BAD_REQUEST,
             Self::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::App(error) => match error {
                 Error::Unauthenticated => StatusCode::UNAUTHORIZED,
                 Error::Forbidden(_) => StatusCode::FORBIDDEN,
@@ -88,9 +91,13 @@ impl Problem {
                 Error::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
                 Error::Refused { .. } => StatusCode::BAD_REQUEST,
                 Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-                Error::TooFast | Error::TooManyChanges => StatusCode::TOO_MANY_REQUESTS,
+                Error::TooFast | Error::TooManyChanges | Error::TooManyReads => {
+                    StatusCode::TOO_MANY_REQUESTS
+                }
                 Error::NotOffered(_) => StatusCode::NOT_IMPLEMENTED,
-                Error::Overloaded | Error::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+                Error::Overloaded | Error::Busy | Error::Unavailable(_) => {
+                    StatusCode::SERVICE_UNAVAILABLE
+                }
                 Error::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
             },
         }
@@ -104,6 +111,7 @@ impl Problem {
             Self::NoSuchMethod => json!("this path does not take this method"),
             Self::BadRequest(text) => json!(text),
             Self::TimedOut => json!("the request took too long; try again"),
+            Self::TooSlow => json!("the body came too slowly, or stopped; send all of it at once"),
             Self::App(error) => match error {
                 Error::Invalid(faults) => faults.iter().map(fault).collect(),
                 Error::Unavailable(_) => {
@@ -123,6 +131,8 @@ impl Problem {
                 | Error::TooFast
                 | Error::Overloaded
                 | Error::TooManyChanges
+                | Error::TooManyReads
+                | Error::Busy
                 | Error::NotOffered(_) => json!(error.to_string()),
             },
         }
@@ -142,7 +152,8 @@ impl Problem {
             | Self::NoMetrics
             | Self::NoSuchMethod
             | Self::BadRequest(_)
-            | Self::TimedOut => None,
+            | Self::TimedOut
+            | Self::TooSlow => None,
         }
     }
 }

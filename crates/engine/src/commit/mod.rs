@@ -25,8 +25,7 @@ pub use self::crowd::{Carried, Crowd, Quorum};
 pub use self::pace::Pace;
 use self::steps::Steps;
 pub use self::steps::Urgency;
-use self::waiters::Waiters;
-pub use self::waiters::{Bound, Waiter};
+pub use self::waiters::{Bound, Joined, Waiter, Waiters};
 
 /// How long upkeep may be passed over while the other lanes are busy.
 const UPKEEP_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
@@ -114,6 +113,12 @@ pub enum Entered<Key, T> {
     },
 }
 
+impl<Key, T> From<Joined<Key, T>> for Entered<Key, T> {
+    fn from(Joined { waiter, refused }: Joined<Key, T>) -> Self {
+        Self::Waits { waiter, refused }
+    }
+}
+
 /// What is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crowded {
@@ -189,7 +194,8 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
             self.enter(application, weight, item);
             return Ok(Entered::Lane);
         }
-        self.accept_waiters.join(application, (weight, item), full.unwrap_or(Crowded::Lane))
+        let what = full.unwrap_or(Crowded::Lane);
+        self.accept_waiters.join(application, (weight, item), what).map(Entered::from)
     }
 
     /// Forgets a message that waits, because its caller gave up. Returns none if it is in its lane.
@@ -283,7 +289,8 @@ impl<Key: Ord + Copy, Accept, Settle, Upkeep> Lanes<Key, Accept, Settle, Upkeep>
             return Ok(Entered::Lane);
         }
         let weight = Weight { rows, bytes: 0 };
-        self.request_waiters.join(application, (weight, item), Crowded::Lane)
+        let joined = self.request_waiters.join(application, (weight, item), Crowded::Lane);
+        joined.map(Entered::from)
     }
 
     /// Forgets a request that waits, because its caller gave up. Returns none if it is in its lane.

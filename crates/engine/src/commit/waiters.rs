@@ -1,4 +1,5 @@
-//! Items that found their lane full: which of them wait, and which enters next.
+//! Items that found their lane, or whatever else they want to enter, full: which of them wait, and which enters
+//! next.
 //!
 //! Applications take turns, and within one application the oldest item goes first. So a flood of one
 //! application delays another's item by at most one of its own items per turn. An application that is
@@ -9,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Crowded, Entered, Full, Weight};
+use super::{Crowded, Full, Weight};
 
 /// What a row takes in memory while it waits, roughly.
 const ROW_BYTES: u64 = 64;
@@ -49,6 +50,16 @@ pub struct Waiter<Key> {
     number: u64,
 }
 
+/// An item that waits from now on.
+#[derive(Debug)]
+pub struct Joined<Key, T> {
+    /// Names it, for a caller that gives up.
+    pub waiter: Waiter<Key>,
+    /// Items of applications with more than a fair part of the room to wait, which were refused so that this one
+    /// fits.
+    pub refused: Vec<Full<T>>,
+}
+
 /// The items of one application.
 #[derive(Debug)]
 struct Line<T> {
@@ -58,9 +69,9 @@ struct Line<T> {
     turn: Option<u64>,
 }
 
-/// The items that wait beside one lane.
+/// The items that wait beside one lane, or for whatever else has a limit.
 #[derive(Debug)]
-pub(super) struct Waiters<Key, T> {
+pub struct Waiters<Key, T> {
     bound: Bound,
     held: Bound,
     lines: BTreeMap<Key, Line<T>>,
@@ -70,27 +81,35 @@ pub(super) struct Waiters<Key, T> {
 }
 
 impl<Key: Ord + Copy, T> Waiters<Key, T> {
-    pub(super) const fn new(bound: Bound) -> Self {
+    /// Begins with nothing that waits, and so much of it at the most.
+    #[must_use]
+    pub const fn new(bound: Bound) -> Self {
         let held = Bound { items: 0, bytes: 0 };
         Self { bound, held, lines: BTreeMap::new(), turns: BTreeMap::new(), next: 0 }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Tells whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
     /// Tells whether items wait that enter before a new one of this application.
-    pub(super) fn are_before(&self, application: Key) -> bool {
+    #[must_use]
+    pub fn are_before(&self, application: Key) -> bool {
         !self.turns.is_empty() || !self.is_empty() && self.lines.contains_key(&application)
     }
 
     /// Has an item wait because of what is full.
-    pub(super) fn join(
+    ///
+    /// # Errors
+    /// Gives it back if too much waits already.
+    pub fn join(
         &mut self,
         application: Key,
         (weight, item): (Weight, T),
         what: Crowded,
-    ) -> Result<Entered<Key, T>, Full<T>> {
+    ) -> Result<Joined<Key, T>, Full<T>> {
         let Some(refused) = self.make_room(application, Bound::of(weight)) else {
             return Err(Full { item, what });
         };
@@ -106,18 +125,19 @@ impl<Key: Ord + Copy, T> Waiters<Key, T> {
         line.held = line.held.plus(Bound::of(weight));
         self.held = self.held.plus(Bound::of(weight));
         line.items.insert(number, (weight, item));
-        Ok(Entered::Waits { waiter: Waiter { application, number }, refused })
+        Ok(Joined { waiter: Waiter { application, number }, refused })
     }
 
     /// Returns whose turn it is, and what its item weighs.
-    pub(super) fn first(&self) -> Option<(Key, Weight)> {
+    #[must_use]
+    pub fn first(&self) -> Option<(Key, Weight)> {
         let (_, application) = self.turns.first_key_value()?;
         let (_, (weight, _)) = self.lines.get(application)?.items.first_key_value()?;
         Some((*application, *weight))
     }
 
     /// Takes out the item whose turn it is. Its application's next turn comes after all others'.
-    pub(super) fn take_first(&mut self) -> Option<(Weight, T)> {
+    pub fn take_first(&mut self) -> Option<(Weight, T)> {
         let (_, application) = self.turns.pop_first()?;
         let turn = self.number();
         let line = self.lines.get_mut(&application)?;
@@ -128,13 +148,13 @@ impl<Key: Ord + Copy, T> Waiters<Key, T> {
     }
 
     /// Passes an application over until its share of the lane has shrunk.
-    pub(super) fn hold_up(&mut self, application: Key) {
+    pub fn hold_up(&mut self, application: Key) {
         let turn = self.lines.get_mut(&application).and_then(|line| line.turn.take());
         turn.map(|turn| self.turns.remove(&turn));
     }
 
     /// Gives an application that was held up its turn again, after all others.
-    pub(super) fn resume(&mut self, application: Key) {
+    pub fn resume(&mut self, application: Key) {
         if self.is_empty() {
             return;
         }
@@ -147,7 +167,7 @@ impl<Key: Ord + Copy, T> Waiters<Key, T> {
     }
 
     /// Takes out an item whose caller gave up, with what kept it out.
-    pub(super) fn leave(&mut self, waiter: Waiter<Key>) -> Option<Full<T>> {
+    pub fn leave(&mut self, waiter: Waiter<Key>) -> Option<Full<T>> {
         let line = self.lines.get(&waiter.application)?;
         let what = if line.turn.is_some() { Crowded::Lane } else { Crowded::Share };
         self.remove(waiter).map(|(_, item)| Full { item, what })

@@ -16,6 +16,8 @@ mod config;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod ledger;
+#[cfg(test)]
 mod node;
 #[cfg(test)]
 mod policy;

@@ -1,8 +1,10 @@
 //! The door: whose token it is, whether the operation is for them, and whether this very request
 //! was answered before.
 
+use std::sync::Arc;
+
 use axum::body::{Body, to_bytes};
-use axum::extract::{FromRequestParts as _, Request};
+use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -11,10 +13,12 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use tracing::Instrument as _;
 
 use super::operation::{Access, Keys};
+use super::progress::Progress;
 use super::{Shared, bodies, condition, extract};
 use crate::app::idempotency::{self, Begun, LONGEST_KEY, Promise, StoredAnswer};
 use crate::app::tokens::Reach;
 use crate::app::{App, Caller, Error};
+use crate::http::Client;
 use crate::problem::Problem;
 
 /// The name of the header with the key.
@@ -33,6 +37,20 @@ pub(super) struct Rule {
     pub(super) paced: bool,
     /// Whether the request may say which version of a row it means.
     pub(super) conditional: bool,
+    /// Whether the request has a body.
+    pub(super) given: bool,
+    /// Whether it waits for its application's turn at the store.
+    pub(super) turns: bool,
+}
+
+/// A request that was let in.
+pub(super) struct Admitted {
+    /// Who calls.
+    pub(super) caller: Caller,
+    /// The hash of their idempotency key.
+    pub(super) key: Option<[u8; 32]>,
+    /// Lasts as long as the request does.
+    pub(super) progress: Progress,
 }
 
 /// Checks the token, and answers what was answered before.
@@ -45,16 +63,20 @@ pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response 
         return next.run(request).await;
     }
     let (mut head, mut body) = request.into_parts();
-    let (caller, key) = match admitted(&shared.app, rule, &head).await {
-        Ok(admitted) => admitted,
-        Err(error) => return Problem::App(error).into_response(),
-    };
+    let client = head.extensions.remove::<Arc<Client>>();
+    let Admitted { caller, key, progress } =
+        match admitted(&shared, rule, (&head, client.as_ref())).await {
+            Ok(admitted) => admitted,
+            Err(error) => return Problem::App(error).into_response(),
+        };
     let key = key.map(|hash| (hash, rule.keys));
     let mut named = None;
-    if let Some((_, Keys::Answer)) = key {
-        let application = extract::Application::from_request_parts(&mut head, &shared).await;
-        named = application.ok().map(|named| named.0);
-        // Before the key is taken: whoever stalls in the middle of a body must not hold it.
+    if matches!(key, Some((_, Keys::Answer))) {
+        named = extract::application(&mut head, &shared).await;
+    }
+    if rule.turns && rule.given || matches!(key, Some((_, Keys::Answer))) {
+        // Before the key and the turn are taken: a client that stalls in the middle of a body must not hold
+        // them.
         match bodies::collect(&shared, Some(&caller), body, shared.limits.body_bytes).await {
             Ok(whole) => body = Body::from(whole),
             Err(problem) => return problem.into_response(),
@@ -62,36 +84,65 @@ pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response 
     }
     head.extensions.insert(caller);
     let mut request = Request::from_parts(head, body);
-    match key {
-        Some((hash, Keys::Answer)) => {
-            // In a task of its own: a caller who hangs up must not leave something done and its
-            // answer forgotten, because the next request with that key would do it again.
-            let once = once(shared, (hash, named), request, next).in_current_span();
-            let answered = tokio::spawn(once).await;
-            answered.unwrap_or_else(|_| {
-                Problem::App(Error::Internal("a request broke off".to_owned())).into_response()
-            })
-        }
+    let answer = match key {
+        // A caller who hangs up must not leave something done and its answer forgotten, because the next
+        // request with that key would do it again.
+        Some((hash, Keys::Answer)) => whole(once(shared, (hash, named, rule), request, next)).await,
         Some((hash, Keys::Own)) => {
             request.extensions_mut().insert(KeyHash(hash));
-            next.run(request).await
+            in_turn(&shared, rule, request, next).await
         }
-        None => next.run(request).await,
-    }
+        None => in_turn(&shared, rule, request, next).await,
+    };
+    progress.end_with(answer)
 }
 
-/// Returns who calls, and the hash of their idempotency key.
+/// Answers a request to the end, whether its caller waits or hangs up.
+async fn whole(answering: impl Future<Output = Response> + Send + 'static) -> Response {
+    let answered = tokio::spawn(answering.in_current_span()).await;
+    answered.unwrap_or_else(|_| {
+        Problem::App(Error::Internal("a request broke off".to_owned())).into_response()
+    })
+}
+
+/// Answers a request when its application has its turn at the store.
+async fn in_turn(shared: &Shared, rule: Rule, request: Request, next: Next) -> Response {
+    if !rule.turns {
+        return next.run(request).await;
+    }
+    let (mut head, body) = request.into_parts();
+    let named = extract::application(&mut head, shared).await.unwrap_or_default();
+    let Some(caller) = head.extensions.get_mut::<Caller>() else {
+        return Problem::App(Error::Unauthenticated).into_response();
+    };
+    match shared.app.turn(caller, &named).await {
+        Ok(turn) => caller.turn = turn,
+        Err(error) => return Problem::App(error).into_response(),
+    }
+    let turn = caller.turn.clone();
+    // To the end, because a store goes on reading for a caller who hung up. The next request of that
+    // application would read beside it.
+    whole(async move {
+        let answer = next.run(Request::from_parts(head, body)).await;
+        turn.give_back();
+        answer
+    })
+    .await
+}
+
+/// Lets a request in, or says why not.
 pub(super) async fn admitted(
-    app: &App,
+    shared: &Shared,
     rule: Rule,
-    head: &Parts,
-) -> Result<(Caller, Option<[u8; 32]>), Error> {
-    let mut caller = admit(app, rule, bearer(head)).await?;
+    (head, client): (&Parts, Option<&Arc<Client>>),
+) -> Result<Admitted, Error> {
+    let mut caller = admit(&shared.app, rule, (bearer(head), client)).await?;
+    let progress = shared.running.begin(&caller, client).await?;
     if rule.conditional {
         caller.condition = condition::read(&head.headers)?;
     }
     let key = key(rule, &caller, head)?;
-    Ok((caller, key))
+    Ok(Admitted { caller, key, progress })
 }
 
 /// The hash of a request's idempotency key, for operations that keep it themselves.
@@ -104,8 +155,13 @@ fn bearer(head: &Parts) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-async fn admit(app: &App, rule: Rule, token: Option<&str>) -> Result<Caller, Error> {
-    let caller = app.authenticate(token.ok_or(Error::Unauthenticated)?).await?;
+async fn admit(
+    app: &App,
+    rule: Rule,
+    (token, client): (Option<&str>, Option<&Arc<Client>>),
+) -> Result<Caller, Error> {
+    let origin = client.map(|client| client.network());
+    let caller = app.authenticate_from(origin, token.ok_or(Error::Unauthenticated)?).await?;
     if rule.access == Access::Admin && caller.reach != Reach::Everything {
         return Err(Error::Forbidden("this operation needs an admin token"));
     }
@@ -136,7 +192,7 @@ fn key(rule: Rule, caller: &Caller, head: &Parts) -> Result<Option<[u8; 32]>, Er
 /// Answers as before, or for the first time.
 async fn once(
     shared: Shared,
-    (hash, named): ([u8; 32], Option<String>),
+    (hash, named, rule): ([u8; 32], Option<String>, Rule),
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -149,7 +205,7 @@ async fn once(
         Err(error) => return Problem::App(error).into_response(),
     };
     caller.promise = Some(promise.clone());
-    let response = next.run(request).await;
+    let response = in_turn(&shared, rule, request, next).await;
     if !response.status().is_success() {
         if let Err(error) = held.release(response.status().is_client_error()).await {
             tracing::warn!("a key stays in hand until its claim has run out: {error}");

@@ -6,7 +6,8 @@
 //! itself, so that a few who stall in large ones do not keep usual messages out. The tokens of one
 //! application hold an eighth of the beginnings and a third of the rest at the most, so that bodies which
 //! stall cost that application alone. A body that finds the allowance, or its application's share of it,
-//! used up waits, and is refused after a while.
+//! used up waits, and is refused after a while. One that comes more slowly than its client may send is not
+//! waited for.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -23,6 +24,7 @@ use tokio::sync::{Notify, Semaphore};
 use super::Shared;
 use crate::app::tokens::Reach;
 use crate::app::{Caller, Error, RefusalKind};
+use crate::config::{Limits, Pace};
 use crate::problem::Problem;
 
 /// How many times larger than another body that of a batch may be.
@@ -47,6 +49,8 @@ pub(crate) struct Allowance {
     large: Semaphore,
     /// How long a body waits for a part of it.
     wait: Duration,
+    /// How slowly a body may come.
+    pace: Pace,
     /// The most that one application's tokens may hold.
     most_own: Held,
     /// What they hold.
@@ -69,7 +73,11 @@ impl Held {
 
 impl Allowance {
     /// Makes the allowance for bodies up to a limit: four times the body of a batch in all.
-    pub(super) fn new(body_bytes: usize, wait: Duration) -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self::of(limits.body_bytes, limits.lane_wait, limits.pace())
+    }
+
+    fn of(body_bytes: usize, wait: Duration, pace: Pace) -> Self {
         let batch = most_of_batch(body_bytes);
         let of = |bytes: usize| Semaphore::new(bytes.min(Semaphore::MAX_PERMITS));
         Self {
@@ -77,6 +85,7 @@ impl Allowance {
             beginnings: of(batch),
             large: of(batch.saturating_mul(LARGE)),
             wait,
+            pace,
             most_own: Held { begun: batch / OWN_BEGINNINGS, large: batch },
             own: Mutex::default(),
             given_back: Notify::new(),
@@ -202,7 +211,14 @@ async fn receive(
     let mut share = Share { allowance, whose, held: Held::default() };
     // Nearly every body comes in one piece, which need not be copied.
     let (mut first, mut whole) = (Bytes::new(), Vec::new());
-    while let Some(frame) = body.frame().await {
+    let mut deadline = pin!(tokio::time::sleep(allowance.pace.grace));
+    loop {
+        let frame = tokio::select! {
+            biased;
+            frame = body.frame() => frame,
+            () = deadline.as_mut() => return Err(Problem::TooSlow),
+        };
+        let Some(frame) = frame else { break };
         let frame = frame.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 return Error::TooLarge(most);
@@ -212,6 +228,10 @@ async fn receive(
         // Trailers say nothing to us.
         let Ok(data) = frame.into_data() else { continue };
         share.take(data.len()).await?;
+        if !body.is_end_stream() {
+            let until = deadline.deadline() + allowance.pace.worth(data.len());
+            deadline.as_mut().reset(until);
+        }
         if first.is_empty() && whole.is_empty() {
             first = data;
         } else {
@@ -240,7 +260,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_arrives_whole_and_gives_back_what_it_took() {
-        let allowance = Allowance::new(160, WAIT);
+        let allowance = Allowance::of(160, WAIT, PACE);
         for sizes in [&[][..], &[5], &[100], &[5, 5, 5, 100], &[0, 7, 0, 90]] {
             let body = receive(&allowance, None, pieces(sizes), 160).await.unwrap();
             assert_eq!(body.len(), sizes.iter().sum::<usize>(), "{sizes:?}");
@@ -252,6 +272,29 @@ mod tests {
     }
 
     const WAIT: Duration = Duration::from_secs(1);
+    const PACE: Pace = Pace { grace: Duration::from_secs(10), least: 10 };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stops_or_drips_is_not_waited_for() {
+        let allowance = Allowance::of(1_600, WAIT, PACE);
+        // How many bytes come each second, how many in all, and whether that is fast enough.
+        let table =
+            [(0_usize, 1_usize, false), (9, 1_200, false), (10, 1_200, true), (100, 1_000, true)];
+        for (each, all, fast) in table {
+            let seconds = all.checked_div(each).unwrap_or(usize::MAX);
+            let drops = futures_util::stream::unfold(0, move |second| async move {
+                let pause = if each == 0 { 3_600 } else { 1 };
+                tokio::time::sleep(Duration::from_secs(pause)).await;
+                (second < seconds).then(|| (Ok::<_, std::io::Error>(vec![b'x'; each]), second + 1))
+            });
+            let received = receive(&allowance, None, Body::from_stream(drops), 1_600).await;
+            match received {
+                Ok(_) => assert!(fast, "{each} of {all}"),
+                Err(problem) => assert!(!fast && matches!(problem, Problem::TooSlow), "{each}"),
+            }
+            assert_eq!(left(&allowance), (25_600, 76_800));
+        }
+    }
 
     #[tokio::test]
     async fn a_body_that_is_said_to_be_too_large_is_not_looked_at() {
@@ -269,13 +312,14 @@ mod tests {
                 SizeHint::with_exact(161)
             }
         }
-        let refused = receive(&Allowance::new(160, WAIT), None, Body::new(Announced), 160).await;
+        let refused =
+            receive(&Allowance::of(160, WAIT, PACE), None, Body::new(Announced), 160).await;
         assert!(matches!(refused, Err(Problem::App(Error::TooLarge(160)))));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_waits_for_what_others_give_back() {
-        let allowance = Allowance::new(160, WAIT);
+        let allowance = Allowance::of(160, WAIT, PACE);
         let mut stalled = Share { allowance: &allowance, whose: None, held: Held::default() };
         stalled.take(7_680).await.unwrap();
         let waits = receive(&allowance, None, pieces(&[100]), 160);
@@ -290,7 +334,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn usual_bodies_arrive_while_large_ones_take_all_they_may() {
-        let allowance = Allowance::new(160, WAIT);
+        let allowance = Allowance::of(160, WAIT, PACE);
         let mut stalled = Share { allowance: &allowance, whose: None, held: Held::default() };
         stalled.take(7_680).await.unwrap();
         let refused = receive(&allowance, None, pieces(&[100]), 160).await;
@@ -302,7 +346,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bodies_of_one_application_that_stall_keep_no_other_out() {
-        let allowance = Allowance::new(160, WAIT);
+        let allowance = Allowance::of(160, WAIT, PACE);
         let [one, other] = [1, 2].map(|byte| Some(ApplicationId::from_bytes([byte; 20])));
         let stall = || Share { allowance: &allowance, whose: one, held: Held::default() };
         let mut stalled = Vec::new();

@@ -11,12 +11,12 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, HOST, X_CONTENT_TYPE_OPTIONS,
+    ACCESS_CONTROL_REQUEST_METHOD, CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderName, HeaderValue, Method, StatusCode, Version};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use tracing::Instrument as _;
 
-use super::{Shared, paths};
+use super::{Shared, hosts, paths};
 use crate::app::Error;
 use crate::dice;
 use crate::problem::{ForOperators, Problem};
@@ -45,20 +45,6 @@ pub(super) async fn around(
     surround(&shared, request, answer).await
 }
 
-/// Refuses a request that does not say once to which host it goes: what stands in front of this
-/// server may have read another one.
-fn check_host<B>(request: &http::Request<B>) -> Result<(), Problem> {
-    let hosts = request.headers().get_all(HOST).iter().count();
-    // HTTP/2 names the authority elsewhere, and HTTP/1.0 need not name it.
-    let needed = request.version() == Version::HTTP_11;
-    match hosts {
-        1 => Ok(()),
-        0 if !needed => Ok(()),
-        0 => Err(Problem::BadRequest("the request has no header `Host`".to_owned())),
-        _ => Err(Problem::BadRequest("the request has more than one header `Host`".to_owned())),
-    }
-}
-
 /// Surrounds whatever answers a request; it gets the request's id for what it logs itself.
 pub(super) async fn surround<Answering: Future<Output = Response>>(
     shared: &Shared,
@@ -74,7 +60,7 @@ pub(super) async fn surround<Answering: Future<Output = Response>>(
         .then(|| (request.method().clone(), request.uri().path().to_owned()));
     let limit = shared.limits.request_timeout;
     let began = shared.app.clock.now();
-    let mut response = if let Err(problem) = check_host(&request) {
+    let mut response = if let Err(problem) = hosts::check(&request) {
         problem.into_response()
     } else if asks {
         preflight(headers)

@@ -62,6 +62,13 @@ async fn parameters(parts: &mut Parts, shared: &Shared) -> Result<RawPathParams,
     read.ok_or(Problem::App(Error::Missing("path")))
 }
 
+/// Returns what the path calls its application, if it names one.
+pub(super) async fn application(parts: &mut Parts, shared: &Shared) -> Option<String> {
+    let read = parameters(parts, shared).await.ok()?;
+    let named = read.iter().find(|(name, _)| *name == APPLICATION);
+    named.map(|(_, named)| named.to_owned())
+}
+
 fn caller(parts: &Parts) -> Result<Caller, Problem> {
     parts.extensions.get::<Caller>().cloned().ok_or(Problem::App(Error::Unauthenticated))
 }
@@ -78,10 +85,8 @@ impl FromRequestParts<Shared> for Application {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
-        let read = parameters(parts, shared).await?;
-        let named = read.iter().find(|(name, _)| *name == APPLICATION);
-        let named = named.ok_or(Problem::App(Error::Missing("application")))?;
-        Ok(Self(named.1.to_owned()))
+        let named = application(parts, shared).await;
+        named.map(Self).ok_or(Problem::App(Error::Missing("application")))
     }
 }
 

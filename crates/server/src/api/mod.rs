@@ -5,8 +5,8 @@
 //! one resource, with the shapes of their JSON.
 //!
 //! # Layout
-//! - `edge`, `paths`, `access`, `bodies`, `extract`: from a request to a handler; `operation`: routes
-//!   with their rules; `shortcut`: the same for a new message, without the router
+//! - `edge`, `hosts`, `paths`, `access`, `progress`, `bodies`, `extract`: from a request to a handler;
+//!   `operation`: routes with their rules; `shortcut`: the same for a new message, without the router
 //! - `values`: moments, pages, patches; `condition`: versions, as ETags
 //! - `openapi`, `reference`: the API described for machines and for people
 //! - the others: one file per resource
@@ -30,6 +30,7 @@ mod figures;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod health;
+mod hosts;
 mod messages;
 mod not_offered;
 mod openapi;
@@ -37,6 +38,7 @@ mod operation;
 mod paths;
 mod pauses;
 mod policies;
+mod progress;
 mod reference;
 mod replays;
 mod secrets;
@@ -68,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) limits: Arc<Limits>,
     /// How much may be received at a time.
     pub(crate) allowance: Arc<bodies::Allowance>,
+    /// Which applications' requests are in progress.
+    pub(crate) running: progress::Running,
 }
 
 /// A request as hyper hands it over, with its body as axum has it.
@@ -102,8 +106,9 @@ fn routes() -> Routes {
 
 /// Puts the API together. A worker has no more of it than its health.
 pub(crate) fn service(app: Arc<App>, limits: Limits, role: Role) -> Service {
-    let allowance = Arc::new(bodies::Allowance::new(limits.body_bytes, limits.lane_wait));
-    let shared = Shared { app, limits: Arc::new(limits), allowance };
+    let allowance = Arc::new(bodies::Allowance::new(&limits));
+    let running = progress::Running::new(&limits);
+    let shared = Shared { app, limits: Arc::new(limits), allowance, running };
     let routes = match role {
         Role::All | Role::Api => routes(),
         Role::Worker => health::routes(Routes::default()),

@@ -67,7 +67,8 @@ impl Operation {
     fn new(method: Method, path: &'static str, id: &'static str, summary: &'static str) -> Self {
         let reads = method == Method::GET;
         let (access, keys) = (Access::Token, Keys::Answer);
-        let rule = Rule { access, reads, keys, paced: !reads, conditional: false };
+        let (paced, turns) = (!reads, true);
+        let rule = Rule { access, reads, keys, paced, conditional: false, given: false, turns };
         let parameters = path.split('/').filter_map(|part| {
             let name = part.strip_prefix('{')?.strip_suffix('}')?;
             let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path);
@@ -121,6 +122,7 @@ impl Operation {
     /// Lets everybody in.
     pub(super) fn anyone(mut self) -> Self {
         self.rule.access = Access::Anyone;
+        self.rule.turns = false;
         self.rule.paced = false;
         self
     }
@@ -145,9 +147,10 @@ impl Operation {
         self
     }
 
-    /// Leaves an application's own tokens to the lane of its messages, which keeps its own measure.
+    /// Leaves it to the lane of an application's messages, which keeps its own measure and turns.
     pub(super) fn unpaced(mut self) -> Self {
         self.rule.paced = false;
+        self.rule.turns = false;
         self
     }
 
@@ -186,6 +189,7 @@ impl Operation {
             RefOr::T(_) | RefOr::Ref(_) => Required::True,
         };
         self.body = Some((self.schema::<T>(), required));
+        self.rule.given = true;
         self
     }
 
@@ -305,11 +309,12 @@ impl Operation {
             (401, token),
             (403, token),
             (404, self.names),
+            (408, given),
             (409, self.method != Method::GET),
             (412, self.rule.conditional),
             (413, given),
             (422, asks || given),
-            (429, self.accepts || self.rule.paced),
+            (429, token),
             (500, true),
             (501, !offered),
             (503, true),
@@ -341,11 +346,12 @@ fn describe_status(status: u16) -> &'static str {
         401 => "The token is missing or does not work",
         403 => "The token is not for this",
         404 => "There is no such thing, or not for this token",
+        408 => "The body came too slowly",
         409 => "Something else has that name, or its state does not allow it",
         412 => "It is not the version that the request means",
         413 => "The body is too large",
         422 => "Parts of the request make no sense",
-        429 => "This application sends, or is changed, faster than it may be",
+        429 => "This application sends, asks, or is changed, faster than it may be",
         500 => "Something is wrong with the server; its log has the request's id",
         501 => "This server does not offer it",
         503 => "The server cannot do it right now; try again soon",

@@ -8,16 +8,18 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use axum::response::{IntoResponse as _, Response};
 use domain::names::is_dot_segment;
 use http::Method;
 use tower::{Service, ServiceExt as _};
 
-use super::access::{self, Rule};
+use super::access::{self, Admitted, Rule};
 use super::messages::{self, ContentQuery, Creating};
 use super::values::Answer;
 use super::{Incoming, Shared, bodies, edge};
+use crate::http::Client;
 use crate::problem::Problem;
 
 /// A service with a short way past it.
@@ -27,12 +29,21 @@ pub(crate) struct Shortcut<S> {
     /// Missing on a node that takes in no messages.
     shared: Option<Shared>,
     rule: Rule,
+    /// Whose connection it serves, once that is known.
+    client: Option<Arc<Client>>,
 }
 
 impl<S> Shortcut<S> {
     /// Lays the short way.
     pub(super) fn new(usual: S, shared: Option<Shared>) -> Self {
-        Self { usual, shared, rule: messages::creation().rule() }
+        Self { usual, shared, rule: messages::creation().rule(), client: None }
+    }
+}
+
+impl<S: Clone> Shortcut<S> {
+    /// Makes one for a client's connection.
+    pub(crate) fn serving(&self, client: Arc<Client>) -> Self {
+        Self { client: Some(client), ..self.clone() }
     }
 }
 
@@ -49,17 +60,23 @@ where
     type Future = Answering;
 
     /// Answers a request. What the usual way needs is copied only for who takes it.
-    fn call(&self, request: Incoming) -> Answering {
+    fn call(&self, mut request: Incoming) -> Answering {
+        let client = self.client.clone();
         match &self.shared {
             Some(shared) if Plain::of(&request).is_some() => {
                 let (shared, rule) = (shared.clone(), self.rule);
                 Box::pin(async move {
                     // It logs nothing of its own, so that it needs no span.
-                    let answer = |request, _: &str| accept(&shared, rule, request);
+                    let answer = |request, _: &str| accept(&shared, (rule, client), request);
                     Ok(edge::surround(&shared, request, answer).await)
                 })
             }
-            Some(_) | None => Box::pin(self.usual.clone().oneshot(request)),
+            Some(_) | None => {
+                if let Some(client) = client {
+                    request.extensions_mut().insert(client);
+                }
+                Box::pin(self.usual.clone().oneshot(request))
+            }
         }
     }
 }
@@ -94,17 +111,26 @@ impl<'a> Plain<'a> {
     }
 }
 
-async fn accept(shared: &Shared, rule: Rule, request: Incoming) -> Response {
-    create(shared, rule, request).await.into_response()
+async fn accept(
+    shared: &Shared,
+    (rule, client): (Rule, Option<Arc<Client>>),
+    request: Incoming,
+) -> Response {
+    create(shared, (rule, client.as_ref()), request).await.into_response()
 }
 
-async fn create(shared: &Shared, rule: Rule, request: Incoming) -> Answer<Response> {
+async fn create(
+    shared: &Shared,
+    (rule, client): (Rule, Option<&Arc<Client>>),
+    request: Incoming,
+) -> Answer<Response> {
     let Some(Plain { application, with_content }) = Plain::of(&request) else {
         return Err(Problem::NoSuchPath);
     };
     let application = application.to_owned();
     let (head, body) = request.into_parts();
-    let (caller, key) = access::admitted(&shared.app, rule, &head).await?;
+    let Admitted { caller, key, progress: _progress } =
+        access::admitted(shared, rule, (&head, client)).await?;
     let body = bodies::collect(shared, Some(&caller), body, shared.limits.body_bytes).await?;
     let query = ContentQuery { with_content };
     let creating = Creating { caller: &caller, application: &application, key, query };

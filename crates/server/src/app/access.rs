@@ -3,21 +3,25 @@
 //! A token is an admin's or an application's. What is not an application's own is "no such thing"
 //! to it, never "forbidden": otherwise it could find out which ids exist.
 
+use std::sync::Arc;
+
 use domain::ids::ApplicationId;
 use sha2::{Digest as _, Sha256};
-use store::catalog::{Application, Name};
+use store::catalog::{Application, Name, Token};
 use subtle::ConstantTimeEq as _;
 
 use super::condition::Condition;
 use super::idempotency::Promise;
 use super::tokens::{self, Reach};
+use super::turns::{HeldTurn, whole};
 use super::{App, Error, applications};
+use crate::network::Network;
 
 /// The longest bearer token that is looked at.
 const LONGEST_TOKEN: usize = 512;
 
 /// Somebody whose token was checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Caller {
     /// What they reach.
     pub reach: Reach,
@@ -31,6 +35,8 @@ pub struct Caller {
     pub promise: Option<Promise>,
     /// Which version of a row the request they make means.
     pub condition: Condition,
+    /// The turn at the store that the request has, if it needs one.
+    pub turn: HeldTurn,
 }
 
 /// An application that a caller was let into. Only [`App::enter`] makes one.
@@ -43,6 +49,11 @@ pub struct Scope {
 }
 
 impl Caller {
+    fn new((reach, read_only): (Reach, bool), token: Option<String>, hash: [u8; 32]) -> Self {
+        let (promise, condition, turn) = (None, Condition::Always, HeldTurn::default());
+        Self { reach, read_only, token, hash, promise, condition, turn }
+    }
+
     /// Tells whether an application is theirs to reach.
     #[must_use]
     pub fn reaches(&self, application: ApplicationId) -> bool {
@@ -97,47 +108,63 @@ impl App {
     /// # Errors
     /// If it is none of ours, expired or revoked, or the store does not answer.
     pub async fn authenticate(&self, token: &str) -> Result<Caller, Error> {
+        self.authenticate_from(None, token).await
+    }
+
+    /// As [`App::authenticate`], for a token that comes from a network. Networks take turns with tokens that were
+    /// never seen here.
+    ///
+    /// # Errors
+    /// Also if too many of those wait.
+    pub async fn authenticate_from(
+        &self,
+        origin: Option<Network>,
+        token: &str,
+    ) -> Result<Caller, Error> {
         if token.is_empty() || token.len() > LONGEST_TOKEN {
             return Err(Error::Unauthenticated);
         }
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let configured = self.settings.admin_token.as_ref();
         if configured.is_some_and(|own| bool::from(own.ct_eq(&hash))) {
-            let (reach, token) = (Reach::Everything, None);
-            return Ok(Caller {
-                reach,
-                read_only: false,
-                token,
-                hash,
-                promise: None,
-                condition: Condition::Always,
-            });
+            return Ok(Caller::new((Reach::Everything, false), None, hash));
         }
         let id = tokens::public_part(token).ok_or(Error::Unauthenticated)?;
-        let (now, revocations) = (self.clock.now(), self.remembered.revocations());
+        let now = self.clock.now();
         let kept = match self.remembered.token(id, now) {
             Some(kept) => kept,
-            None => match self.catalog.token(id.to_owned()).await {
-                Ok(kept) => self.remembered.keep_token(kept, now, revocations),
-                Err(store::Error::Missing(_)) => return Err(Error::Unauthenticated),
-                Err(other) => return Err(other.into()),
-            },
+            None => self.look_up_token(origin, id).await?,
         };
         let fits = bool::from(kept.hash.ct_eq(&hash));
         let over = kept.revoked_at.is_some() || kept.expires_at.is_some_and(|end| end <= now);
         if !fits || over {
             return Err(Error::Unauthenticated);
         }
-        let reach = Reach::from(kept.scope);
-        let token = Some(kept.id.clone());
-        Ok(Caller {
-            reach,
-            read_only: kept.read_only,
-            token,
-            hash,
-            promise: None,
-            condition: Condition::Always,
-        })
+        Ok(Caller::new((Reach::from(kept.scope), kept.read_only), Some(kept.id.clone()), hash))
+    }
+
+    /// Finds a token in the store, unless another caller has just done so.
+    async fn look_up_token(&self, origin: Option<Network>, id: &str) -> Result<Arc<Token>, Error> {
+        let turn = if self.remembered.knows_token(id) {
+            self.turns.look_again(id).await?
+        } else {
+            self.turns.look_first(origin).await?
+        };
+        let now = self.clock.now();
+        if let Some(kept) = self.remembered.token(id, now) {
+            return Ok(kept);
+        }
+        let revocations = self.remembered.revocations();
+        let (catalog, named) = (Arc::clone(&self.catalog), id.to_owned());
+        let found = whole(async move {
+            let _turn = turn;
+            catalog.token(named).await
+        });
+        match found.await {
+            Ok(found) => Ok(self.remembered.keep_token(found, now, revocations)),
+            Err(store::Error::Missing(_)) => Err(Error::Unauthenticated),
+            Err(other) => Err(other.into()),
+        }
     }
 
     /// Counts a change that a caller is about to make to an application's configuration.

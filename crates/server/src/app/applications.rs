@@ -1,6 +1,7 @@
 //! Applications: create, find, change, delete, list.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use domain::ids::{ApplicationId, Noun as _, noun};
 use serde_json::Value;
@@ -13,6 +14,7 @@ use super::idempotency::Promise;
 use super::memory::Known;
 use super::pages::{Slice, Wanted};
 use super::tokens::Reach;
+use super::turns::{LookTurn, whole};
 use super::{App, Caller, Error, Rollout, Scope};
 
 /// The most messages per second that an application can be limited to.
@@ -222,7 +224,7 @@ impl App {
         self.catalog.delete_application_if(key, Box::new(check), self.clock.now()).await?;
         self.remembered.forget_application(key);
         self.accepting.changed();
-        self.rolled_out().await
+        self.rolled_out(scope.caller()).await
     }
 
     /// Lists applications by id.
@@ -238,15 +240,36 @@ impl App {
     /// remembered may be another customer's by now, so that only the store refuses somebody.
     pub(super) async fn known(&self, caller: &Caller, named: &str) -> Result<Known, Error> {
         match self.remembered.application(named) {
+            Some(known) if caller.reaches(known.id) => return Ok(known),
+            Some(_) | None => {}
+        }
+        let turn = self.turns.look(caller, named).await?;
+        // Another message may have had it looked up meanwhile.
+        match self.remembered.application(named) {
             Some(known) if caller.reaches(known.id) => Ok(known),
-            Some(_) | None => self.look_up(caller, named).await,
+            Some(_) | None => self.look_up_in(turn, caller, named).await,
         }
     }
 
     /// Finds what accepting a message needs of an application, in the store.
     pub(super) async fn look_up(&self, caller: &Caller, named: &str) -> Result<Known, Error> {
+        let turn = self.turns.look(caller, named).await?;
+        self.look_up_in(turn, caller, named).await
+    }
+
+    async fn look_up_in(
+        &self,
+        turn: LookTurn,
+        caller: &Caller,
+        named: &str,
+    ) -> Result<Known, Error> {
         let name = name(named)?;
-        let found = match self.catalog.application(name.clone()).await {
+        let (catalog, wanted) = (Arc::clone(&self.catalog), name.clone());
+        let found = whole(async move {
+            let _turn = turn;
+            catalog.application(wanted).await
+        });
+        let found = match found.await {
             Ok(found) => found,
             Err(error) => {
                 self.remembered.forget_name(named);

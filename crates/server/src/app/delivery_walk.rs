@@ -5,7 +5,6 @@
 //! letters, is served from an index instead.
 
 use domain::ids::MessageId;
-use futures_util::stream::{self, StreamExt as _};
 use store::catalog::Name;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::ledger::{DeliveryEntry, DeliveryFilter, MessageEntry, MessageFilter};
@@ -14,9 +13,9 @@ use store::page::{From, Listed, Page};
 use super::pages::{Slice, Wanted};
 use super::{App, Error};
 
-/// How many messages are read at a time, and how many of them are looked into at once.
+/// How many messages are read at a time. They are looked into one after the other: the request's turn is for one
+/// reader of the store.
 const STEP: u32 = 50;
-const AT_ONCE: usize = 8;
 /// The most messages that one page looks into.
 const MOST_MESSAGES: u32 = 1_000;
 
@@ -162,18 +161,13 @@ impl App {
         messages: Vec<MessageEntry>,
         walk: &mut Walk<'_>,
     ) -> Result<(), Error> {
-        let deliveries = messages.into_iter().map(|message| async move {
-            let deliveries = self.ledger.deliveries_of(application, message.key).await?;
-            Ok::<_, Error>((message.id, deliveries))
-        });
-        let mut deliveries = stream::iter(deliveries).buffered(AT_ONCE);
-        while let Some(found) = deliveries.next().await {
-            let (message, found) = found?;
+        for message in messages {
+            let found = self.ledger.deliveries_of(application, message.key).await?;
             walk.take(found, None);
             if walk.full {
                 return Ok(());
             }
-            walk.pass(message);
+            walk.pass(message.id);
         }
         Ok(())
     }

@@ -197,7 +197,7 @@ impl App {
         let edit = |row: &Endpoint| Ok(Endpoint { state: row.state.delete(), ..row.clone() });
         let change = Change { edit: Arc::new(edit), secret: None, resumes: false };
         self.edit_endpoint(scope, named, change).await?;
-        self.rolled_out().await
+        self.rolled_out(scope.caller()).await
     }
 
     /// Lists an application's endpoints, newest first.

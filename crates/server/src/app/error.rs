@@ -58,6 +58,14 @@ pub enum Error {
          the operator raise limits.configuration_rate"
     )]
     TooManyChanges,
+    /// The application's requests hold its share of the store's readers, and wait.
+    #[error(
+        "too many requests for this application wait for their turn; send fewer at a time, and try again soon"
+    )]
+    TooManyReads,
+    /// All customers' or all operators' requests together do.
+    #[error("the server is asked more than it can answer; try again soon")]
+    Busy,
     /// The operation is not offered.
     #[error("{0}")]
     NotOffered(&'static str),

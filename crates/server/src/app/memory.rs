@@ -71,7 +71,13 @@ impl Remembered {
         (now.since(*read_at) < self.token_age).then(|| Arc::clone(token))
     }
 
-    /// Returns how often tokens were forgotten: a reader asks before it reads, and keeps the token with the answer.
+    /// Tells whether a token was ever read, as far as it is remembered.
+    pub(super) fn knows_token(&self, id: &str) -> bool {
+        lock(&self.tokens).contains_key(id)
+    }
+
+    /// Returns how often tokens were forgotten. A reader asks before it reads, and keeps the token with the
+    /// answer.
     pub(super) fn revocations(&self) -> u64 {
         self.revocations.load(Ordering::SeqCst)
     }

@@ -23,6 +23,7 @@ use store::page::{self, Listed, Page};
 use super::fields::Checks;
 use super::pages::{PAGE_BYTES, Slice, Wanted};
 use super::tokens::Reach;
+use super::turns::whole;
 use super::{
     App, Caller, Error, Fault, FaultKind, Nudge, RefusalKind, Scope, applications, nesting,
 };
@@ -216,7 +217,7 @@ impl App {
             (new.application, new.named) = (known.key, known.named);
             match self.accepting.accept(new.clone()).await {
                 Ok(Taken::NameMoved) | Err(Error::Missing(_)) => {}
-                taken => return self.taken(new, taken?).await,
+                taken => return self.taken((caller, application), new, taken?).await,
             }
             found = self.look_up(caller, application).await;
         }
@@ -248,7 +249,7 @@ impl App {
                 let before = stored.load(Ordering::Relaxed);
                 match self.accept(caller, application, draft.clone()).await {
                     // Its turn comes, as that of others of this batch did while it waited.
-                    Err(Error::TooFast | Error::Overloaded)
+                    Err(Error::TooFast | Error::Overloaded | Error::TooManyReads | Error::Busy)
                         if stored.load(Ordering::Relaxed) > before => {}
                     taken => {
                         let message = taken?;
@@ -290,11 +291,22 @@ impl App {
         Ok(())
     }
 
-    async fn taken(&self, new: NewMessage, taken: Taken) -> Result<Message, Error> {
+    async fn taken(
+        &self,
+        (caller, application): (&Caller, &str),
+        new: NewMessage,
+        taken: Taken,
+    ) -> Result<Message, Error> {
         match taken {
             Taken::New { .. } => Ok(Message::from(&new)),
             Taken::Repeated(id) => {
-                Ok(self.ledger.message(new.application, Name::Id(id)).await?.into())
+                let turn = self.turn_if_none(caller, application).await?;
+                let (ledger, key) = (Arc::clone(&self.ledger), new.application);
+                let found = whole(async move {
+                    let _turn = turn;
+                    ledger.message(key, Name::Id(id)).await
+                });
+                Ok(found.await?.into())
             }
             Taken::NameMoved => Err(Error::Missing("application")),
             Taken::EventIdTaken(id) => {

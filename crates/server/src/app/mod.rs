@@ -11,7 +11,8 @@
 //! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`, `figures`: what
 //!   becomes of messages
 //! - `delivery_walk`: deliveries by way of their messages; `waits`: what holds those that are pending
-//! - `pace`: how fast an application's tokens may change things
+//! - `pace`: how fast an application's tokens may change things; `turns`: how many of the store's readers its
+//!   requests hold
 //! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere;
 //!   `nesting`: how deep payloads may be
 //! - `idempotency`: answers that are given again
@@ -42,6 +43,7 @@ pub mod replays;
 pub mod secrets;
 pub mod statistics;
 pub mod tokens;
+mod turns;
 pub mod waits;
 
 use std::ops::Range;
@@ -61,6 +63,7 @@ use store::keys::{ApplicationKey, EndpointKey};
 use store::ledger::Within;
 use store::queue::{Minute, RequestKind, Rollup};
 use store::{Catalog, Ledger};
+pub use turns::HeldTurn;
 
 use crate::clock::Clock;
 use crate::config::Caps;
@@ -159,6 +162,7 @@ pub struct App {
     stopping: AtomicBool,
     remembered: memory::Remembered,
     pace: pace::Pace,
+    turns: turns::StoreTurns,
     running: idempotency::Running,
 }
 
@@ -189,6 +193,12 @@ pub struct Settings {
     pub cached_tokens: usize,
     /// The most applications remembered.
     pub cached_applications: usize,
+    /// How many readers, or connections, the store has.
+    pub readers: usize,
+    /// The most requests that wait for their turn to use one of them.
+    pub waiting_requests: usize,
+    /// How long each of them waits.
+    pub read_wait: Duration,
 }
 
 /// What an [`App`] stands on.
@@ -214,6 +224,7 @@ impl App {
         let Parts { catalog, ledger, accepting, clock, guard, settings } = parts;
         let remembered = memory::Remembered::new(&settings);
         let pace = pace::Pace::new(settings.configuration_rate);
+        let turns = turns::StoreTurns::new(&settings);
         Self {
             catalog,
             ledger,
@@ -224,6 +235,7 @@ impl App {
             stopping: AtomicBool::new(false),
             remembered,
             pace,
+            turns,
             running: idempotency::Running::default(),
         }
     }
@@ -239,8 +251,9 @@ impl App {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Waits, for a while, until what was changed is in force on every node.
-    pub(crate) async fn rolled_out(&self) -> Result<Rollout, Error> {
+    /// Waits, for a while, until what a caller changed is in force on every node.
+    pub(crate) async fn rolled_out(&self, caller: &Caller) -> Result<Rollout, Error> {
+        caller.turn.give_back();
         let is_in_force = self.accepting.is_in_force().await?;
         Ok(if is_in_force { Rollout::Complete } else { Rollout::Pending })
     }
@@ -262,11 +275,10 @@ impl App {
         if self.is_stopping() {
             return Health { reads: Err(stopping()), writes: Err(stopping()) };
         }
-        let page = store::page::Page { from: store::page::From::Start, limit: 1 };
-        let read = tokio::time::timeout(READ_WITHIN, self.catalog.tokens(page));
-        let (read, writes) = tokio::join!(read, self.accepting.is_ready());
+        let reads = tokio::time::timeout(READ_WITHIN, self.is_store_well());
+        let (reads, writes) = tokio::join!(reads, self.accepting.is_ready());
         let silent = || Error::Unavailable(format!("no read was answered within {READ_WITHIN:?}"));
-        let reads = read.map_err(|_| silent()).and_then(|read| read.map(drop).map_err(Error::from));
+        let reads = if reads.unwrap_or(false) { Ok(()) } else { Err(silent()) };
         Health { reads, writes }
     }
 }

@@ -96,16 +96,19 @@ impl App {
             let endpoint = self.endpoint(scope, endpoint).await?;
             let live = self.catalog.secrets(endpoint.application, endpoint.key, now).await?;
             if live.iter().any(|known| known.text == secret.text) {
-                return Ok(Rotated { key: shown, rollout: self.rolled_out_after(grace).await? });
+                return Ok(Rotated {
+                    key: shown,
+                    rollout: self.rolled_out_after(scope, grace).await?,
+                });
             }
         }
         let new = NewSecret { secret, grace_ends: now.after(Duration::from_secs(grace)) };
         self.replace_secret(scope, endpoint, new).await?;
-        Ok(Rotated { key: shown, rollout: self.rolled_out_after(grace).await? })
+        Ok(Rotated { key: shown, rollout: self.rolled_out_after(scope, grace).await? })
     }
 
     /// Waits until the secrets that sign no more are out of use, if they had no time of grace.
-    async fn rolled_out_after(&self, grace: u64) -> Result<Rollout, Error> {
-        if grace == 0 { self.rolled_out().await } else { Ok(Rollout::Complete) }
+    async fn rolled_out_after(&self, scope: &Scope, grace: u64) -> Result<Rollout, Error> {
+        if grace == 0 { self.rolled_out(scope.caller()).await } else { Ok(Rollout::Complete) }
     }
 }

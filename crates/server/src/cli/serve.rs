@@ -140,7 +140,8 @@ pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> R
         let listener = TcpListener::bind(listen).await;
         let listener = listener.with_context(|| format!("cannot listen on {listen}"));
         let listener = listener.map_err(Failure::Other)?;
-        let server = Server::open_on(configuration, listener, sending.handle()).await;
+        let server =
+            Server::open_on(configuration, listener, (sending.handle(), |ledger| ledger)).await;
         let server = server.map_err(Failure::Other)?;
         // Before anybody is told that the server is there, and could stop it.
         let [mut first, mut second] = [Stops::listen()?, Stops::listen()?];
@@ -208,14 +209,26 @@ impl Server {
     /// # Errors
     /// If the store cannot be opened.
     pub async fn open(configuration: Configuration, listener: TcpListener) -> anyhow::Result<Self> {
-        Self::open_on(configuration, listener, &Handle::current()).await
+        Self::open_with(configuration, listener, |ledger| ledger).await
+    }
+
+    /// As [`Server::open`], with another ledger in place of the store's own, such as one that a test holds up.
+    ///
+    /// # Errors
+    /// If the store cannot be opened.
+    pub async fn open_with(
+        configuration: Configuration,
+        listener: TcpListener,
+        ledger: impl FnOnce(Arc<dyn Ledger>) -> Arc<dyn Ledger>,
+    ) -> anyhow::Result<Self> {
+        Self::open_on(configuration, listener, (&Handle::current(), ledger)).await
     }
 
     /// Opens it with what sends on a runtime of its own.
     async fn open_on(
         configuration: Configuration,
         listener: TcpListener,
-        sending: &Handle,
+        (sending, ledger): (&Handle, impl FnOnce(Arc<dyn Ledger>) -> Arc<dyn Ledger>),
     ) -> anyhow::Result<Self> {
         let secure = match &configuration.tls {
             Some(tls) => Some(Secure::listen(tls).await?),
@@ -227,6 +240,7 @@ impl Server {
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
         let store = open_store(&configuration, &clock).await?;
+        let store = Store { ledger: ledger(store.ledger), ..store };
         renamed::tell(&*store.catalog).await?;
         let metrics = Metrics::new();
         let guard = Guard::new(configuration.egress.clone());
@@ -339,7 +353,7 @@ impl Server {
         tasks.extend(metrics.map(|listener| tokio::spawn(scraping.serve(listener))));
         let limits = configuration.limits;
         let service = api::service(Arc::clone(&app), limits.clone(), configuration.role);
-        let door = Door::new(service, &limits);
+        let door = Door::new(move |client| service.serving(client), &limits);
         tokio::select! {
             () = shutdown => {}
             what = node.failed() => return Err(broken(what)),
@@ -521,6 +535,9 @@ fn settings(configuration: &Configuration, address: SocketAddr) -> Settings {
         caps: limits.caps,
         cached_tokens: limits.cached_tokens,
         cached_applications: limits.cached_applications,
+        readers: configuration.database.as_ref().map_or(sqlite::READERS, |it| it.connections),
+        waiting_requests: limits.waiting_requests,
+        read_wait: limits.lane_wait,
     }
 }
 

@@ -29,7 +29,7 @@ const fn key(
 }
 
 /// All settings, in the order in which they are listed to people.
-pub(super) const KEYS: [Key; 52] = [
+pub(super) const KEYS: [Key; 57] = [
     key("listen", "address", "127.0.0.1:8071", "Where the API and the dashboard listen."),
     key("tls.listen", "address", "", "Where the API listens for HTTPS, besides `listen`."),
     key("tls.certificate", "path", "", "The certificate and those that vouch for it, as PEM."),
@@ -44,7 +44,12 @@ pub(super) const KEYS: [Key; 52] = [
     ),
     key("database", "URL", "", "A PostgreSQL URL; nodes with the same one form a fleet."),
     key("database_listen", "URL", "", "Where to LISTEN, if `database` leads to a pooler."),
-    key("database_connections", "number", "8", "Connections for reading and for the catalog."),
+    key(
+        "database_connections",
+        "number",
+        "8",
+        "Connections for reading and for the catalog, `3` at least.",
+    ),
     key("role", "word", "all", "`all`, `api` (sends nothing) or `worker` (serves no API)."),
     key("public_url", "URL", "", "Under which URL people reach this server."),
     key("admin_token", "secret", "", "The admin token; without it the first start makes one."),
@@ -66,8 +71,43 @@ pub(super) const KEYS: [Key; 52] = [
     key("limits.batch_messages", "number", "1000", "The most messages in one batch."),
     key("limits.batch_concurrency", "number", "256", "Messages of a batch accepted at a time."),
     key("limits.request_timeout", "span", "30s", "The longest an API request may take."),
-    key("limits.header_timeout", "span", "10s", "The longest a client may take to send headers."),
+    key(
+        "limits.header_timeout",
+        "span",
+        "10s",
+        "The longest a client may take to send headers, and to go on with a body or with reading an answer.",
+    ),
+    key(
+        "limits.least_pace",
+        "size",
+        "1KiB",
+        "How much more of a body a client must have sent, or of an answer read, for each second beyond that.",
+    ),
     key("limits.connections", "number", "4096", "The most connections to the API at a time."),
+    key(
+        "limits.connections_per_address",
+        "number",
+        "1024",
+        "The most of them from one IPv4 address, or one /64 of IPv6.",
+    ),
+    key(
+        "limits.shared_addresses",
+        "list of ranges",
+        "127.0.0.0/8,::1",
+        "Addresses that many clients share, such as a reverse proxy's: that limit does not count there.",
+    ),
+    key(
+        "limits.requests_per_application",
+        "number",
+        "512",
+        "The most requests in progress that tokens of one application asked for; half of `limits.connections` at the most.",
+    ),
+    key(
+        "limits.waiting_requests",
+        "number",
+        "4096",
+        "The most requests that wait for their turn; the others are refused at once.",
+    ),
     key(
         "limits.in_flight",
         "number",
@@ -87,7 +127,7 @@ pub(super) const KEYS: [Key; 52] = [
         "limits.lane_wait",
         "span",
         "1s",
-        "How long a message waits for room in a full lane before it is refused.",
+        "How long a message waits for room in a full lane, or a request for its turn, before it is refused.",
     ),
     key(
         "limits.waiting_messages",

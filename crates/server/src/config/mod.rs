@@ -24,6 +24,11 @@ use gather::Gathered;
 pub use keys::table;
 use store::catalog::Size;
 
+use crate::network::Range;
+
+/// The fewest connections for reading: customers, operators and the node must not wait for each other.
+const LEAST_CONNECTIONS: usize = 3;
+
 /// All that an operator can set.
 #[derive(Debug, Clone)]
 pub struct Configuration {
@@ -105,8 +110,18 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// The longest a client may take to send its headers.
     pub header_timeout: Duration,
+    /// How many bytes of a body, or of an answer, are worth a second beyond that.
+    pub least_pace: u64,
     /// The most connections to the API.
     pub connections: usize,
+    /// The most connections of one client address, or of one IPv6 network.
+    pub connections_per_address: usize,
+    /// Where that does not count.
+    pub shared_addresses: Vec<Range>,
+    /// The most requests in progress of the tokens of one application.
+    pub requests_per_application: usize,
+    /// The most requests that wait for their turn.
+    pub waiting_requests: usize,
     /// The most attempts in flight on this node that do not hang.
     pub in_flight: u32,
     /// The most that do, beside them.
@@ -115,7 +130,7 @@ pub struct Limits {
     pub lane_rows: u32,
     /// The most bytes that wait to be written, per lane.
     pub lane_bytes: u64,
-    /// How long a message waits for room in a full lane.
+    /// How long a message waits for room in a full lane, and a request for its turn.
     pub lane_wait: Duration,
     /// The most messages that wait for that.
     pub waiting_messages: usize,
@@ -155,6 +170,28 @@ impl Limits {
     #[must_use]
     pub fn notice(&self) -> Duration {
         self.notice.min(self.shutdown / 2)
+    }
+
+    /// Returns how slow clients may be.
+    pub(crate) fn pace(&self) -> Pace {
+        Pace { grace: self.header_timeout, least: self.least_pace }
+    }
+}
+
+/// How slow a client may be in sending a body, or in reading an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// How long it may take for nothing.
+    pub(crate) grace: Duration,
+    /// How many bytes are worth one more second.
+    pub(crate) least: u64,
+}
+
+impl Pace {
+    /// Returns how much longer a client may take that sent or read so many bytes.
+    pub(crate) fn worth(&self, bytes: usize) -> Duration {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        Duration::from_micros(bytes.saturating_mul(1_000_000) / self.least.max(1))
     }
 }
 
@@ -318,6 +355,10 @@ fn tls(gathered: &Gathered) -> Result<Option<Tls>, Problem> {
 
 fn database(gathered: &Gathered) -> Result<Option<Database>, Problem> {
     let connections = usize::try_from(gathered.number("database_connections")?).unwrap_or(8);
+    if connections < LEAST_CONNECTIONS {
+        let text = "must be 3 or more: customers, operators and the node itself need one each";
+        return Err(gathered.wrong("database_connections", text));
+    }
     let listen_url = gathered.text("database_listen")?.map(Hidden);
     let url = gathered.text("database")?;
     Ok(url.map(|url| Database { url: Hidden(url), listen_url, connections }))
@@ -415,7 +456,12 @@ fn limits(gathered: &Gathered) -> Result<Limits, Problem> {
         batch_concurrency: count("limits.batch_concurrency")?,
         request_timeout: gathered.span("limits.request_timeout")?,
         header_timeout: gathered.span("limits.header_timeout")?,
+        least_pace: gathered.size("limits.least_pace")?,
         connections: count("limits.connections")?,
+        connections_per_address: count("limits.connections_per_address")?,
+        shared_addresses: gathered.list("limits.shared_addresses")?,
+        requests_per_application: count("limits.requests_per_application")?,
+        waiting_requests: count("limits.waiting_requests")?,
         in_flight: gathered.number("limits.in_flight")?,
         hanging: gathered.number("limits.hanging")?,
         lane_rows: gathered.number("limits.lane_rows")?,

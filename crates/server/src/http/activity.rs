@@ -1,22 +1,18 @@
 //! What a client does with an HTTP/2 connection, so that one that does nothing any more can be ended.
 //!
-//! A request runs until the client has taken its answer. The answer is handed over in pieces, each
-//! only when there is room for it; so it can be seen whether the client still reads, and an answer
-//! that nobody reads does not lie whole in a buffer of the connection.
+//! A request runs until the client has taken its answer. The answer is handed over in pieces, so it can be
+//! seen whether the client still reads.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Body;
-use bytes::Bytes;
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 
-/// The most bytes of an answer that are handed over at once.
-const PIECE: usize = 16 << 10;
+use super::pieces::Pieces;
 
 /// What a client does with its connection.
 #[derive(Debug, Default)]
@@ -86,7 +82,7 @@ where
             Future: Send + 'static,
         >,
 {
-    type Response = http::Response<Pieces>;
+    type Response = http::Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
@@ -95,60 +91,17 @@ where
         let answer = self.service.call(request);
         Box::pin(async move {
             let answer = answer.await?;
-            Ok(answer.map(|body| Pieces { body, rest: Bytes::new(), began }))
+            Ok(answer.map(|body| Body::new(Pieces::new(body, move || began.0.moved()))))
         })
-    }
-}
-
-/// The body of an answer, handed over in pieces. Its request runs as long as it is there.
-pub(super) struct Pieces {
-    body: Body,
-    rest: Bytes,
-    began: Began,
-}
-
-impl hyper::body::Body for Pieces {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.began.0.moved();
-        if self.rest.is_empty() {
-            match ready!(Pin::new(&mut self.body).poll_frame(context)) {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => self.rest = data,
-                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
-                },
-                ended => return Poll::Ready(ended),
-            }
-        }
-        let size = self.rest.len().min(PIECE);
-        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(size)))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let rest = u64::try_from(self.rest.len()).unwrap_or(u64::MAX);
-        let after = self.body.size_hint();
-        let mut hint = SizeHint::new();
-        hint.set_lower(rest.saturating_add(after.lower()));
-        if let Some(upper) = after.upper() {
-            hint.set_upper(rest.saturating_add(upper));
-        }
-        hint
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use http_body_util::BodyExt as _;
 
+    use super::super::pieces::PIECE;
     use super::*;
 
     #[tokio::test]
@@ -156,7 +109,8 @@ mod tests {
         let activity = Arc::new(Activity::default());
         let whole = Bytes::from(vec![7; PIECE * 2 + 1]);
         let body = Body::from(whole.clone());
-        let mut pieces = Pieces { body, rest: Bytes::new(), began: Began::new(&activity) };
+        let began = Began::new(&activity);
+        let mut pieces = Pieces::new(body, move || began.0.moved());
         let mut sizes = Vec::new();
         while let Some(frame) = pieces.frame().await {
             sizes.push(frame.unwrap().into_data().unwrap().len());

@@ -1,10 +1,12 @@
-//! Connections of clients: plain HTTP/1.1, and TLS with HTTP/2 or HTTP/1.1, as the client prefers.
+//! Connections of clients: plain HTTP/1.1, and TLS with HTTP/2 or HTTP/1.1, as the client prefers. Who holds them
+//! when they run short, `clients` decides.
 //!
 //! There is no HTTP/2 without TLS: what stands in front of such a listener often reads it another
 //! way. Every wait for a client ends: for its handshake, for its headers, until it reads what it
 //! asked for, and over HTTP/2 for its next request.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,14 +18,14 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 
 use super::activity::{Activity, Counted};
+use super::clients::{Client, Clients, Place, Room};
 use super::patient::Patient;
 use super::rest::{self, Patience};
 use super::tls::Secure;
-use crate::config::Limits;
+use crate::config::{Limits, Pace};
 
 /// How long to wait after the listener could not accept, usually for want of file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
@@ -38,13 +40,16 @@ const HEADER_BYTES: u32 = 16 << 10;
 const SENT_BYTES: usize = 64 << 10;
 
 /// Lets clients in, as long as there is room.
-pub(crate) struct Door<S> {
-    service: S,
-    slots: Arc<Semaphore>,
+pub(crate) struct Door<Serving> {
+    /// Makes what serves one client.
+    serving: Serving,
+    clients: Arc<Clients>,
     patience: Duration,
     rest: Patience,
-    /// How long a client may take to read.
-    reading: Duration,
+    /// How slowly a client may read.
+    pace: Pace,
+    /// How long a request takes at the most.
+    longest: Duration,
     first: auto::Builder<TokioExecutor>,
     second: auto::Builder<TokioExecutor>,
     graceful: GracefulShutdown,
@@ -54,15 +59,16 @@ pub(crate) struct Door<S> {
 struct Guest {
     stream: TcpStream,
     tls: Option<TlsAcceptor>,
-    slot: OwnedSemaphorePermit,
+    place: Place,
 }
 
-impl<S> Door<S>
+impl<Serving, S> Door<Serving>
 where
+    Serving: Fn(Arc<Client>) -> S,
     S: Service<http::Request<Body>, Response = Response, Error = Infallible, Future: Send>,
     S: Clone + Send + 'static,
 {
-    pub(crate) fn new(service: S, limits: &Limits) -> Self {
+    pub(crate) fn new(serving: Serving, limits: &Limits) -> Self {
         let mut first = auto::Builder::new(TokioExecutor::new()).http1_only();
         first.http1().timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
         let mut second = auto::Builder::new(TokioExecutor::new()).http2_only();
@@ -74,16 +80,22 @@ where
             .max_local_error_reset_streams(RESETS)
             .max_header_list_size(HEADER_BYTES)
             .max_send_buf_size(SENT_BYTES);
+        let room = Room {
+            all: limits.connections,
+            each: limits.connections_per_address,
+            proxies: limits.shared_addresses.clone(),
+        };
         Self {
-            service,
-            slots: Arc::new(Semaphore::new(limits.connections)),
+            serving,
+            clients: Clients::new(room),
             patience: limits.header_timeout,
             rest: Patience {
                 // As much as the largest batch.
                 bytes: limits.body_bytes.saturating_mul(16),
                 time: limits.header_timeout,
             },
-            reading: limits.request_timeout,
+            pace: limits.pace(),
+            longest: limits.request_timeout,
             first,
             second,
             graceful: GracefulShutdown::new(),
@@ -99,18 +111,18 @@ where
         }
     }
 
-    /// Waits for a client, once there is room for one.
+    /// Waits for a client, and for room for it. None if there is none for this one.
     async fn wait(&self, plain: &TcpListener, secure: Option<&Secure>) -> Option<Guest> {
-        let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
         let (accepted, tls) = tokio::select! {
             accepted = plain.accept() => (accepted, None),
             (accepted, tls) = Secure::accept(secure) => (accepted, Some(tls)),
         };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
                 // Answers are small, and somebody waits for each.
                 let _ = stream.set_nodelay(true);
-                Some(Guest { stream, tls, slot })
+                let place = self.clients.enter(SocketAddr::ip(&address)).await?;
+                Some(Guest { stream, tls, place })
             }
             Err(error) => {
                 tracing::warn!("cannot accept a connection: {error}");
@@ -122,14 +134,15 @@ where
 
     /// Serves a client in a task of its own. One that breaks off is its own business.
     fn serve(&self, guest: Guest) {
-        let Guest { stream, tls, slot } = guest;
-        let service = Erased { service: self.service.clone(), rest: self.rest };
+        let Guest { stream, tls, place } = guest;
+        let client = Arc::clone(place.client());
+        let service = Erased { service: (self.serving)(Arc::clone(&client)), rest: self.rest };
         let (first, second) = (self.first.clone(), self.second.clone());
-        let (patience, reading) = (self.patience, self.reading);
+        let (patience, pace, longest) = (self.patience, self.pace, self.longest);
         let watcher = self.graceful.watcher();
-        tokio::spawn(async move {
-            let _slot = slot;
-            let stream = Patient::new(stream, reading);
+        let task = tokio::spawn(async move {
+            let _place = place;
+            let stream = Patient::new(stream, pace);
             let Some(tls) = tls else {
                 let served = first.serve_connection(TokioIo::new(stream), service);
                 let _ = watcher.watch(served.into_owned()).await;
@@ -148,9 +161,10 @@ where
             tokio::select! {
                 _ = watcher.watch(served.into_owned()) => {}
                 // A request may take as long as it takes to answer, and then to begin reading.
-                () = activity.idle(patience, reading + patience) => {}
+                () = activity.idle(patience, longest + patience) => {}
             }
         });
+        client.is_served_by(task.abort_handle());
     }
 
     /// Waits until everybody has been answered.

@@ -2,7 +2,8 @@
 //!
 //! Over HTTP/1.1 a connection with unread bytes cannot be closed without a reset, and a reset can
 //! overtake the answer: whoever sent too much, or without a token, would never hear why. So the rest
-//! is read and dropped while the answer goes out, up to a limit of bytes and of time.
+//! is read and dropped while the answer goes out, up to a limit of bytes and of time. A client that has stopped in
+//! the middle of its body is not waited for: it is not sending.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -28,7 +29,7 @@ pub(super) struct Drained {
     /// Missing once it was read to its end.
     body: Option<Incoming>,
     patience: Patience,
-    /// Whether the client sends nothing before somebody asks for it.
+    /// Whether nothing is on its way: the client waits until somebody asks for the body, or was waited for in vain.
     waits: bool,
 }
 
@@ -51,9 +52,10 @@ impl Body for Drained {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        self.waits = false;
-        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let Self { body: Some(body), waits, .. } = &mut *self else { return Poll::Ready(None) };
+        *waits = true;
         let frame = ready!(Pin::new(&mut *body).poll_frame(context));
+        *waits = false;
         if !matches!(frame, Some(Ok(_))) || body.is_end_stream() {
             self.body = None;
         }

@@ -14,12 +14,15 @@ use store::keys::ApplicationKey;
 
 use super::inbox::Inbox;
 use super::timeline::Timeline;
-use super::turns::Turns;
+use crate::turns::{Bounds, Turns};
 
 /// How many endpoints are few enough to be taken in between two answers.
 const FEW: usize = 64;
 /// What an entry takes beside its roster, about.
 const ENTRY: usize = 128;
+
+/// One read at a time for each application. Accepts and the engine wait for it, and bound themselves how many do.
+const ONE_EACH: Bounds = Bounds { each: 1, all: usize::MAX, waiting: usize::MAX };
 
 /// The rosters of a node.
 pub(crate) struct Rosters {
@@ -30,7 +33,7 @@ pub(crate) struct Rosters {
     cached: RwLock<Cached>,
     /// Who reads a roster has its application's turn, so that many who find it stale read it once,
     /// and one application keeps only one reader of the store busy.
-    turns: Turns,
+    turns: Arc<Turns<ApplicationKey>>,
     /// How many reads have begun.
     reads: AtomicU64,
 }
@@ -66,7 +69,7 @@ impl Rosters {
             inbox,
             policies: RwLock::new(Arc::new(policies)),
             cached: RwLock::new(Cached::new(most)),
-            turns: Turns::default(),
+            turns: Turns::new(ONE_EACH),
             reads: AtomicU64::new(0),
         }
     }

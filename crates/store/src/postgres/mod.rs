@@ -51,6 +51,9 @@ use self::io::wake::Wake;
 use crate::damage::Notes;
 use crate::{Answer, Error, Vault, limits};
 
+/// How many connections look up single rows.
+const URGENT: usize = 2;
+
 /// How a store in PostgreSQL is opened.
 #[derive(Debug)]
 pub struct Settings {
@@ -93,8 +96,9 @@ pub struct Postgres {
     settles: Pool,
     upkeep: Pool,
     leases: Pool,
-    /// For hearing of changes: what is sent waits for it, and must not wait for those who read.
-    changes: Pool,
+    /// For hearing of changes, which what is sent waits for, and for look-ups of one row that every request waits
+    /// for. Neither may wait for lists.
+    urgent: Pool,
     /// For reading, and for the catalog.
     pool: Arc<Pool>,
     /// How many of those connections changes of applications may hold: they may have to wait for
@@ -130,6 +134,7 @@ impl Postgres {
             None => connector.clone(),
         };
         let lane = || Pool::new(connector.clone(), 1, patience);
+        let urgent = Pool::new(connector.clone(), URGENT, patience);
         let pool = Arc::new(Pool::new(connector.clone(), connections.max(1), patience));
         migrate::migrate(&pool, &vault).await.map_err(failure::at_opening)?;
         let wake = Wake::start(Arc::clone(&pool), listener).await?;
@@ -140,7 +145,7 @@ impl Postgres {
             settles: lane(),
             upkeep: lane(),
             leases: lane(),
-            changes: lane(),
+            urgent,
             pool,
             changing: Semaphore::new(connections.div_ceil(2).max(1)),
             wake,
@@ -150,6 +155,11 @@ impl Postgres {
             patience,
             dead_letters_kept,
         })
+    }
+
+    /// Begins a transaction that looks up a row, past all who read more than that.
+    async fn look_up(&self) -> Result<Transaction<'_>, Failure> {
+        self.urgent.begin(Access::Read).await
     }
 
     /// Begins a transaction that reads.

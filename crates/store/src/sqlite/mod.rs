@@ -40,7 +40,8 @@ use self::io::checkpoint::{self, Checkpointer, Syncs};
 use self::io::connection::Place;
 use self::io::directory;
 use self::io::presence::Presence;
-use self::io::reader::{self, Readers, Reading};
+pub use self::io::reader::READERS;
+use self::io::reader::{Readers, Reading};
 use self::io::seats::{Seat, Seats};
 use self::io::writer::{Writer, WriterThread, Writing};
 #[cfg(all(test, feature = "postgres"))]
@@ -93,7 +94,8 @@ impl Settings {
 pub struct Sqlite {
     // In the order in which they end. The lock is the last: then nobody has the file open.
     readers: Readers,
-    /// For hearing of changes: what is sent waits for it, and must not wait for those who read.
+    /// For hearing of changes, which what is sent waits for, and for look-ups of one row that every request waits
+    /// for. Neither may wait for lists.
     urgent: Readers,
     notes: Arc<Notes>,
     syncs: Arc<Syncs>,
@@ -125,7 +127,7 @@ impl Sqlite {
         migrate::migrate(&mut connection)?;
         let vault = Arc::new(directory::vault(&directory, key, entropy, &connection)?);
         let notes = Arc::new(Notes::default());
-        let seats = Arc::new(Seats::new(reader::THREADS + 1));
+        let seats = Arc::new(Seats::new(READERS + 1));
         let (checkpointer, wal) = Checkpointer::start(&place, &seats, large_log)?;
         // Nobody reads yet, so nobody is waited for. If it fails, it is tried again.
         wal.empty_if_asked(&connection, clock());
@@ -143,7 +145,7 @@ impl Sqlite {
         };
         let writer = WriterThread::start(writer, connection)?;
         let start = |seats: &[Seat]| Readers::start(seats, &place, (&vault, &notes), &clock);
-        let (many, one) = seats.readers.split_at(reader::THREADS);
+        let (many, one) = seats.readers.split_at(READERS);
         let (readers, urgent) = (start(many)?, start(one)?);
         Ok(Self {
             readers,
@@ -171,6 +173,14 @@ impl Sqlite {
         work: impl FnOnce(&Reading<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Answer<'_, T> {
         self.readers.ask(work)
+    }
+
+    /// Looks up a row, past all who read more than that.
+    fn look_up<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Reading<'_>) -> Result<T, Error> + Send + 'static,
+    ) -> Answer<'_, T> {
+        self.urgent.ask(work)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use domain::time::Timestamp;
 use proptest::prelude::*;
 
-use super::super::{Lanes, Limits, Urgency, Which};
+use super::super::{Entered, Lanes, Limits, Urgency, Which};
 use super::*;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);

@@ -141,11 +141,14 @@ pub(super) async fn exchange(server: &Running, bytes: &str) -> String {
 
 #[tokio::test]
 async fn whoever_does_not_send_its_request_is_not_waited_for() {
-    let limits = [("limits.request_timeout", "50ms"), ("limits.header_timeout", "50ms")];
-    let server = Running::with(&limits).await;
     let head = format!("POST /api/v1/app HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {ADMIN}\r\n");
-    let answer = exchange(&server, &format!("{head}content-length: 9\r\n\r\n{{")).await;
+    let stops = format!("{head}content-length: 9\r\n\r\n{{");
+    let server = Running::with(&[("limits.request_timeout", "50ms")]).await;
+    let answer = exchange(&server, &stops).await;
     assert!(answer.starts_with("HTTP/1.1 504") && answer.contains("\"timeout\""), "{answer}");
+    let server = Running::with(&[("limits.header_timeout", "50ms")]).await;
+    let answer = exchange(&server, &stops).await;
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("\"timeout\""), "{answer}");
     let answer = exchange(&server, &head).await;
     assert!(!answer.contains("HTTP/1.1 2"), "{answer}");
 }

@@ -310,7 +310,7 @@ async fn whoever_stalls_in_large_bodies_keeps_no_small_ones_out() {
 
 #[tokio::test]
 async fn whoever_does_not_read_is_not_waited_for() {
-    let server = Running::with(&[("limits.request_timeout", "300ms")]).await;
+    let server = Running::with(&[("limits.header_timeout", "300ms")]).await;
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
     let mut stream = socket.connect(place(&server)).await.unwrap();

@@ -9,6 +9,7 @@ mod batch;
 mod caps;
 mod changes;
 mod commands;
+mod connections;
 mod doctor;
 mod edge;
 mod endpoints;
@@ -32,10 +33,12 @@ mod renaming;
 mod replays;
 mod sending;
 mod specification;
+mod turns;
 mod waiting;
 mod wire;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
@@ -46,6 +49,7 @@ use hyper_util::rt::TokioExecutor;
 use redial::cli::serve::Server;
 use redial::config::{Configuration, Role, Sources};
 use serde_json::{Value, json};
+use store::Ledger;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -111,11 +115,14 @@ impl Answered {
     }
 }
 
+/// Meddles with what people look at.
+type Meddle<'a> = &'a (dyn Fn(Arc<dyn Ledger>) -> Arc<dyn Ledger> + Sync);
+
 /// Opens a server. One that has just been stopped in this process may still let go of its data.
-async fn opened(configuration: Configuration) -> Server {
+async fn opened(configuration: Configuration, meddle: Meddle<'_>) -> Server {
     for _ in 0..200 {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        match Server::open(configuration.clone(), listener).await {
+        match Server::open_with(configuration.clone(), listener, meddle).await {
             Err(error) if error.to_string().contains("is in use") => {
                 tokio::time::sleep(std::time::Duration::from_millis(25)).await;
             }
@@ -162,6 +169,20 @@ impl Running {
         options: &[(&str, &str)],
         change: impl FnOnce(&mut Configuration),
     ) -> Self {
+        Self::meddled(directory, options, (change, &|ledger| ledger)).await
+    }
+
+    /// Starts a server that sends nothing, with a ledger that the test meddles with.
+    pub(crate) async fn reading(options: &[(&str, &str)], meddle: Meddle<'_>) -> Self {
+        let api = |configuration: &mut Configuration| configuration.role = Role::Api;
+        Self::meddled(TempDir::new().unwrap(), options, (api, meddle)).await
+    }
+
+    async fn meddled(
+        directory: TempDir,
+        options: &[(&str, &str)],
+        (change, meddle): (impl FnOnce(&mut Configuration), Meddle<'_>),
+    ) -> Self {
         let data = directory.path().join("data").display().to_string();
         // Nobody spreads requests over the servers of most tests.
         let given = [("data", data.as_str()), ("admin_token", ADMIN), ("limits.notice", "1ms")];
@@ -170,7 +191,7 @@ impl Running {
         let sources = Sources { options: options.collect(), ..Sources::default() };
         let mut configuration = Configuration::read(sources).unwrap();
         change(&mut configuration);
-        let server = opened(configuration).await;
+        let server = opened(configuration, meddle).await;
         let address = format!("http://{}", server.address().unwrap());
         let others = server.other_addresses();
         let (stop, stopped) = oneshot::channel();

@@ -96,6 +96,9 @@ where
             caps: Configuration::read(Sources::default()).unwrap().limits.caps,
             cached_tokens: 1,
             cached_applications: 1,
+            readers: 5,
+            waiting_requests: 16,
+            read_wait: Duration::from_secs(1),
         },
     })
 }

@@ -117,6 +117,16 @@ async fn a_request_names_its_host_once() {
         assert_eq!((status, &body["code"]), (400, &json!("generic_error")), "{hosts:?}");
         assert!(body["detail"].as_str().unwrap().contains("`Host`"), "{body}");
     }
+    for odd in ["a b", "user@a", "a:80:81", "a:port", "a/path", "http://a", "::1", "[::1", "a,b"] {
+        for version in ["HTTP/1.1", "HTTP/1.0"] {
+            let (status, body) = ask(version, &format!("host: {odd}\r\n")).await;
+            assert_eq!((status, &body["code"]), (400, &json!("generic_error")), "{odd}");
+            assert!(body["detail"].as_str().unwrap().contains("`Host`"), "{body}");
+        }
+    }
+    for good in ["a", "a.example:8071", "10.0.0.1", "[::1]:80"] {
+        assert_eq!(ask("HTTP/1.1", &format!("host: {good}\r\n")).await.0, 204, "{good}");
+    }
     assert_eq!(ask("HTTP/1.1", "host:\r\n").await.0, 204, "it may be empty");
     assert_eq!(ask("HTTP/1.0", "").await.0, 204);
     assert_eq!(ask("HTTP/1.0", "host: a\r\nhost: b\r\n").await.0, 400);
@@ -126,6 +136,8 @@ async fn a_request_names_its_host_once() {
          connection: close\r\ncontent-length: 0\r\n\r\n"
     );
     assert_eq!(told(&exchange(&server, &message).await).0, 400);
+    let odd = message.replacen("\r\n", "\r\nhost: user@a\r\n", 1);
+    assert_eq!(told(&exchange(&server, &odd).await).0, 400);
 }
 
 /// Sends a head, and returns all that comes until the server closes the connection.

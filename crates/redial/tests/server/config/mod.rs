@@ -61,6 +61,8 @@ fn a_value_that_makes_no_sense_is_refused_with_its_place() {
         ("limits.body_bytes", "many"),
         ("limits.request_timeout", "30"),
         ("limits.connections", "0"),
+        ("limits.shared_addresses", "localhost"),
+        ("database_connections", "2"),
         ("retention.messages", "11h59m"),
         ("log.format", "xml"),
     ];

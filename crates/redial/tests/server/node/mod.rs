@@ -2,7 +2,6 @@
 
 mod announcements;
 mod clocks;
-mod damaged;
 mod grenade;
 mod replays;
 mod scene;

@@ -16,9 +16,9 @@ use store::ledger::{TaskKind, TaskState};
 use store::{Catalog as _, Ledger as _};
 use tokio::task::JoinSet;
 
-use super::damaged::Damaged;
 use super::scene::{Scene, Step, Store, entry, entry_of, selection, until};
 use super::trouble::{Panics, obedient};
+use crate::ledger::Meddled;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -33,7 +33,7 @@ async fn a_damaged_row_among_those_that_a_replay_names_is_passed_over() {
     let messages = first.dead_letters([now; 3]).await;
     let ids: Vec<DeliveryId> = messages.iter().map(|message| delivery(&first, message)).collect();
     let store = first.end().await;
-    let ledger = Damaged { memory: Arc::clone(store.memory()), delivery: ids[1] };
+    let ledger = Meddled::damaged(Arc::clone(store.memory()) as _, ids[1]);
     let scene = Scene::reading(store, Arc::new(ledger), &[Step::Answer(200)]).await;
     let mut named = selection("dead");
     named["ids"] = json!(ids.iter().map(ToString::to_string).collect::<Vec<_>>());
@@ -49,7 +49,7 @@ async fn a_damaged_delivery_does_not_hold_up_what_an_endpoint_never_got() {
     let messages = first.dead_letters([now; 3]).await;
     let odd = delivery(&first, &messages[1]);
     let store = first.end().await;
-    let ledger = Damaged { memory: Arc::clone(store.memory()), delivery: odd };
+    let ledger = Meddled::damaged(Arc::clone(store.memory()) as _, odd);
     let scene = Scene::reading(store, Arc::new(ledger), &[Step::Answer(200)]).await;
     let all = selection("undelivered");
     let task = scene.start(TaskKind::ReplayMissing, scene.endpoint(), all).await;

@@ -14,7 +14,7 @@ use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::columns::{int8, parameters, single, text};
-use crate::postgres::io::link::{Access, Transaction};
+use crate::postgres::io::link::Transaction;
 use crate::postgres::io::wake::{CHANGED, call};
 use crate::postgres::page::Walk;
 use crate::postgres::row::{document, field, id, moment, unknown, write};
@@ -51,7 +51,7 @@ pub(crate) async fn find(
     store: &Postgres,
     name: Name<ApplicationId>,
 ) -> Result<Application, Failure> {
-    let mut transaction = store.read().await?;
+    let mut transaction = store.look_up().await?;
     let result = match &name {
         Name::Id(id) => {
             let statement = "select * from applications where id = $1 and deleted_at is null";
@@ -253,7 +253,7 @@ pub(super) async fn changes(
         single(most, Type::INT8),
         single(micros(limits::CHANGING), Type::INT8),
     ];
-    let mut transaction = store.changes.begin(Access::Read).await?;
+    let mut transaction = store.look_up().await?;
     let result = transaction.query(statement, &parameters(&columns)).await;
     let rows = transaction.end(result).await?;
     let first = rows.first().ok_or_else(|| unknown("the count of changes", "none"))?;

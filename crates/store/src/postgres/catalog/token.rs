@@ -66,7 +66,9 @@ async fn insert(transaction: &mut Transaction<'_>, token: &Token) -> Result<u64,
 
 /// Finds a token.
 pub(crate) async fn find(store: &Postgres, id: String) -> Result<Token, Failure> {
-    let row = store.reading(async |transaction| find_in(transaction, &id).await).await?;
+    let mut transaction = store.look_up().await?;
+    let result = find_in(&mut transaction, &id).await;
+    let row = transaction.end(result).await?;
     Ok(token(&row.ok_or(MISSING)?)?)
 }
 

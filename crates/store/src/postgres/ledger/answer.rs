@@ -49,7 +49,9 @@ pub(super) async fn recall(
     hash: [u8; 32],
     now: Timestamp,
 ) -> Result<Option<StoredAnswer>, Failure> {
-    let sealed = store.reading(async |transaction| find(transaction, &hash, now).await).await?;
+    let mut transaction = store.look_up().await?;
+    let result = find(&mut transaction, &hash, now).await;
+    let sealed = transaction.end(result).await?;
     let opened = sealed.map(|sealed| StoredAnswer::open(&store.vault, &hash, &sealed));
     Ok(opened.transpose()?)
 }

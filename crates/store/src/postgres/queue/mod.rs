@@ -91,7 +91,7 @@ impl Queue for Postgres {
     }
 
     fn confirm(&self, node: Node, heard: Timestamp) -> Answer<'_, ()> {
-        self.answer(async move { lease::confirm(&self.changes, &node, heard).await })
+        self.answer(async move { lease::confirm(&self.urgent, &node, heard).await })
     }
 
     fn confirmed(&self) -> Answer<'_, Confirmed> {

@@ -29,7 +29,7 @@ impl Catalog for Sqlite {
     }
 
     fn application(&self, name: Name<ApplicationId>) -> Answer<'_, Application> {
-        self.read(move |reading| application::find(reading.connection, &name))
+        self.look_up(move |reading| application::find(reading.connection, &name))
     }
 
     fn change_application(
@@ -127,7 +127,7 @@ impl Catalog for Sqlite {
 
     fn changes(&self, since: Option<Timestamp>, after: Option<Change>) -> Answer<'_, Changes> {
         let now = self.writer.now();
-        self.urgent.ask(move |reading| {
+        self.look_up(move |reading| {
             let connection = reading.connection;
             let event_types = event_type::changes(connection)?;
             let applications = application::changes(connection, (now, since), after)?;
@@ -165,7 +165,7 @@ impl Catalog for Sqlite {
     }
 
     fn token(&self, id: String) -> Answer<'_, Token> {
-        self.read(move |reading| token::find(reading.connection, &id))
+        self.look_up(move |reading| token::find(reading.connection, &id))
     }
 
     fn revoke_token(&self, id: String, at: Timestamp) -> Answer<'_, ()> {

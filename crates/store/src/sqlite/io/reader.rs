@@ -18,8 +18,8 @@ use crate::sqlite::io::seats::{self, Seat};
 use crate::sqlite::{Clock, failure};
 use crate::{Answer, Error, Vault};
 
-/// How many threads read.
-pub(crate) const THREADS: usize = 3;
+/// How many threads read, besides the one for look-ups. Their memory for pages is a part of the budget.
+pub const READERS: usize = 5;
 /// The most reads that wait; whoever comes later waits to be let in.
 const WAITING_ERRANDS: usize = 64;
 /// The longest that a read may take.
@@ -94,7 +94,12 @@ impl Readers {
     ) -> Answer<'_, T> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let errand: Errand = Box::new(move |desk| drop(reply.send(desk.read(work))));
+            let errand: Errand = Box::new(move |desk| {
+                // A caller that has stopped waiting needs no answer.
+                if !reply.is_closed() {
+                    drop(reply.send(desk.read(work)));
+                }
+            });
             let errands = self.errands.as_ref().ok_or_else(failure::gone)?;
             errands.send(errand).await.map_err(|_| failure::gone())?;
             answer.await.map_err(|_| failure::gone())?

@@ -167,7 +167,7 @@ impl Ledger for Sqlite {
     }
 
     fn answer(&self, hash: [u8; 32], now: Timestamp) -> Answer<'_, Option<StoredAnswer>> {
-        self.read(move |reading| answer::recall(reading, &hash, now))
+        self.look_up(move |reading| answer::recall(reading, &hash, now))
     }
 
     fn forget_answer(&self, hash: [u8; 32], until: Timestamp) -> Answer<'_, ()> {

@@ -6,6 +6,7 @@
 mod damage;
 mod fleet;
 mod leases;
+mod lists;
 mod lost;
 mod migrating;
 mod opening;

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use domain::time::Timestamp;
 
 use super::*;
+use crate::catalog::Name;
 use crate::sqlite::{Settings, Sqlite};
+use crate::{Catalog as _, Ledger as _};
 
 /// Opens a store whose clock goes on by a tenth of a second at each look.
 fn open(directory: &tempfile::TempDir) -> Sqlite {
@@ -27,7 +29,7 @@ async fn a_read_that_takes_too_long_is_interrupted_and_the_next_one_is_not() {
     let store = open(&directory);
     let error = store.read(|reading| count_to(reading, i64::MAX)).await.unwrap_err();
     assert!(error.is_retryable() && error.to_string().contains("interrupt"), "{error}");
-    for _ in 0..THREADS {
+    for _ in 0..READERS {
         assert_eq!(store.read(|reading| count_to(reading, 10)).await.unwrap(), 10);
     }
 }
@@ -50,7 +52,7 @@ async fn a_long_read_in_pieces_is_not_interrupted() {
 async fn a_panic_is_answered_for_and_the_thread_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
-    for _ in 0..THREADS * 2 {
+    for _ in 0..READERS * 2 {
         let panics = |_: &Reading<'_>| -> Result<(), Error> { panic!("on purpose") };
         assert!(store.read(panics).await.unwrap_err().is_retryable());
     }
@@ -63,4 +65,40 @@ async fn readers_cannot_write() {
     let store = open(&directory);
     let writes = |reading: &Reading<'_>| Ok(reading.connection.execute("DELETE FROM meta", [])?);
     store.read(writes).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn what_every_request_looks_up_waits_for_no_list() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(&directory));
+    let (begun, mut begins) = mpsc::unbounded_channel();
+    let (mut gates, mut lists) = (Vec::new(), tokio::task::JoinSet::new());
+    for _ in 0..READERS {
+        let (gate, opened) = std::sync::mpsc::channel::<()>();
+        let (store, begun) = (Arc::clone(&store), begun.clone());
+        gates.push(gate);
+        let list = move |_: &Reading<'_>| {
+            begun.send(()).unwrap();
+            // Until the test lets go.
+            let _dropped = opened.recv();
+            Ok(())
+        };
+        lists.spawn(async move { store.read(list).await });
+    }
+    for _ in 0..READERS {
+        begins.recv().await.unwrap();
+    }
+    // More than the queue holds.
+    for _ in 0..WAITING_ERRANDS * 2 {
+        let store = Arc::clone(&store);
+        lists.spawn(async move { store.read(|_| Ok(())).await });
+    }
+    let is_missing = |error: &Error| matches!(error, Error::Missing(_));
+    assert!(store.token(String::new()).await.is_err_and(|error| is_missing(&error)));
+    let name = Name::Uid("nobody".to_owned());
+    assert!(store.application(name).await.is_err_and(|error| is_missing(&error)));
+    assert!(store.answer([0; 32], Timestamp::EPOCH).await.unwrap().is_none());
+    store.changes(None, None).await.unwrap();
+    drop(gates);
+    assert!(lists.join_all().await.into_iter().all(|read| read.is_ok()));
 }

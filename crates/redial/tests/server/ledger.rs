@@ -1,4 +1,4 @@
-//! A ledger in which one delivery cannot be read.
+//! A ledger that a test meddles with.
 
 use std::sync::Arc;
 
@@ -12,24 +12,56 @@ use store::ledger::{
     AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Depth, MessageEntry,
     MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
 };
-use store::memory::Memory;
 use store::page::{Listed, Page};
 use store::queue::{Minute, Rollups, Subject};
 use store::{Answer, Ledger};
 
-/// Reads everything but one delivery.
-pub(super) struct Damaged {
-    pub(super) memory: Arc<Memory>,
-    pub(super) delivery: DeliveryId,
+/// What a test may meddle with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// For one delivery.
+    Delivery(DeliveryId),
+    /// For a list of an application's messages.
+    Messages(ApplicationKey),
 }
 
-impl Ledger for Damaged {
+/// Says whether something is answered, and when.
+type Meddle = Box<dyn Fn(Asked) -> Answer<'static, ()> + Send + Sync>;
+
+/// A ledger that is asked only after somebody else was.
+pub(crate) struct Meddled {
+    ledger: Arc<dyn Ledger>,
+    meddle: Meddle,
+}
+
+impl Meddled {
+    pub(crate) fn new(
+        ledger: Arc<dyn Ledger>,
+        meddle: impl Fn(Asked) -> Answer<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { ledger, meddle: Box::new(meddle) }
+    }
+
+    /// Has one delivery that cannot be read.
+    pub(crate) fn damaged(ledger: Arc<dyn Ledger>, delivery: DeliveryId) -> Self {
+        Self::new(ledger, move |asked| {
+            Box::pin(async move {
+                let (what, text) = ("a delivery".to_owned(), "as told".to_owned());
+                if asked == Asked::Delivery(delivery) {
+                    return Err(store::Error::Damaged { what, text });
+                }
+                Ok(())
+            })
+        })
+    }
+}
+
+impl Ledger for Meddled {
     fn delivery(&self, application: ApplicationKey, id: DeliveryId) -> Answer<'_, DeliveryEntry> {
-        if id == self.delivery {
-            let (what, text) = ("a delivery".to_owned(), "as told".to_owned());
-            return Box::pin(async { Err(store::Error::Damaged { what, text }) });
-        }
-        self.memory.delivery(application, id)
+        Box::pin(async move {
+            (self.meddle)(Asked::Delivery(id)).await?;
+            self.ledger.delivery(application, id).await
+        })
     }
 
     fn message(
@@ -37,7 +69,7 @@ impl Ledger for Damaged {
         application: ApplicationKey,
         name: Name<MessageId>,
     ) -> Answer<'_, MessageEntry> {
-        self.memory.message(application, name)
+        self.ledger.message(application, name)
     }
 
     fn messages(
@@ -46,7 +78,10 @@ impl Ledger for Damaged {
         filter: MessageFilter,
         page: Page<MessageId>,
     ) -> Answer<'_, Listed<MessageEntry, MessageId>> {
-        self.memory.messages(application, filter, page)
+        Box::pin(async move {
+            (self.meddle)(Asked::Messages(application)).await?;
+            self.ledger.messages(application, filter, page).await
+        })
     }
 
     fn expunge(
@@ -55,7 +90,7 @@ impl Ledger for Damaged {
         message: MessageKey,
         at: Timestamp,
     ) -> Answer<'_, Vec<Partition>> {
-        self.memory.expunge(application, message, at)
+        self.ledger.expunge(application, message, at)
     }
 
     fn deliveries_of(
@@ -63,7 +98,7 @@ impl Ledger for Damaged {
         application: ApplicationKey,
         message: MessageKey,
     ) -> Answer<'_, Vec<DeliveryEntry>> {
-        self.memory.deliveries_of(application, message)
+        self.ledger.deliveries_of(application, message)
     }
 
     fn deliveries(
@@ -73,7 +108,7 @@ impl Ledger for Damaged {
         filter: DeliveryFilter,
         page: Page<MessageKey>,
     ) -> Answer<'_, Listed<DeliveryEntry, MessageKey>> {
-        self.memory.deliveries(application, endpoint, filter, page)
+        self.ledger.deliveries(application, endpoint, filter, page)
     }
 
     fn dead_letters(
@@ -82,15 +117,15 @@ impl Ledger for Damaged {
         filter: DeliveryFilter,
         page: Page<(MessageKey, EndpointKey)>,
     ) -> Answer<'_, Listed<DeliveryEntry, (MessageKey, EndpointKey)>> {
-        self.memory.dead_letters(application, filter, page)
+        self.ledger.dead_letters(application, filter, page)
     }
 
     fn cancel(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry> {
-        self.memory.cancel(key, at)
+        self.ledger.cancel(key, at)
     }
 
     fn retry_now(&self, key: DeliveryKey, at: Timestamp) -> Answer<'_, DeliveryEntry> {
-        self.memory.retry_now(key, at)
+        self.ledger.retry_now(key, at)
     }
 
     fn first_in_line(
@@ -98,7 +133,7 @@ impl Ledger for Damaged {
         application: ApplicationKey,
         endpoints: Vec<EndpointKey>,
     ) -> Answer<'_, Vec<DeliveryKey>> {
-        self.memory.first_in_line(application, endpoints)
+        self.ledger.first_in_line(application, endpoints)
     }
 
     fn delivery_counts(
@@ -108,15 +143,15 @@ impl Ledger for Damaged {
         since: Timestamp,
         until: Timestamp,
     ) -> Answer<'_, Counts> {
-        self.memory.delivery_counts(application, endpoint, since, until)
+        self.ledger.delivery_counts(application, endpoint, since, until)
     }
 
     fn dead_letter_count(&self, within: Within) -> Answer<'_, Tally> {
-        self.memory.dead_letter_count(within)
+        self.ledger.dead_letter_count(within)
     }
 
     fn depth(&self, within: Within) -> Answer<'_, Depth> {
-        self.memory.depth(within)
+        self.ledger.depth(within)
     }
 
     fn purge_dead_letters(
@@ -125,11 +160,11 @@ impl Ledger for Damaged {
         filter: DeliveryFilter,
         page: Page<(MessageKey, EndpointKey)>,
     ) -> Answer<'_, Listed<DeliveryKey, (MessageKey, EndpointKey)>> {
-        self.memory.purge_dead_letters(application, filter, page)
+        self.ledger.purge_dead_letters(application, filter, page)
     }
 
     fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
-        self.memory.attempts_of(key)
+        self.ledger.attempts_of(key)
     }
 
     fn attempts(
@@ -139,15 +174,15 @@ impl Ledger for Damaged {
         filter: AttemptFilter,
         page: Page<AttemptId>,
     ) -> Answer<'_, Listed<AttemptEntry, AttemptId>> {
-        self.memory.attempts(application, endpoint, filter, page)
+        self.ledger.attempts(application, endpoint, filter, page)
     }
 
     fn expunge_attempt(&self, key: DeliveryKey, id: AttemptId) -> Answer<'_, ()> {
-        self.memory.expunge_attempt(key, id)
+        self.ledger.expunge_attempt(key, id)
     }
 
     fn rollups(&self, subject: Subject, from: Minute, to: Minute) -> Answer<'_, Rollups> {
-        self.memory.rollups(subject, from, to)
+        self.ledger.rollups(subject, from, to)
     }
 
     fn remember_answer(
@@ -156,27 +191,27 @@ impl Ledger for Damaged {
         answer: StoredAnswer,
         at: Timestamp,
     ) -> Answer<'_, StoredAnswer> {
-        self.memory.remember_answer(hash, answer, at)
+        self.ledger.remember_answer(hash, answer, at)
     }
 
     fn answer(&self, hash: [u8; 32], now: Timestamp) -> Answer<'_, Option<StoredAnswer>> {
-        self.memory.answer(hash, now)
+        self.ledger.answer(hash, now)
     }
 
     fn forget_answer(&self, hash: [u8; 32], until: Timestamp) -> Answer<'_, ()> {
-        self.memory.forget_answer(hash, until)
+        self.ledger.forget_answer(hash, until)
     }
 
     fn damage(&self) -> Vec<Damage> {
-        self.memory.damage()
+        self.ledger.damage()
     }
 
     fn start_task(&self, task: NewTask) -> Answer<'_, Task> {
-        self.memory.start_task(task)
+        self.ledger.start_task(task)
     }
 
     fn task(&self, id: TaskId) -> Answer<'_, Task> {
-        self.memory.task(id)
+        self.ledger.task(id)
     }
 
     fn tasks(
@@ -184,10 +219,10 @@ impl Ledger for Damaged {
         application: Option<ApplicationKey>,
         page: Page<TaskId>,
     ) -> Answer<'_, Listed<Task, TaskId>> {
-        self.memory.tasks(application, page)
+        self.ledger.tasks(application, page)
     }
 
     fn running_tasks(&self, page: Page<TaskId>) -> Answer<'_, Listed<RunningTask, TaskId>> {
-        self.memory.running_tasks(page)
+        self.ledger.running_tasks(page)
     }
 }
