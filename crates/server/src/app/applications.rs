@@ -11,7 +11,7 @@ use super::condition::Tag;
 use super::fields::{Checks, LONGEST_NAME, set};
 use super::idempotency::Promise;
 use super::memory::Known;
-use super::pages::{Slice, Wanted};
+use super::pages::{Order, Slice, Wanted};
 use super::tokens::Reach;
 use super::{App, Caller, Error, Rollout, Scope};
 
@@ -230,7 +230,7 @@ impl App {
     /// # Errors
     /// If the iterator is no id.
     pub async fn applications(&self, wanted: &Wanted) -> Result<Slice<Application>, Error> {
-        let listed = self.catalog.applications(wanted.by_id()?).await?;
+        let listed = self.catalog.applications(wanted.by_id(Order::Ascending)?).await?;
         Ok(wanted.slice(listed, |application| application.id.to_string()))
     }
 

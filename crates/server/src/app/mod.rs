@@ -10,7 +10,7 @@
 //!   `condition`: which version of it a request means
 //! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`: what becomes of
 //!   messages
-//! - `delivery_walk`: deliveries by way of their messages
+//! - `delivery_walk`: deliveries by way of their messages; `places`: where an entry of a list stands
 //! - `pace`: how fast an application's tokens may change things
 //! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere;
 //!   `nesting`: how deep payloads may be
@@ -38,6 +38,7 @@ pub mod nesting;
 mod pace;
 pub mod pages;
 pub mod pauses;
+mod places;
 pub mod policies;
 pub mod replays;
 pub mod secrets;
@@ -58,7 +59,7 @@ use domain::time::Timestamp;
 pub use error::{Error, Fault, FaultKind, RefusalKind};
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::RequestKind;
-use store::{Catalog, Ledger};
+use store::{Catalog, Ledger, Vault};
 
 use crate::clock::Clock;
 use crate::config::Caps;
@@ -138,6 +139,7 @@ pub struct App {
     pub guard: Arc<RwLock<Guard>>,
     /// What the operator set.
     pub settings: Settings,
+    vault: Arc<Vault>,
     stopping: AtomicBool,
     remembered: memory::Remembered,
     pace: pace::Pace,
@@ -179,6 +181,8 @@ pub struct Parts {
     pub catalog: Arc<dyn Catalog>,
     /// What people look at.
     pub ledger: Arc<dyn Ledger>,
+    /// What seals places in lists. All nodes have the same.
+    pub vault: Arc<Vault>,
     /// Who takes messages in.
     pub accepting: Arc<dyn Accepting>,
     /// Tells the time.
@@ -193,7 +197,7 @@ impl App {
     /// Puts an app together.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { catalog, ledger, accepting, clock, guard, settings } = parts;
+        let Parts { catalog, ledger, vault, accepting, clock, guard, settings } = parts;
         let remembered = memory::Remembered::new(&settings);
         let pace = pace::Pace::new(settings.configuration_rate);
         Self {
@@ -203,6 +207,7 @@ impl App {
             clock,
             guard,
             settings,
+            vault,
             stopping: AtomicBool::new(false),
             remembered,
             pace,

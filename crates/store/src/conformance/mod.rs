@@ -16,7 +16,7 @@
 //! - `queue`: accepting, settling, fencing, loading, leases, what is scheduled
 //! - `upkeep`, `replays`, `missing`, `pruning`, `retention`: steps of upkeep
 //! - `catalog`, `changes`, `disabling`, `editing`, `secrets`, `tokens`: what people set up
-//! - `ledger`: listing, filters, records, counting, answers, expunging
+//! - `ledger`: listing, pages, filters, records, counting, answers, expunging
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
@@ -40,13 +40,13 @@ pub mod sizes;
 pub mod tokens;
 pub mod upkeep;
 
-pub use self::ledger::{answers, counting, expunging, filters, listing, records};
+pub use self::ledger::{answers, counting, expunging, filters, listing, pages, records};
 pub use self::queue::{accepting, fencing, leases, loading, scheduled, settling};
 pub use harness::{Handle, Harness, Pass};
-pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, long_ago, success};
+pub use scene::{MINUTE, NOW, Scene, attempts_of, failure, fresh, later, long_ago, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 24] = [
+const THEMES: [(&str, &str); 25] = [
     ("accepting", include_str!("queue/accepting.rs")),
     ("answers", include_str!("ledger/answers.rs")),
     ("catalog", include_str!("catalog.rs")),
@@ -61,6 +61,7 @@ const THEMES: [(&str, &str); 24] = [
     ("listing", include_str!("ledger/listing.rs")),
     ("loading", include_str!("queue/loading.rs")),
     ("missing", include_str!("missing.rs")),
+    ("pages", include_str!("ledger/pages.rs")),
     ("pruning", include_str!("pruning.rs")),
     ("records", include_str!("ledger/records.rs")),
     ("replays", include_str!("replays.rs")),

@@ -8,12 +8,12 @@ use domain::time::Timestamp;
 
 use crate::catalog::{
     Admission, Application, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
-    EventType, FanOut, Name, NewApplication, NewEndpoint, Secret, Token,
+    EventType, FanOut, Name, NewApplication, NewEndpoint, Schemas, Secret, Token,
 };
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey, Node};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, MessageEntry,
+    AttemptEntry, AttemptFilter, Counts, DeliveriesOf, DeliveryEntry, DeliveryFilter, MessageEntry,
     MessageFilter, NewTask, StoredAnswer, Tally, Task,
 };
 use crate::memory::State;
@@ -189,6 +189,14 @@ impl Catalog for Memory {
         self.answer(move |state| Ok(state.endpoints_by_key(application, &keys)))
     }
 
+    fn endpoint_ids(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<(EndpointKey, EndpointId)>> {
+        self.answer(move |state| Ok(state.endpoint_ids(application, &keys)))
+    }
+
     fn endpoint_key(&self, application: ApplicationKey, id: EndpointId) -> Answer<'_, EndpointKey> {
         self.answer(move |state| state.endpoint_key(application, id))
     }
@@ -245,8 +253,12 @@ impl Catalog for Memory {
         self.answer(move |state| state.remove_event_type(&name, &check))
     }
 
-    fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>> {
-        self.answer(move |state| Ok(state.event_types(&page)))
+    fn event_types(
+        &self,
+        schemas: Schemas,
+        page: Page<String>,
+    ) -> Answer<'_, Listed<EventType, String>> {
+        self.answer(move |state| Ok(state.event_types(schemas, &page)))
     }
 
     fn create_token(&self, token: Token) -> Answer<'_, ()> {
@@ -277,6 +289,14 @@ impl Ledger for Memory {
         name: Name<MessageId>,
     ) -> Answer<'_, MessageEntry> {
         self.answer(move |state| state.message(application, name))
+    }
+
+    fn message_without_payload(
+        &self,
+        application: ApplicationKey,
+        name: Name<MessageId>,
+    ) -> Answer<'_, MessageEntry> {
+        self.answer(move |state| state.message_without_payload(application, name))
     }
 
     fn messages(
@@ -364,8 +384,22 @@ impl Ledger for Memory {
         self.answer(move |state| Ok(state.purge_dead_letters(application, &filter, &page)))
     }
 
-    fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
-        self.answer(move |state| Ok(state.attempts_of(key)))
+    fn attempt(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        id: AttemptId,
+    ) -> Answer<'_, AttemptEntry> {
+        self.answer(move |state| state.attempt(application, message, id))
+    }
+
+    fn attempts_of(
+        &self,
+        of: DeliveriesOf,
+        filter: AttemptFilter,
+        page: Page<AttemptId>,
+    ) -> Answer<'_, Listed<AttemptEntry, AttemptId>> {
+        self.answer(move |state| Ok(state.attempts_of(of, &filter, &page)))
     }
 
     fn attempts(

@@ -46,7 +46,7 @@ use self::io::writer::{Writer, WriterThread, Writing};
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use self::migrate::steps;
 use crate::damage::Notes;
-use crate::vault::{Entropy, KEY_BYTES};
+use crate::vault::{Entropy, KEY_BYTES, Vault};
 use crate::{Answer, Error, limits};
 
 /// Tells the time of the rows' timeline.
@@ -92,6 +92,7 @@ pub struct Sqlite {
     readers: Readers,
     /// For hearing of changes: what is sent waits for it, and must not wait for those who read.
     urgent: Readers,
+    vault: Arc<Vault>,
     notes: Arc<Notes>,
     syncs: Arc<Syncs>,
     presence: Arc<Presence>,
@@ -140,6 +141,7 @@ impl Sqlite {
         Ok(Self {
             readers,
             urgent,
+            vault,
             notes,
             syncs,
             presence,
@@ -147,6 +149,12 @@ impl Sqlite {
             _checkpointer: checkpointer,
             _lock: lock,
         })
+    }
+
+    /// Returns what seals secrets.
+    #[must_use]
+    pub fn vault(&self) -> Arc<Vault> {
+        Arc::clone(&self.vault)
     }
 
     /// Does something in a transaction of its own, on the thread that writes.

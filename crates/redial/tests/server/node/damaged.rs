@@ -9,7 +9,7 @@ use store::catalog::Name;
 use store::damage::Damage;
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use store::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, MessageEntry,
+    AttemptEntry, AttemptFilter, Counts, DeliveriesOf, DeliveryEntry, DeliveryFilter, MessageEntry,
     MessageFilter, NewTask, StoredAnswer, Tally, Task,
 };
 use store::memory::Memory;
@@ -38,6 +38,14 @@ impl Ledger for Damaged {
         name: Name<MessageId>,
     ) -> Answer<'_, MessageEntry> {
         self.memory.message(application, name)
+    }
+
+    fn message_without_payload(
+        &self,
+        application: ApplicationKey,
+        name: Name<MessageId>,
+    ) -> Answer<'_, MessageEntry> {
+        self.memory.message_without_payload(application, name)
     }
 
     fn messages(
@@ -120,8 +128,22 @@ impl Ledger for Damaged {
         self.memory.purge_dead_letters(application, filter, page)
     }
 
-    fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
-        self.memory.attempts_of(key)
+    fn attempt(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        id: AttemptId,
+    ) -> Answer<'_, AttemptEntry> {
+        self.memory.attempt(application, message, id)
+    }
+
+    fn attempts_of(
+        &self,
+        of: DeliveriesOf,
+        filter: AttemptFilter,
+        page: Page<AttemptId>,
+    ) -> Answer<'_, Listed<AttemptEntry, AttemptId>> {
+        self.memory.attempts_of(of, filter, page)
     }
 
     fn attempts(

@@ -5,4 +5,5 @@ pub mod counting;
 pub mod expunging;
 pub mod filters;
 pub mod listing;
+pub mod pages;
 pub mod records;

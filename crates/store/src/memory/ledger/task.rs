@@ -59,6 +59,7 @@ impl State {
         let theirs = rows.filter(|(_, task)| {
             application.is_none_or(|application| task.application == application)
         });
-        page::page(theirs, Direction::Descending, page, |_, task| Some(task.clone()))
+        let list = (Direction::Descending, Task::bytes as fn(&_) -> _);
+        page::page(theirs, list, page, |_, task| Some(task.clone()))
     }
 }

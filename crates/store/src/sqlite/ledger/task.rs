@@ -55,6 +55,7 @@ pub(crate) fn list(
         whose: application.map(|application| application.0),
         beginning: page::behind_all_ids(),
         at: page::at_id,
+        bytes: Task::bytes,
         page,
     };
     page::page(reading.connection, reading.notes, list, |row| {
