@@ -4,6 +4,7 @@
 //! Every answer that is not a success is JSON and comes from here. Whatever only the operator may
 //! know is logged with the request's id, and the id is all that the caller sees of it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
@@ -15,6 +16,10 @@ use crate::app::{Error, Fault, FaultKind, RefusalKind};
 
 /// How long whoever is too fast, or finds us unavailable, is asked to wait.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("1");
+
+/// The most bytes of a text of an answer, and of a name in it. Both may repeat what was sent.
+const LONGEST_TEXT: usize = 2_048;
+const LONGEST_NAME: usize = 256;
 
 /// An answer that is not a success.
 #[derive(Debug)]
@@ -109,7 +114,7 @@ impl Problem {
             Self::NoSuchPath => json!("there is no such path; /docs lists all operations"),
             Self::NoMetrics => json!("there is no such path; figures are at /metrics"),
             Self::NoSuchMethod => json!("this path does not take this method"),
-            Self::BadRequest(text) => json!(text),
+            Self::BadRequest(text) => json!(cut(text, LONGEST_TEXT)),
             Self::TimedOut => json!("the request took too long; try again"),
             Self::TooSlow => json!("the body came too slowly, or stopped; send all of it at once"),
             Self::App(error) => match error {
@@ -133,7 +138,7 @@ impl Problem {
                 | Error::TooManyChanges
                 | Error::TooManyReads
                 | Error::Busy
-                | Error::NotOffered(_) => json!(error.to_string()),
+                | Error::NotOffered(_) => json!(cut(&error.to_string(), LONGEST_TEXT)),
             },
         }
     }
@@ -166,7 +171,16 @@ fn fault(fault: &Fault) -> Value {
         FaultKind::ApplicationUidMismatch => "application_uid_mismatch",
         FaultKind::ApplicationUidMissing => "application_uid_missing",
     };
-    json!({ "loc": fault.place, "msg": fault.text, "type": kind })
+    let place: Vec<_> = fault.place.iter().map(|name| cut(name, LONGEST_NAME)).collect();
+    json!({ "loc": place, "msg": cut(&fault.text, LONGEST_TEXT), "type": kind })
+}
+
+/// Ends a text early that is too long.
+fn cut(text: &str, longest: usize) -> Cow<'_, str> {
+    if text.len() <= longest {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}…", &text[..text.floor_char_boundary(longest)]))
 }
 
 impl IntoResponse for Problem {
@@ -206,6 +220,29 @@ pub(crate) struct ForOperators(pub(crate) Arc<str>);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::fields::Checks;
+
+    #[tokio::test]
+    async fn an_answer_is_short_whatever_was_sent() {
+        let long = "ü\0".repeat(1 << 20);
+        let faults = || {
+            let mut checks = Checks::default();
+            for _ in 0..1_000 {
+                checks.holds(&format!("headers.{}.{long}", ".".repeat(1_000)), false, &long);
+            }
+            checks.finish().unwrap_err()
+        };
+        let problems = [
+            Problem::App(faults()),
+            Problem::App(Error::Conflict(long.clone())),
+            Problem::App(Error::parameter(&long, long.as_str())),
+            Problem::BadRequest(long.clone()),
+        ];
+        for problem in problems {
+            let body = problem.into_response().into_body();
+            axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        }
+    }
 
     #[tokio::test]
     async fn what_only_operators_may_read_goes_beside_the_answer_and_not_into_it() {

@@ -24,6 +24,10 @@ pub const CHANGES: usize = 1_024;
 /// The most requests that are read at once; the others are read when these are consumed.
 pub const REQUESTS: usize = 1_024;
 
+/// The most bytes of a page of a list, as its entries are kept and as they are answered. An entry that
+/// is larger is a page of its own.
+pub const PAGE_BYTES: usize = 4 << 20;
+
 /// How long sums are kept, from their minute on.
 pub const ROLLUPS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 

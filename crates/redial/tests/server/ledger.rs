@@ -9,8 +9,8 @@ use store::catalog::Name;
 use store::damage::Damage;
 use store::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use store::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Depth, MessageEntry,
-    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
+    AttemptEntry, AttemptFilter, Counts, DeliveriesOf, DeliveryEntry, DeliveryFilter, Depth,
+    MessageEntry, MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
 };
 use store::page::{Listed, Page};
 use store::queue::{Minute, Rollups, Subject};
@@ -70,6 +70,14 @@ impl Ledger for Meddled {
         name: Name<MessageId>,
     ) -> Answer<'_, MessageEntry> {
         self.ledger.message(application, name)
+    }
+
+    fn message_without_payload(
+        &self,
+        application: ApplicationKey,
+        name: Name<MessageId>,
+    ) -> Answer<'_, MessageEntry> {
+        self.ledger.message_without_payload(application, name)
     }
 
     fn messages(
@@ -163,8 +171,22 @@ impl Ledger for Meddled {
         self.ledger.purge_dead_letters(application, filter, page)
     }
 
-    fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
-        self.ledger.attempts_of(key)
+    fn attempt(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        id: AttemptId,
+    ) -> Answer<'_, AttemptEntry> {
+        self.ledger.attempt(application, message, id)
+    }
+
+    fn attempts_of(
+        &self,
+        of: DeliveriesOf,
+        filter: AttemptFilter,
+        page: Page<AttemptId>,
+    ) -> Answer<'_, Listed<AttemptEntry, AttemptId>> {
+        self.ledger.attempts_of(of, filter, page)
     }
 
     fn attempts(

@@ -18,6 +18,7 @@ use super::values::{Answer, Moment, PageOut, PageQuery, made, present};
 use crate::app::App;
 use crate::app::applications::{Application, Draft, Made};
 use crate::app::condition::Tag;
+use crate::app::pages::Order;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let list = Operation::get("/app", "v1.application.list", "Lists applications");
@@ -157,12 +158,9 @@ fn shown(application: Application) -> Tagged<Json<ApplicationOut>> {
     Tagged(Tag::from(&application), Json(application.into()))
 }
 
-async fn all(
-    State(app): State<Arc<App>>,
-    Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<ApplicationOut>>> {
-    let slice = app.applications(&page.ordered("ascending")?).await?;
-    Ok(PageOut::of(slice, ApplicationOut::from))
+async fn all(State(app): State<Arc<App>>, Asked(page): Asked<PageQuery>) -> Answer<Json<PageOut>> {
+    let slice = app.applications(&page.ordered(Order::Ascending)?).await?;
+    PageOut::of(slice, ApplicationOut::from)
 }
 
 async fn new(

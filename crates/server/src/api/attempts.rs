@@ -283,10 +283,10 @@ async fn by_endpoint(
     Named([endpoint]): Named<1>,
     Asked(query): Asked<ListQuery>,
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<AttemptOut>>> {
+) -> Answer<Json<PageOut>> {
     let wanted = page.wanted()?;
     let slice = app.attempts_of_endpoint(&scope, &endpoint, query.wish()?, wanted).await?;
-    Ok(PageOut::of(slice, |attempt| AttemptOut::of(attempt, query.with_content)))
+    PageOut::of(slice, |attempt| AttemptOut::of(attempt, query.with_content))
 }
 
 async fn by_message(
@@ -295,10 +295,10 @@ async fn by_message(
     Named([message]): Named<1>,
     Asked(query): Asked<ListQuery>,
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<AttemptOut>>> {
+) -> Answer<Json<PageOut>> {
     let wanted = page.wanted()?;
     let slice = app.attempts_of_message(&scope, &message, query.wish()?, wanted).await?;
-    Ok(PageOut::of(slice, |attempt| AttemptOut::of(attempt, query.with_content)))
+    PageOut::of(slice, |attempt| AttemptOut::of(attempt, query.with_content))
 }
 
 /// What old SDKs ask for; newer ones name the endpoint in the query.
@@ -308,10 +308,10 @@ async fn by_both(
     Named([message, endpoint]): Named<2>,
     Asked(query): Asked<ListQuery>,
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<AttemptOut>>> {
+) -> Answer<Json<PageOut>> {
     let wish = Wish { endpoint: Some(endpoint), ..query.wish()? };
     let slice = app.attempts_of_message(&scope, &message, wish, page.wanted()?).await?;
-    Ok(PageOut::of(slice, |attempt| AttemptOut::of(attempt, query.with_content)))
+    PageOut::of(slice, |attempt| AttemptOut::of(attempt, query.with_content))
 }
 
 async fn sent(
@@ -320,13 +320,13 @@ async fn sent(
     Named([endpoint]): Named<1>,
     Asked(query): Asked<ListQuery>,
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<EndpointMessageOut>>> {
+) -> Answer<Json<PageOut>> {
     let (wish, wanted) = (query.messages_wish()?, page.wanted()?);
     let slice = app.attempted_messages(&scope, &endpoint, wish, &wanted).await?;
-    Ok(PageOut::of(slice, |(message, standing)| EndpointMessageOut {
+    PageOut::of(slice, |(message, standing)| EndpointMessageOut {
         message: MessageOut::of(message, query.with_content),
         standing: StandingOut::of(standing, query.expanded_statuses),
-    }))
+    })
 }
 
 async fn receivers(
@@ -334,12 +334,12 @@ async fn receivers(
     In(scope): In,
     Named([message]): Named<1>,
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<MessageEndpointOut>>> {
+) -> Answer<Json<PageOut>> {
     let slice = app.attempted_endpoints(&scope, &message, &page.wanted()?).await?;
-    Ok(PageOut::of(slice, |(endpoint, standing)| MessageEndpointOut {
+    PageOut::of(slice, |(endpoint, standing)| MessageEndpointOut {
         endpoint: endpoint.into(),
         standing: StandingOut::of(standing, false),
-    }))
+    })
 }
 
 async fn one(

@@ -13,6 +13,8 @@ use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use store::limits::PAGE_BYTES;
+use store::page::Fill;
 use utoipa::ToSchema;
 
 use super::Shared;
@@ -25,6 +27,12 @@ use crate::app::{Error, RefusalKind, idempotency};
 use crate::problem::Problem;
 
 const BATCH: &str = "/app/{app_id}/msg/batch";
+
+/// The most bytes of a result without its detail, or with [`NOT_TOLD`].
+const RESULT_BYTES: usize = 256;
+/// What stands in for a detail that has no room.
+const NOT_TOLD: &str =
+    "is not told: too much is wrong with this batch; send this message alone to hear it";
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let batch = Operation::post(BATCH, "v1.message.create-batch", "Accepts many messages");
@@ -161,10 +169,25 @@ async fn accept(
     };
     let drafts = parts.iter().enumerate().map(read).collect();
     let accepted = shared.app.accept_all(&caller, &application, drafts).await?;
-    let results: Vec<ResultOut> = accepted.into_iter().map(ResultOut::from).collect();
+    let results = results(accepted, PAGE_BYTES);
     let accepted = results.iter().filter(|result| result.id.is_some()).count();
     let refused = results.len() - accepted;
     Ok((StatusCode::ACCEPTED, Json(BatchOut { accepted, refused, results })).into_response())
+}
+
+/// Tells what became of each message. Details are told as long as they have room: some of them repeat what
+/// was sent, and a batch may be much larger than an answer.
+fn results(accepted: Vec<Result<String, Error>>, most: usize) -> Vec<ResultOut> {
+    let mut room = Fill::up_to(most.saturating_sub(accepted.len() * RESULT_BYTES));
+    let told = accepted.into_iter().map(|result| {
+        let mut result = ResultOut::from(result);
+        let bytes = result.detail.as_ref().map_or(0, |detail| detail.to_string().len());
+        if bytes > 0 && !room.takes(bytes) {
+            result.detail = Some(NOT_TOLD.into());
+        }
+        result
+    });
+    told.collect()
 }
 
 impl From<Result<String, Error>> for ResultOut {
@@ -199,6 +222,21 @@ mod tests {
             let error = split(&Bytes::from_static(text.as_bytes()), 2).unwrap_err();
             assert!(matches!(error, Error::Invalid(_)), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn details_are_told_as_long_as_they_have_room() {
+        let refused = |_| Err(Error::Conflict("x".repeat(1_000)));
+        let mut all: Vec<_> = (0..100).map(refused).collect();
+        all.push(Ok("msg_".to_owned()));
+        let results = results(all, 40_000);
+        let told = results.iter().filter(|result| result.code == Some("conflict")).count();
+        let detailed = results.iter().filter(|result| {
+            result.detail.as_ref().is_some_and(|detail| detail.to_string().len() > 1_000)
+        });
+        assert_eq!((told, detailed.count(), results.len()), (100, 14, 101));
+        assert!(serde_json::to_string(&results).unwrap().len() < 40_000);
+        assert_eq!(results[100].id.as_deref(), Some("msg_"));
     }
 
     #[test]

@@ -108,10 +108,10 @@ async fn all(
     In(scope): In,
     (Asked(query), Asked(to)): (Asked<FilterQuery>, Asked<EndpointQuery>),
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<DeliveryOut>>> {
+) -> Answer<Json<PageOut>> {
     let filter = app.to_endpoint(&scope, to.endpoint_id.as_deref(), query.filter()?).await?;
     let slice = app.dead_letters(&scope, filter, &page.wanted()?).await?;
-    Ok(PageOut::of(slice, DeliveryOut::from))
+    PageOut::of(slice, DeliveryOut::from)
 }
 
 async fn number(

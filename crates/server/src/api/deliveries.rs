@@ -9,6 +9,7 @@ use domain::delivery::{Cause, Delivery};
 use domain::outcome::{NetworkFailure, Outcome};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::attempts::EmptyResponse;
@@ -93,6 +94,7 @@ impl FilterQuery {
             event_types: self.event_types.clone(),
             since: self.after.map(|moment| moment.0),
             until: self.before.map(|moment| moment.0),
+            with_policy: false,
         })
     }
 }
@@ -144,13 +146,18 @@ pub(super) struct DeliveryOut {
     pause: Option<PauseOut>,
 }
 
-/// A delivery with its attempts.
+/// A delivery with its newest attempts.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 struct DeliveryDetailOut {
     #[serde(flatten)]
     delivery: DeliveryOut,
-    /// Its attempts, oldest first.
-    timeline: Vec<TimelineOut>,
+    /// Its newest attempts, at most 50, oldest first. `attempts` counts all of them.
+    #[schema(value_type = Vec<TimelineOut>)]
+    timeline: Vec<Box<RawValue>>,
+    /// Where the attempts before these begin: an iterator of the list of its message's attempts, asked for
+    /// this endpoint (`endpoint_id`). Null if these are all.
+    timeline_iterator: Option<String>,
 }
 
 /// An attempt in a delivery's history.
@@ -289,10 +296,10 @@ async fn whole_list(
     In(scope): In,
     (Asked(query), Asked(to)): (Asked<FilterQuery>, Asked<EndpointQuery>),
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<DeliveryOut>>> {
+) -> Answer<Json<PageOut>> {
     let (filter, wanted) = (query.filter()?, page.wanted()?);
     let slice = app.all_deliveries(&scope, to.endpoint_id.as_deref(), filter, &wanted).await?;
-    Ok(PageOut::of(slice, DeliveryOut::from))
+    PageOut::of(slice, DeliveryOut::from)
 }
 
 async fn all(
@@ -301,10 +308,10 @@ async fn all(
     Named([endpoint]): Named<1>,
     Asked(query): Asked<FilterQuery>,
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<DeliveryOut>>> {
+) -> Answer<Json<PageOut>> {
     let wanted = page.wanted()?;
     let slice = app.deliveries(&scope, &endpoint, query.filter()?, &wanted).await?;
-    Ok(PageOut::of(slice, DeliveryOut::from))
+    PageOut::of(slice, DeliveryOut::from)
 }
 
 async fn one(
@@ -313,8 +320,11 @@ async fn one(
     Named([delivery]): Named<1>,
 ) -> Answer<Json<DeliveryDetailOut>> {
     let (shown, attempts) = app.delivery(&scope, &delivery).await?;
-    let timeline = attempts.into_iter().rev().map(TimelineOut::from).collect();
-    Ok(Json(DeliveryDetailOut { delivery: shown.into(), timeline }))
+    let Json(PageOut { data: mut timeline, iterator, done, .. }) =
+        PageOut::of(attempts, TimelineOut::from)?;
+    timeline.reverse();
+    let timeline_iterator = iterator.filter(|_| !done);
+    Ok(Json(DeliveryDetailOut { delivery: shown.into(), timeline, timeline_iterator }))
 }
 
 async fn call_off(

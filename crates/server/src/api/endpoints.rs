@@ -22,6 +22,7 @@ use crate::app::applications::Made;
 use crate::app::condition::Tag;
 use crate::app::endpoints::{self, Credentials, Draft, Endpoint, Order};
 use crate::app::headers::Edit;
+use crate::app::pages;
 
 const LIST: &str = "/app/{app_id}/endpoint";
 const ONE: &str = "/app/{app_id}/endpoint/{endpoint_id}";
@@ -316,9 +317,9 @@ async fn all(
     State(app): State<Arc<App>>,
     In(scope): In,
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<EndpointOut>>> {
-    let slice = app.endpoints(&scope, &page.ordered("descending")?).await?;
-    Ok(PageOut::of(slice, EndpointOut::from))
+) -> Answer<Json<PageOut>> {
+    let slice = app.endpoints(&scope, &page.ordered(pages::Order::Descending)?).await?;
+    PageOut::of(slice, EndpointOut::from)
 }
 
 async fn new(

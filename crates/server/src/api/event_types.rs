@@ -17,7 +17,8 @@ use super::values::{Answer, Moment, PageOut, PageQuery, made, present};
 use crate::app::App;
 use crate::app::applications::Made;
 use crate::app::condition::Tag;
-use crate::app::event_types::{Archived, Draft, EventType};
+use crate::app::event_types::{Archived, Draft, EventType, Schemas};
+use crate::app::pages::Order;
 
 const LIST: &str = "/event-type";
 const ONE: &str = "/event-type/{event_type_name}";
@@ -219,14 +220,11 @@ async fn all(
     State(app): State<Arc<App>>,
     Asked(query): Asked<ListQuery>,
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<EventTypeOut>>> {
+) -> Answer<Json<PageOut>> {
     let archived = if query.include_archived { Archived::Included } else { Archived::Left };
-    let slice = app.event_types(&page.ordered("ascending")?, archived).await?;
-    Ok(PageOut::of(slice, |event_type| {
-        let mut out = EventTypeOut::from(event_type);
-        out.schemas = out.schemas.filter(|_| query.with_content);
-        out
-    }))
+    let schemas = if query.with_content { Schemas::Shown } else { Schemas::Omitted };
+    let slice = app.event_types(&page.ordered(Order::Ascending)?, archived, schemas).await?;
+    PageOut::of(slice, EventTypeOut::from)
 }
 
 async fn new(

@@ -304,7 +304,7 @@ async fn all(
     In(scope): In,
     Asked(query): Asked<ListQuery>,
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<MessageOut>>> {
+) -> Answer<Json<PageOut>> {
     refuse_tag(query.tag.as_deref())?;
     let filter = MessageFilter {
         event_types: query.event_types,
@@ -314,7 +314,7 @@ async fn all(
         with_payload: query.with_content,
     };
     let slice = app.messages(&scope, filter, page.wanted()?).await?;
-    Ok(PageOut::of(slice, |message| MessageOut::of(message, query.with_content)))
+    PageOut::of(slice, |message| MessageOut::of(message, query.with_content))
 }
 
 async fn one(

@@ -217,9 +217,9 @@ async fn all(
     State(app): State<Arc<App>>,
     By(caller): By,
     Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<BackgroundTaskOut>>> {
+) -> Answer<Json<PageOut>> {
     let slice = app.tasks(&caller, &page.wanted()?).await?;
-    Ok(PageOut::of(slice, BackgroundTaskOut::from))
+    PageOut::of(slice, BackgroundTaskOut::from)
 }
 
 async fn one(

@@ -93,11 +93,8 @@ impl From<Described> for TokenOut {
     }
 }
 
-async fn all(
-    State(app): State<Arc<App>>,
-    Asked(page): Asked<PageQuery>,
-) -> Answer<Json<PageOut<TokenOut>>> {
-    Ok(PageOut::of(app.tokens(&page.wanted()?).await?, TokenOut::from))
+async fn all(State(app): State<Arc<App>>, Asked(page): Asked<PageQuery>) -> Answer<Json<PageOut>> {
+    PageOut::of(app.tokens(&page.wanted()?).await?, TokenOut::from)
 }
 
 async fn new(

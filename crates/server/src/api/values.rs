@@ -10,6 +10,9 @@ use http::StatusCode;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
+use store::limits::PAGE_BYTES;
+use store::page::Fill;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
@@ -17,7 +20,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use super::condition::Tagged;
 use crate::app::applications::Made;
 use crate::app::condition::Tag;
-use crate::app::pages::{Slice, Wanted};
+use crate::app::pages::{Order, Slice, Wanted};
 use crate::app::{Error, RefusalKind};
 use crate::problem::Problem;
 
@@ -116,33 +119,42 @@ impl PageQuery {
         Wanted::read(self.limit, self.iterator.as_deref())
     }
 
-    /// Reads the page of a list whose natural order is known.
-    pub(super) fn ordered(&self, natural: &str) -> Result<Wanted, Error> {
-        let reversed = match self.order.as_deref() {
-            None => false,
-            Some(order @ ("ascending" | "descending")) => order != natural,
-            Some(_) => {
-                return Err(Error::parameter("order", "must be `ascending` or `descending`"));
-            }
-        };
-        Ok(self.wanted()?.reversed(reversed))
+    /// Reads the page of a list that can be had in both orders.
+    pub(super) fn ordered(&self, natural: Order) -> Result<Wanted, Error> {
+        let order = self.order.as_deref().map(|order| match order {
+            "ascending" => Ok(Order::Ascending),
+            "descending" => Ok(Order::Descending),
+            _ => Err(Error::parameter("order", "must be `ascending` or `descending`")),
+        });
+        Ok(self.wanted()?.ordered(natural, order.transpose()?))
     }
 }
 
-/// A page of a list.
+/// What a page has room for besides its entries.
+const ENVELOPE_BYTES: usize = 4 << 10;
+
+/// A page of a list. Its entries are JSON already: as many of them as have room.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PageOut<T> {
-    data: Vec<T>,
-    iterator: Option<String>,
+pub(super) struct PageOut {
+    pub(super) data: Vec<Box<RawValue>>,
+    pub(super) iterator: Option<String>,
     prev_iterator: Option<String>,
-    done: bool,
+    pub(super) done: bool,
 }
 
-impl<T> PageOut<T> {
-    pub(super) fn of<E>(slice: Slice<E>, show: impl FnMut(E) -> T) -> Json<Self> {
-        let Slice { entries, iterator, previous, done } = slice.map(show);
-        Json(Self { data: entries, iterator, prev_iterator: previous, done })
+impl PageOut {
+    pub(super) fn of<E, T: Serialize>(
+        slice: Slice<E>,
+        mut show: impl FnMut(E) -> T,
+    ) -> Answer<Json<Self>> {
+        let fill = Fill::up_to(PAGE_BYTES - ENVELOPE_BYTES);
+        let written = |entry| to_raw_value(&show(entry));
+        // Each entry but the last has a comma behind it.
+        let slice = slice.within(fill, written, |json| json.get().len() + 1);
+        let Slice { entries, iterator, previous, done, .. } =
+            slice.map_err(|error| Error::Internal(error.to_string()))?;
+        Ok(Json(Self { data: entries, iterator, prev_iterator: previous, done }))
     }
 }
 

@@ -12,7 +12,7 @@ use super::condition::Tag;
 use super::fields::{Checks, LONGEST_NAME, set};
 use super::idempotency::Promise;
 use super::memory::Known;
-use super::pages::{Slice, Wanted};
+use super::pages::{Order, Slice, Wanted};
 use super::tokens::Reach;
 use super::turns::{LookTurn, whole};
 use super::{App, Caller, Error, Rollout, Scope};
@@ -232,7 +232,7 @@ impl App {
     /// # Errors
     /// If the iterator is no id.
     pub async fn applications(&self, wanted: &Wanted) -> Result<Slice<Application>, Error> {
-        let listed = self.catalog.applications(wanted.by_id()?).await?;
+        let listed = self.catalog.applications(wanted.by_id(Order::Ascending)?).await?;
         Ok(wanted.slice(listed, |application| application.id.to_string()))
     }
 

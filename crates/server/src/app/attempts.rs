@@ -6,13 +6,14 @@ use domain::delivery::Delivery;
 use domain::ids::{AttemptId, EndpointId, MessageId};
 use store::catalog::{Endpoint, Name};
 use store::keys::{ApplicationKey, EndpointKey, MessageKey};
+use store::ledger::DeliveriesOf;
 use store::ledger::MessageEntry;
 pub use store::ledger::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
 use store::page::{From, Listed, Page};
 pub use store::queue::{AttemptRecord, Phases, Trigger};
 
 use super::messages::{self, Message, Payload};
-use super::pages::{Filling, Slice, Wanted};
+use super::pages::{Filling, Order, Slice, Wanted};
 use super::waits::{Wait, Waits};
 use super::{App, Error, Scope, endpoints};
 
@@ -119,34 +120,38 @@ impl Status {
     }
 }
 
-/// Where a walk over attempts or endpoints in memory begins and ends.
-fn cut<T, K: Ord + Copy>(entries: Vec<T>, page: &Page<K>, key: impl Fn(&T) -> K) -> Listed<T, K> {
+/// How many endpoints are read at a time: each may be as large as an endpoint may be.
+pub(super) const STEP: usize = 16;
+
+/// Puts what a page shows of all deliveries of a message into the order of its walk, by endpoint; tells
+/// whether there is no more.
+fn walked<T>(
+    all: BTreeMap<EndpointId, T>,
+    page: &Page<EndpointId>,
+) -> (Vec<(EndpointId, T)>, bool) {
     let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
-    // Newest first: what comes behind an entry is smaller than it.
-    let (mut kept, backwards): (Vec<T>, bool) = match page.from {
-        From::Start => (entries, false),
-        From::After(id) => (entries.into_iter().filter(|it| key(it) < id).collect(), false),
-        From::Before(id) => (entries.into_iter().filter(|it| key(it) > id).collect(), true),
+    let mut ahead: Vec<_> = match page.from {
+        From::Start => all.into_iter().collect(),
+        From::After(id) => all.into_iter().filter(|(it, _)| *it > id).collect(),
+        From::Before(id) => all.into_iter().filter(|(it, _)| *it < id).rev().collect(),
     };
-    let done = kept.len() <= limit;
-    if backwards {
-        kept.drain(..kept.len().saturating_sub(limit));
-    } else {
-        kept.truncate(limit);
+    let done = ahead.len() <= limit;
+    ahead.truncate(limit);
+    (ahead, done)
+}
+
+impl Wish {
+    /// Returns what the store filters by; nothing if no attempt can be wanted.
+    fn filter(&self) -> Option<AttemptFilter> {
+        let succeeded = match self.status {
+            None => None,
+            Some(Status::Success) => Some(true),
+            Some(Status::Fail) => Some(false),
+            // An attempt is recorded when it is over.
+            Some(Status::Pending | Status::Sending | Status::Cancelled) => return None,
+        };
+        Some(AttemptFilter { succeeded, ..self.filter.clone() })
     }
-    let reached = if backwards { kept.first().map(&key) } else { kept.last().map(&key) };
-    Listed { entries: kept, reached, done }
-}
-
-fn fits(entry: &AttemptEntry, wish: &Wish) -> bool {
-    let record = &entry.record;
-    let filter = &wish.filter;
-    wish.status.is_none_or(|status| status == Status::of_attempt(record))
-        && filter.wants(record.outcome.status(), &entry.event_type, record.began_at)
-}
-
-fn is_named(endpoint: &Endpoint, named: &str) -> bool {
-    endpoint.uid.as_deref() == Some(named) || endpoint.id.to_string() == named
 }
 
 impl App {
@@ -161,26 +166,18 @@ impl App {
         wish: Wish,
         wanted: Wanted,
     ) -> Result<Slice<Attempt>, Error> {
-        let endpoint = self.endpoint(scope, endpoint).await?;
-        let mut filter = wish.filter.clone();
-        filter.succeeded = match wish.status {
-            None => None,
-            Some(Status::Success) => Some(true),
-            Some(Status::Fail) => Some(false),
-            // An attempt is recorded when it is over.
-            Some(Status::Pending | Status::Sending | Status::Cancelled) => {
-                return Ok(Slice::nothing());
-            }
-        };
-        let oldest = filter.since.filter(|_| filter.until.is_none());
+        let oldest = wish.filter.since.filter(|_| wish.filter.until.is_none());
         let oldest = oldest.map(|since| AttemptId::first_at(since).to_string());
         let wanted = wanted.ending_before(oldest);
-        let page = wanted.by_id()?;
+        let page = wanted.by_id(Order::Descending)?;
+        let endpoint = self.endpoint(scope, endpoint).await?;
+        let Some(filter) = wish.filter() else { return Ok(Slice::nothing()) };
         let (application, key) = (endpoint.application, endpoint.key);
         let filling = Filling::of(&page);
         let Listed { entries, reached, done } =
             self.ledger.attempts(application, key, filter, page).await?;
-        let shown = |entry| Attempt::new(&endpoint, entry, None);
+        let receiver = Receiver::of(&endpoint);
+        let shown = |entry| Attempt::new(&receiver, entry);
         let entries = entries.into_iter().map(shown).collect();
         let listed = Listed { entries, reached, done };
         let listed = self.complete(application, listed, filling, &wish).await?;
@@ -198,27 +195,28 @@ impl App {
         wish: Wish,
         wanted: Wanted,
     ) -> Result<Slice<Attempt>, Error> {
-        let page = wanted.by_id()?;
+        let page = wanted.by_id(Order::Descending)?;
         let message = self.message_entry(scope, message).await?;
-        if wish.channel.as_ref().is_some_and(|channel| !message.channels.contains(channel)) {
+        let (application, message, channels) = (message.application, message.key, message.channels);
+        let endpoint = match self.endpoint_key(scope, wish.endpoint.as_deref()).await {
+            // Nothing went there.
+            Err(Error::Missing(_)) => return Ok(Slice::nothing()),
+            endpoint => endpoint?,
+        };
+        let Some(filter) = wish.filter() else { return Ok(Slice::nothing()) };
+        if wish.channel.as_ref().is_some_and(|channel| !channels.contains(channel)) {
             return Ok(Slice::nothing());
         }
-        let application = message.application;
-        let deliveries = self.ledger.deliveries_of(application, message.key).await?;
-        let endpoints = self.directory(scope, &deliveries).await?;
-        let mut attempts = Vec::new();
-        for delivery in deliveries {
-            let Some(endpoint) = endpoints.get(&delivery.key.endpoint) else { continue };
-            if wish.endpoint.as_ref().is_some_and(|named| !is_named(endpoint, named)) {
-                continue;
-            }
-            let entries = self.ledger.attempts_of(delivery.key).await?;
-            let entries = entries.into_iter().filter(|entry| fits(entry, &wish));
-            attempts.extend(entries.map(|entry| Attempt::new(endpoint, entry, None)));
-        }
-        attempts.sort_by_key(|attempt| std::cmp::Reverse(attempt.entry.record.id));
-        let listed = cut(attempts, &page, |attempt| attempt.entry.record.id);
-        let listed = self.complete(application, listed, Filling::of(&page), &wish).await?;
+        let filling = Filling::of(&page);
+        let of = DeliveriesOf { application, message, endpoint };
+        let Listed { entries, reached, done } = self.ledger.attempts_of(of, filter, page).await?;
+        let receivers = self.receivers(application, &entries).await?;
+        let shown = |entry: AttemptEntry| {
+            receivers.get(&entry.key.endpoint).map(|receiver| Attempt::new(receiver, entry))
+        };
+        let entries = entries.into_iter().filter_map(shown).collect();
+        let listed = Listed { entries, reached, done };
+        let listed = self.complete(application, listed, filling, &wish).await?;
         Ok(wanted.slice(listed, |attempt| attempt.entry.record.id.to_string()))
     }
 
@@ -234,16 +232,10 @@ impl App {
     ) -> Result<Attempt, Error> {
         let id: AttemptId = attempt.parse().map_err(|_| Error::Missing("attempt"))?;
         let message = self.message_entry(scope, message).await?;
-        let deliveries = self.ledger.deliveries_of(message.application, message.key).await?;
-        let endpoints = self.directory(scope, &deliveries).await?;
-        for delivery in deliveries {
-            let entries = self.ledger.attempts_of(delivery.key).await?;
-            let found = entries.into_iter().find(|entry| entry.record.id == id);
-            if let (Some(entry), Some(endpoint)) = (found, endpoints.get(&delivery.key.endpoint)) {
-                return Ok(Attempt::new(endpoint, entry, None));
-            }
-        }
-        Err(Error::Missing("attempt"))
+        let entry = self.ledger.attempt(message.application, message.key, id).await?;
+        let receivers = self.receivers(message.application, std::slice::from_ref(&entry)).await?;
+        let receiver = receivers.get(&entry.key.endpoint).ok_or(Error::Missing("attempt"))?;
+        Ok(Attempt::new(receiver, entry))
     }
 
     /// Removes what an attempt sent and got back; that it was made, and how it ended, stays.
@@ -272,74 +264,104 @@ impl App {
         wanted: &Wanted,
     ) -> Result<Slice<(Message, Standing)>, Error> {
         let endpoint = self.endpoint(scope, endpoint).await?;
-        let mut filter = wish.filter;
-        filter.state = wish.status.map(Status::state);
-        let parse = |text: &str| text.parse().ok().map(MessageKey);
-        let page = wanted.by(parse, MessageKey(i64::MAX))?;
-        let mut filling = Filling::of(&page);
         let (application, key) = (endpoint.application, endpoint.key);
+        let places = self.places("messages", application, Some(key));
+        let read = |text: &str| places.read(text).map(|(message, _)| message);
+        let page = wanted.by(read, MessageKey(0))?;
+        let filter = DeliveryFilter { state: wish.status.map(Status::state), ..wish.filter };
+        let mut filling = Filling::of(&page);
         let listed = self.ledger.deliveries(application, key, filter, page).await?;
         for delivery in filling.ordered(listed.entries) {
-            if !filling.passes(delivery.key.message) {
-                break;
-            }
+            let place = delivery.key.message;
             if wish.status.is_some_and(|status| status != Status::of(&delivery)) {
+                filling.pass(place);
                 continue;
             }
-            let read = self.read(application, delivery.message, wish.with_content).await?;
-            let Some(message) = read else { continue };
-            let heard = |channel: &String| message.channels.contains(channel);
-            if wish.channel.as_ref().is_none_or(heard) {
-                let size = messages::size(&message);
-                filling.add((Message::from(message), delivery), size);
+            let message = self.read(application, delivery.message, wish.with_content).await?;
+            let heard = |message: &MessageEntry| {
+                wish.channel.as_ref().is_none_or(|channel| message.channels.contains(channel))
+            };
+            let Some(message) = message.filter(heard) else {
+                filling.pass(place);
+                continue;
+            };
+            let bytes = message.bytes();
+            if !filling.add(place, (Message::from(message), delivery), bytes) {
+                break;
             }
         }
         let Listed { entries, reached, done } = filling.finish(listed.reached, listed.done);
-        let listed = Listed { entries, reached: reached.map(|reached| reached.0), done };
-        let slice = wanted.slice(listed, |(_, delivery): &(Message, DeliveryEntry)| {
-            delivery.key.message.0.to_string()
-        });
-        let directory = BTreeMap::from([(endpoint.key, endpoint)]);
-        let entries = slice.entries.iter().map(|(_, delivery)| delivery);
-        let waits = self.waits(scope, entries, &directory).await?;
+        let reached = reached.map(|message| places.write((message, key)));
+        let listed = Listed { entries, reached, done };
+        let slice = wanted.slice(listed, |(_, delivery)| places.write((delivery.key.message, key)));
+        let waits = self.waits(scope, slice.entries.iter().map(|(_, delivery)| delivery)).await?;
         Ok(slice.map(|(message, delivery)| (message, Standing::of(&delivery, &waits))))
     }
 
-    /// Lists the endpoints that a message goes to, with how it stands there.
+    /// Lists the endpoints that a message goes to, oldest first, with how it stands there.
     ///
     /// # Errors
-    /// If there is no such message.
+    /// If there is no such message, or the iterator is no id.
     pub async fn attempted_endpoints(
         &self,
         scope: &Scope,
         message: &str,
         wanted: &Wanted,
     ) -> Result<Slice<(Endpoint, Standing)>, Error> {
+        let page = wanted.by_id(Order::Ascending)?;
         let message = self.message_entry(scope, message).await?;
-        let deliveries = self.ledger.deliveries_of(message.application, message.key).await?;
-        let endpoints = self.directory(scope, &deliveries).await?;
-        let waits = self.waits(scope, &deliveries, &endpoints).await?;
-        let pair = |delivery: DeliveryEntry| {
-            let standing = Standing::of(&delivery, &waits);
-            Some((endpoints.get(&delivery.key.endpoint)?.clone(), standing))
-        };
-        let mut pairs: Vec<_> = deliveries.into_iter().filter_map(pair).collect();
-        pairs.sort_by_key(|(endpoint, _)| std::cmp::Reverse(endpoint.id));
-        let listed = cut(pairs, &wanted.by_id()?, |(endpoint, _)| endpoint.id);
-        Ok(wanted.slice(listed, |(endpoint, _)| endpoint.id.to_string()))
+        let application = message.application;
+        let deliveries = self.ledger.deliveries_of(application, message.key).await?;
+        let ids = self.directory(scope, &deliveries).await?;
+        let by_id = |entry: DeliveryEntry| Some((*ids.get(&entry.key.endpoint)?, entry));
+        let mut filling = Filling::of(&page);
+        let (ahead, done) = walked(deliveries.into_iter().filter_map(by_id).collect(), &page);
+        'page: for step in ahead.chunks(STEP) {
+            let keys = step.iter().map(|(_, entry)| entry.key.endpoint).collect();
+            let found = self.catalog.endpoints_by_key(application, keys).await?;
+            let mut found: BTreeMap<_, _> =
+                found.into_iter().map(|endpoint| (endpoint.id, endpoint)).collect();
+            for (id, entry) in step {
+                let Some(endpoint) = found.remove(id) else { continue };
+                let bytes = endpoint.bytes();
+                if !filling.add(*id, (endpoint, entry.clone()), bytes) {
+                    break 'page;
+                }
+            }
+        }
+        let listed = filling.finish(ahead.last().map(|(id, _)| *id), done);
+        let slice = wanted.slice(listed, |(endpoint, _)| endpoint.id.to_string());
+        let waits = self.waits(scope, slice.entries.iter().map(|(_, delivery)| delivery)).await?;
+        Ok(slice.map(|(endpoint, delivery)| (endpoint, Standing::of(&delivery, &waits))))
     }
 
-    /// Returns the endpoints of some deliveries, by row. Deleted ones are among them: whatever went
-    /// there can be looked at.
+    /// Returns the ids of the endpoints of some deliveries, by row. Deleted ones are among them: whatever
+    /// went there can be looked at.
     pub(super) async fn directory(
         &self,
         scope: &Scope,
         deliveries: &[DeliveryEntry],
-    ) -> Result<BTreeMap<EndpointKey, Endpoint>, Error> {
+    ) -> Result<BTreeMap<EndpointKey, EndpointId>, Error> {
         let keys: BTreeSet<_> = deliveries.iter().map(|entry| entry.key.endpoint).collect();
         let keys = keys.into_iter().collect();
-        let found = self.catalog.endpoints_by_key(scope.application().key, keys).await?;
-        Ok(found.into_iter().map(|endpoint| (endpoint.key, endpoint)).collect())
+        let found = self.catalog.endpoint_ids(scope.application().key, keys).await?;
+        Ok(found.into_iter().collect())
+    }
+
+    /// Returns where some attempts went. Of each endpoint only that is kept.
+    async fn receivers(
+        &self,
+        application: ApplicationKey,
+        attempts: &[AttemptEntry],
+    ) -> Result<BTreeMap<EndpointKey, Receiver>, Error> {
+        let keys: BTreeSet<_> = attempts.iter().map(|entry| entry.key.endpoint).collect();
+        let keys: Vec<_> = keys.into_iter().collect();
+        let mut receivers = BTreeMap::new();
+        for step in keys.chunks(STEP) {
+            let found = self.catalog.endpoints_by_key(application, step.to_vec()).await?;
+            receivers.extend(found.iter().map(|one| (one.key, Receiver::of(one))));
+        }
+        Ok(receivers)
     }
 
     /// Adds messages where they are asked for, up to the bytes of a page, and leaves out what is on
@@ -358,30 +380,38 @@ impl App {
         // Attempts of one message often follow each other.
         let mut last: Option<MessageEntry> = None;
         for mut attempt in filling.ordered(listed.entries) {
-            if !filling.passes(attempt.entry.record.id) {
-                break;
-            }
-            let id = attempt.entry.message;
+            let (place, id) = (attempt.entry.record.id, attempt.entry.message);
             if last.as_ref().is_none_or(|known| known.id != id) {
                 last = self.read(application, id, with_content).await?;
             }
-            let Some(message) = &last else { continue };
-            if wish.channel.as_ref().is_none_or(|channel| message.channels.contains(channel)) {
-                attempt.message = wish.with_message.then(|| Message::from(message.clone()));
-                filling.add(attempt, messages::size(message));
+            let heard = |message: &&MessageEntry| {
+                wish.channel.as_ref().is_none_or(|channel| message.channels.contains(channel))
+            };
+            let Some(message) = last.as_ref().filter(heard) else {
+                filling.pass(place);
+                continue;
+            };
+            attempt.message = wish.with_message.then(|| Message::from(message.clone()));
+            let bytes = attempt.entry.bytes() + message.bytes();
+            if !filling.add(place, attempt, bytes) {
+                break;
             }
         }
         Ok(filling.finish(listed.reached, listed.done))
     }
 
-    /// Reads a message, unless it is gone by now. A payload that nobody wants is dropped at once.
+    /// Reads a message, unless it is gone by now; its payload only if that is shown.
     async fn read(
         &self,
         application: ApplicationKey,
         id: MessageId,
         with_content: bool,
     ) -> Result<Option<MessageEntry>, Error> {
-        match self.ledger.message(application, Name::Id(id)).await {
+        let found = match with_content {
+            true => self.ledger.message(application, Name::Id(id)).await,
+            false => self.ledger.message_without_payload(application, Name::Id(id)).await,
+        };
+        match found {
             Ok(entry) if with_content => Ok(Some(entry)),
             Ok(entry) => Ok(Some(MessageEntry { payload: Payload::Omitted, ..entry })),
             Err(store::Error::Missing(_)) => Ok(None),
@@ -390,8 +420,20 @@ impl App {
     }
 }
 
+/// Where attempts went.
+struct Receiver {
+    id: EndpointId,
+    url: String,
+}
+
+impl Receiver {
+    fn of(endpoint: &Endpoint) -> Self {
+        Self { id: endpoint.id, url: endpoints::url(endpoint) }
+    }
+}
+
 impl Attempt {
-    fn new(endpoint: &Endpoint, entry: AttemptEntry, message: Option<Message>) -> Self {
-        Self { endpoint: endpoint.id, url: endpoints::url(endpoint), entry, message }
+    fn new(receiver: &Receiver, entry: AttemptEntry) -> Self {
+        Self { endpoint: receiver.id, url: receiver.url.clone(), entry, message: None }
     }
 }

@@ -35,18 +35,17 @@ impl App {
         filter: DeliveryFilter,
         wanted: &Wanted,
     ) -> Result<Slice<Shown>, Error> {
-        let end = (MessageKey(i64::MAX), EndpointKey(i64::MAX));
-        let page = wanted.by(read_place, end)?;
         let application = scope.application().key;
+        let places = self.places("dead letters", application, None);
+        let page = wanted.by(|text| places.read(text), (MessageKey(0), EndpointKey(0)))?;
         let Listed { entries, reached, done } =
             self.ledger.dead_letters(application, filter, page).await?;
-        let reached = reached.map(|(message, endpoint)| write_place(message, endpoint));
-        let listed = Listed { entries, reached, done };
-        let place = |key: &store::keys::DeliveryKey| write_place(key.message, key.endpoint);
-        let slice = wanted.slice(listed, |entry| place(&entry.key));
+        let listed = Listed { entries, reached: reached.map(|place| places.write(place)), done };
+        let slice =
+            wanted.slice(listed, |entry| places.write((entry.key.message, entry.key.endpoint)));
         let directory = self.directory(scope, &slice.entries).await?;
         Ok(slice.map(|entry| {
-            let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
+            let endpoint = directory.get(&entry.key.endpoint).copied();
             Shown { entry, endpoint, wait: None, pause: None }
         }))
     }
@@ -83,7 +82,7 @@ impl App {
         Ok(DeliveryFilter { endpoint, ..filter })
     }
 
-    async fn endpoint_key(
+    pub(super) async fn endpoint_key(
         &self,
         scope: &Scope,
         named: Option<&str>,
@@ -119,13 +118,4 @@ impl App {
         }
         Ok(Purged { removed, done: false })
     }
-}
-
-fn read_place(text: &str) -> Option<(MessageKey, EndpointKey)> {
-    let (message, endpoint) = text.split_once('.')?;
-    Some((MessageKey(message.parse().ok()?), EndpointKey(endpoint.parse().ok()?)))
-}
-
-fn write_place(message: MessageKey, endpoint: EndpointKey) -> String {
-    format!("{}.{}", message.0, endpoint.0)
 }

@@ -1,19 +1,21 @@
 //! Deliveries: look at one with its whole history, list, cancel, send now, send again.
 
-use std::collections::BTreeMap;
-
 use domain::delivery::{Cause, Delivery};
 use domain::ids::EndpointId;
+use domain::partition::Partition;
 use store::catalog::Endpoint;
 use store::keys::MessageKey;
+use store::ledger::AttemptFilter;
 pub use store::ledger::{AttemptEntry, DeliveryEntry, DeliveryFilter};
 use store::page::Listed;
 
-use super::pages::{Slice, Wanted};
+use super::pages::{Order, Slice, Wanted};
 use super::pauses::Pause;
 use super::waits::{Wait, is_pending};
 use super::{App, Error, Nudge, Scope};
 
+/// The most attempts that are shown with their delivery.
+pub const SHOWN_ATTEMPTS: u64 = 50;
 /// How often a delivery is looked at that changes while it is being sent again.
 const LOOKS: usize = 3;
 
@@ -31,7 +33,8 @@ pub struct Shown {
 }
 
 impl App {
-    /// Finds a delivery with its attempts, newest first.
+    /// Finds a delivery with its newest attempts. The others follow in the list of its message's
+    /// attempts, if that is asked for this endpoint.
     ///
     /// # Errors
     /// If there is no such delivery in this application.
@@ -39,9 +42,12 @@ impl App {
         &self,
         scope: &Scope,
         id: &str,
-    ) -> Result<(Shown, Vec<AttemptEntry>), Error> {
+    ) -> Result<(Shown, Slice<AttemptEntry>), Error> {
         let entry = self.delivery_entry(scope, id).await?;
-        let attempts = self.ledger.attempts_of(entry.key).await?;
+        let wanted = Wanted::read(Some(SHOWN_ATTEMPTS), None)?;
+        let (of, page) = (entry.key.into(), wanted.by_id(Order::Descending)?);
+        let listed = self.ledger.attempts_of(of, AttemptFilter::default(), page).await?;
+        let attempts = wanted.slice(listed, |attempt| attempt.record.id.to_string());
         Ok((self.shown(scope, entry).await?, attempts))
     }
 
@@ -65,9 +71,9 @@ impl App {
         }
         let slice = self.walk_deliveries(scope.application().key, &filter, wanted).await?;
         let directory = self.directory(scope, &slice.entries).await?;
-        let waits = self.waits(scope, &slice.entries, &directory).await?;
+        let waits = self.waits(scope, &slice.entries).await?;
         Ok(slice.map(|entry| {
-            let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
+            let endpoint = directory.get(&entry.key.endpoint).copied();
             Shown { endpoint, wait: waits.of(&entry), pause: None, entry }
         }))
     }
@@ -89,8 +95,8 @@ impl App {
             true => self.pause_of((endpoint.application, endpoint.key)).await?,
             false => None,
         };
-        let (id, directory) = (endpoint.id, BTreeMap::from([(endpoint.key, endpoint)]));
-        let waits = self.waits(scope, &slice.entries, &directory).await?;
+        let id = endpoint.id;
+        let waits = self.waits(scope, &slice.entries).await?;
         Ok(slice.map(|entry| {
             let pause = pause.clone().filter(|_| is_pending(&entry));
             Shown { endpoint: Some(id), wait: waits.of(&entry), pause, entry }
@@ -103,13 +109,15 @@ impl App {
         filter: DeliveryFilter,
         wanted: &Wanted,
     ) -> Result<Slice<DeliveryEntry>, Error> {
-        let parse = |text: &str| text.parse().ok().map(MessageKey);
-        let page = wanted.by(parse, MessageKey(i64::MAX))?;
         let (application, key) = (endpoint.application, endpoint.key);
+        let places = self.places("deliveries", application, Some(key));
+        let read = |text: &str| places.read(text).map(|(message, _)| message);
+        let page = wanted.by(read, MessageKey(0))?;
         let Listed { entries, reached, done } =
             self.ledger.deliveries(application, key, filter, page).await?;
-        let listed = Listed { entries, reached: reached.map(|reached| reached.0), done };
-        Ok(wanted.slice(listed, |entry| entry.key.message.0.to_string()))
+        let reached = reached.map(|message| places.write((message, key)));
+        let listed = Listed { entries, reached, done };
+        Ok(wanted.slice(listed, |entry| places.write((entry.key.message, key))))
     }
 
     /// Calls a pending delivery off. An attempt that has begun may still arrive.
@@ -198,17 +206,17 @@ impl App {
 
     async fn shown(&self, scope: &Scope, entry: DeliveryEntry) -> Result<Shown, Error> {
         let directory = self.directory(scope, std::slice::from_ref(&entry)).await?;
-        let endpoint = directory.get(&entry.key.endpoint).map(|endpoint| endpoint.id);
+        let endpoint = directory.get(&entry.key.endpoint).copied();
         let place = (entry.key.application, entry.key.endpoint);
         let pause = if is_pending(&entry) { self.pause_of(place).await? } else { None };
-        let wait = self.waits(scope, [&entry], &directory).await?.of(&entry);
+        let wait = self.waits(scope, [&entry]).await?.of(&entry);
         Ok(Shown { entry, endpoint, wait, pause })
     }
 
     async fn nudge_owner(&self, scope: &Scope, entry: &DeliveryEntry) -> Result<(), Error> {
         let directory = self.directory(scope, std::slice::from_ref(entry)).await?;
         for endpoint in directory.values() {
-            self.accepting.nudge(Nudge::Requests(endpoint.partition));
+            self.accepting.nudge(Nudge::Requests(Partition::of(endpoint)));
         }
         Ok(())
     }

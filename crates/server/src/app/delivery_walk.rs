@@ -11,6 +11,7 @@ use store::ledger::{DeliveryEntry, DeliveryFilter, MessageEntry, MessageFilter};
 use store::page::{From, Listed, Page};
 
 use super::pages::{Slice, Wanted};
+use super::places::Places;
 use super::{App, Error};
 
 /// How many messages are read at a time. They are looked into one after the other: the request's turn is for one
@@ -66,11 +67,11 @@ impl Walk<'_> {
         }
     }
 
-    fn finish(mut self, done: bool) -> Listed<DeliveryEntry, String> {
+    fn finish(mut self, places: &Places<'_>, done: bool) -> Listed<DeliveryEntry, String> {
         if self.backward {
             self.entries.reverse();
         }
-        let reached = self.reached.map(|(message, endpoint)| write_place(message, endpoint));
+        let reached = self.reached.map(|place| places.write_by_id(place));
         Listed { entries: self.entries, reached, done: done && !self.full }
     }
 }
@@ -83,7 +84,9 @@ impl App {
         filter: &DeliveryFilter,
         wanted: &Wanted,
     ) -> Result<Slice<DeliveryEntry>, Error> {
-        let page = wanted.by(read_place, (MessageId::from_bytes([0; 20]), EndpointKey(0)))?;
+        let places = self.places("deliveries", application, None);
+        let end = (MessageId::from_bytes([0; 20]), EndpointKey(0));
+        let page = wanted.by(|text| places.read_by_id(text), end)?;
         let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
         let backward = matches!(page.from, From::Before(_));
         let (entries, reached) = (Vec::new(), None);
@@ -100,8 +103,8 @@ impl App {
             }
         };
         let done = self.walk_messages(application, from, &mut walk).await?;
-        let place = |entry: &DeliveryEntry| write_place(entry.message, entry.key.endpoint);
-        Ok(wanted.slice(walk.finish(done), place))
+        let place = |entry: &DeliveryEntry| places.write_by_id((entry.message, entry.key.endpoint));
+        Ok(wanted.slice(walk.finish(&places, done), place))
     }
 
     /// Takes what is left of the message that the page before ended in, unless it is gone.
@@ -111,7 +114,7 @@ impl App {
         (message, endpoint): Place,
         walk: &mut Walk<'_>,
     ) -> Result<(), Error> {
-        match self.ledger.message(application, Name::Id(message)).await {
+        match self.ledger.message_without_payload(application, Name::Id(message)).await {
             Ok(found) => {
                 let deliveries = self.ledger.deliveries_of(application, found.key).await?;
                 walk.take(deliveries, Some(endpoint));
@@ -171,13 +174,4 @@ impl App {
         }
         Ok(())
     }
-}
-
-fn read_place(text: &str) -> Option<Place> {
-    let (message, endpoint) = text.split_once('.')?;
-    Some((message.parse().ok()?, EndpointKey(endpoint.parse().ok()?)))
-}
-
-fn write_place(message: MessageId, endpoint: EndpointKey) -> String {
-    format!("{message}.{}", endpoint.0)
 }

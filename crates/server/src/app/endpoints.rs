@@ -17,7 +17,7 @@ pub use store::queue::{Order, RequestKind, Running};
 use super::applications::Made;
 use super::condition::Tag;
 use super::idempotency::Promise;
-use super::pages::{Slice, Wanted};
+use super::pages::{self, Slice, Wanted};
 use super::{App, Ask, Error, RefusalKind, Rollout, Scope, pauses, secrets};
 
 /// How often a name is looked up whose meaning changes under the request.
@@ -209,7 +209,8 @@ impl App {
         scope: &Scope,
         wanted: &Wanted,
     ) -> Result<Slice<Endpoint>, Error> {
-        let listed = self.catalog.endpoints(scope.application().key, wanted.by_id()?).await?;
+        let page = wanted.by_id(pages::Order::Descending)?;
+        let listed = self.catalog.endpoints(scope.application().key, page).await?;
         Ok(wanted.slice(listed, |endpoint| endpoint.id.to_string()))
     }
 

@@ -8,6 +8,9 @@ use domain::address::{Reason, Refusal};
 
 use super::condition::Tag;
 
+/// The most names that lead to a field.
+const MOST_NAMES: usize = 8;
+
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -154,9 +157,10 @@ impl Error {
 }
 
 impl Fault {
-    /// Makes a fault of a field of the body.
+    /// Makes a fault of a field of the body. A name can have dots of its own, however many.
     pub fn field(name: &str, text: impl Into<String>) -> Self {
-        let place = ["body"].into_iter().chain(name.split('.')).map(str::to_owned).collect();
+        let names = name.splitn(MOST_NAMES, '.');
+        let place = ["body"].into_iter().chain(names).map(str::to_owned).collect();
         Self { place, text: text.into(), kind: FaultKind::Value }
     }
 }

@@ -4,14 +4,14 @@ use domain::filter::EventTypePattern;
 use domain::names::EventTypeName;
 use serde_json::Value;
 use store::catalog::Refusal;
-pub use store::catalog::{EventType, EventTypeSettings};
+pub use store::catalog::{EventType, EventTypeSettings, Schemas};
 use store::page::Listed;
 
 use super::applications::Made;
 use super::condition::Tag;
 use super::fields::{Checks, LONGEST_DESCRIPTION, LONGEST_NAME, set};
 use super::idempotency::Promise;
-use super::pages::{Slice, Wanted};
+use super::pages::{BEHIND_ALL, Slice, Wanted};
 use super::{App, Caller, Error, RefusalKind};
 
 /// The event type that an example can be sent of although nobody made it.
@@ -179,14 +179,16 @@ impl App {
     /// Lists event types by name.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// If the iterator is no name.
     pub async fn event_types(
         &self,
         wanted: &Wanted,
         archived: Archived,
+        schemas: Schemas,
     ) -> Result<Slice<EventType>, Error> {
-        let Listed { mut entries, reached, done } =
-            self.catalog.event_types(wanted.by_name()).await?;
+        let read = |text: &str| EventTypeName::parse(text).ok().map(|name| name.to_string());
+        let page = wanted.by(read, BEHIND_ALL.to_owned())?;
+        let Listed { mut entries, reached, done } = self.catalog.event_types(schemas, page).await?;
         if archived == Archived::Left {
             entries.retain(|event_type| !event_type.settings.archived);
         }

@@ -1,6 +1,7 @@
 //! What is checked about fields wherever they appear: names, metadata, rates, policies, ranges.
 //!
-//! [`Checks`] collects what is wrong, so that whoever wrote a request hears all of it at once.
+//! [`Checks`] collects what is wrong, so that whoever wrote a request hears all of it at once; of very
+//! much, the first [`MOST_FAULTS`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -12,14 +13,16 @@ use serde_json::Value;
 
 use super::{Error, Fault, RefusalKind};
 
+/// The most faults of one request that are told.
+const MOST_FAULTS: usize = 32;
+/// The most bytes of a policy, written as JSON. It is kept with each message that has one.
+const MOST_POLICY: usize = 16 << 10;
 /// The most bytes of metadata, written as JSON.
 const MOST_METADATA: usize = 4_096;
 /// The most bytes of a name for people.
 pub const LONGEST_NAME: usize = 1_024;
 /// The most bytes of a description.
 pub const LONGEST_DESCRIPTION: usize = 4_096;
-/// The most faults that one answer lists.
-const MOST_FAULTS: usize = 32;
 /// How much longer than allowed a range may be: clocks differ.
 const RANGE_SLACK: Duration = Duration::from_secs(5 * 60);
 
@@ -35,7 +38,7 @@ impl Checks {
         match read {
             Ok(value) => Some(value),
             Err(error) => {
-                self.add(field, &error.to_string());
+                self.fault(field, || error.to_string());
                 None
             }
         }
@@ -44,14 +47,13 @@ impl Checks {
     /// Complains about a field unless something holds.
     pub fn holds(&mut self, field: &str, holds: bool, text: &str) {
         if !holds {
-            self.add(field, text);
+            self.fault(field, || text.to_owned());
         }
     }
 
-    /// Notes a fault. One request can have as many as its body has room for: the first ones will do.
-    fn add(&mut self, field: &str, text: &str) {
+    fn fault(&mut self, field: &str, text: impl FnOnce() -> String) {
         if self.faults.len() < MOST_FAULTS {
-            self.faults.push(Fault::field(field, text));
+            self.faults.push(Fault::field(field, text()));
         }
     }
 
@@ -83,7 +85,12 @@ impl Checks {
 
     /// Checks a policy: the name of a preset, or a document.
     pub fn policy(&mut self, policy: Option<&Value>) {
-        if let Some(policy) = policy {
+        let Some(policy) = policy else { return };
+        let size = serde_json::to_vec(policy).map_or(usize::MAX, |text| text.len());
+        if size > MOST_POLICY {
+            let text = format!("has {size} bytes as JSON; allowed are {MOST_POLICY}");
+            self.holds("policy", false, &text);
+        } else {
             self.value("policy", engine::roster::read_policy(policy));
         }
     }

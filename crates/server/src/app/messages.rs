@@ -18,10 +18,9 @@ use store::catalog::Name;
 use store::keys::{ApplicationKey, EndpointKey};
 use store::ledger::MessageEntry;
 pub use store::ledger::{MessageFilter, Payload};
-use store::page::{self, Listed, Page};
 
 use super::fields::Checks;
-use super::pages::{PAGE_BYTES, Slice, Wanted};
+use super::pages::{Order, Slice, Wanted};
 use super::tokens::Reach;
 use super::turns::whole;
 use super::{
@@ -32,8 +31,6 @@ use super::{
 const RETENTION_DAYS: std::ops::RangeInclusive<u64> = 5..=90;
 /// How far ahead a delivery can be asked for.
 const LONGEST_DELAY: Duration = Duration::from_secs(30 * 86_400);
-/// How many messages are read before it is known how large they are.
-const FIRST_STEP: usize = 16;
 /// How often an accept looks for its application: each time but the last, the name had moved between
 /// the look and the commit.
 const LOOKS: usize = 64;
@@ -356,15 +353,17 @@ impl App {
     /// # Errors
     /// If there is no such message in this application.
     pub async fn message(&self, scope: &Scope, named: &str) -> Result<Message, Error> {
-        self.message_entry(scope, named).await.map(Message::from)
+        Ok(self.ledger.message(scope.application().key, name(named)?).await?.into())
     }
 
+    /// Finds a message, without its payload.
     pub(super) async fn message_entry(
         &self,
         scope: &Scope,
         named: &str,
     ) -> Result<MessageEntry, Error> {
-        Ok(self.ledger.message(scope.application().key, name(named)?).await?)
+        let application = scope.application().key;
+        Ok(self.ledger.message_without_payload(application, name(named)?).await?)
     }
 
     /// Lists an application's messages, newest first. If only a beginning is given, the oldest of
@@ -381,40 +380,9 @@ impl App {
         let oldest = filter.since.filter(|_| filter.until.is_none());
         let oldest = oldest.map(|since| MessageId::first_at(since).to_string());
         let wanted = wanted.ending_before(oldest);
-        let page = wanted.by_id()?;
-        let listed = self.listed(scope.application().key, filter, page).await?;
+        let page = wanted.by_id(Order::Descending)?;
+        let listed = self.ledger.messages(scope.application().key, filter, page).await?;
         Ok(wanted.slice(listed, |entry| entry.id.to_string()).map(Message::from))
-    }
-
-    /// Lists in steps, until there are enough messages, or enough bytes of payloads.
-    async fn listed(
-        &self,
-        application: ApplicationKey,
-        filter: MessageFilter,
-        page: Page<MessageId>,
-    ) -> Result<Listed<MessageEntry, MessageId>, Error> {
-        let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
-        let backward = matches!(page.from, page::From::Before(_));
-        let (mut from, mut entries, mut bytes) = (page.from, Vec::new(), 0);
-        let mut step = if filter.with_payload { limit.min(FIRST_STEP) } else { limit };
-        loop {
-            let page = Page { from, limit: u32::try_from(step).unwrap_or(u32::MAX) };
-            let listed = self.ledger.messages(application, filter.clone(), page).await?;
-            // A page that is short says that the store has walked far enough.
-            let full = listed.entries.len() >= step;
-            bytes += listed.entries.iter().map(size).sum::<usize>();
-            let at = if backward { 0 } else { entries.len() };
-            entries.splice(at..at, listed.entries);
-            let (reached, done) = (listed.reached, listed.done);
-            let left = limit.saturating_sub(entries.len());
-            let (Some(place), false) = (reached, done || !full || left == 0 || bytes >= PAGE_BYTES)
-            else {
-                return Ok(Listed { entries, reached, done });
-            };
-            from = if backward { page::From::Before(place) } else { page::From::After(place) };
-            let usual = (bytes / entries.len().max(1)).max(1);
-            step = ((PAGE_BYTES - bytes) / usual).clamp(1, left);
-        }
     }
 
     /// Removes a message's payload on purpose, and cancels what is pending of it. An attempt that has
@@ -449,14 +417,6 @@ impl App {
         let application = scope.application();
         let kind = Kind { event_type, channels };
         self.accepting.receives(application.key, application.revision, kind).await
-    }
-}
-
-/// Returns how many bytes of payload an entry has.
-pub(super) fn size(entry: &MessageEntry) -> usize {
-    match &entry.payload {
-        Payload::Kept(bytes) => bytes.len(),
-        Payload::Omitted | Payload::Gone => 0,
     }
 }
 

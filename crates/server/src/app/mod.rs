@@ -10,7 +10,8 @@
 //!   `condition`: which version of it a request means
 //! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`, `figures`: what
 //!   becomes of messages
-//! - `delivery_walk`: deliveries by way of their messages; `waits`: what holds those that are pending
+//! - `delivery_walk`: deliveries by way of their messages; `waits`: what holds those that are pending;
+//!   `places`: where an entry of a list stands
 //! - `pace`: how fast an application's tokens may change things; `turns`: how many of the store's readers its
 //!   requests hold
 //! - `policies`: schedules as they are shown; `pages`: lists; `fields`: what is checked everywhere;
@@ -38,6 +39,7 @@ pub mod nesting;
 mod pace;
 pub mod pages;
 pub mod pauses;
+mod places;
 pub mod policies;
 pub mod replays;
 pub mod secrets;
@@ -62,7 +64,7 @@ pub use error::{Error, Fault, FaultKind, RefusalKind};
 use store::keys::{ApplicationKey, EndpointKey};
 use store::ledger::Within;
 use store::queue::{Minute, RequestKind, Rollup};
-use store::{Catalog, Ledger};
+use store::{Catalog, Ledger, Vault};
 pub use turns::HeldTurn;
 
 use crate::clock::Clock;
@@ -159,6 +161,7 @@ pub struct App {
     pub guard: Arc<RwLock<Guard>>,
     /// What the operator set.
     pub settings: Settings,
+    vault: Arc<Vault>,
     stopping: AtomicBool,
     remembered: memory::Remembered,
     pace: pace::Pace,
@@ -207,6 +210,8 @@ pub struct Parts {
     pub catalog: Arc<dyn Catalog>,
     /// What people look at.
     pub ledger: Arc<dyn Ledger>,
+    /// What seals places in lists. All nodes have the same.
+    pub vault: Arc<Vault>,
     /// Who takes messages in.
     pub accepting: Arc<dyn Accepting>,
     /// Tells the time.
@@ -221,7 +226,7 @@ impl App {
     /// Puts an app together.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { catalog, ledger, accepting, clock, guard, settings } = parts;
+        let Parts { catalog, ledger, vault, accepting, clock, guard, settings } = parts;
         let remembered = memory::Remembered::new(&settings);
         let pace = pace::Pace::new(settings.configuration_rate);
         let turns = turns::StoreTurns::new(&settings);
@@ -232,6 +237,7 @@ impl App {
             clock,
             guard,
             settings,
+            vault,
             stopping: AtomicBool::new(false),
             remembered,
             pace,

@@ -1,13 +1,13 @@
 //! Lists as they are asked for and answered: by a limit and an iterator, in both directions.
 //!
 //! An iterator is the id of the last entry seen; with a minus in front of it the page before that
-//! entry is meant. The store walks in one natural order; a list in the opposite order is the same
-//! walk the other way, turned around.
+//! entry is meant. Where entries have no id of their own, `places` makes one. The store walks in one
+//! natural order; a list in the opposite order is the same walk the other way, turned around.
 
 use std::fmt::Display;
 
 use domain::ids::{Id, Noun};
-use store::page::{From, Listed, Page};
+use store::page::{Fill, From, Listed, Page};
 
 use super::Error;
 
@@ -15,8 +15,18 @@ use super::Error;
 pub const USUAL: u32 = 50;
 /// The most entries a page may have.
 pub const MOST: u32 = 250;
-/// How many bytes of payloads end a page, also if there are more messages.
-pub(super) const PAGE_BYTES: usize = 8 << 20;
+
+/// A text behind all names: none begins with anything beyond ASCII.
+pub(super) const BEHIND_ALL: &str = "\u{10ffff}";
+
+/// In which order a list shows its entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Smallest id or name first.
+    Ascending,
+    /// Largest first.
+    Descending,
+}
 
 /// Which page is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +47,10 @@ pub struct Slice<T> {
     pub previous: Option<String>,
     /// Whether there is no further page in this direction.
     pub done: bool,
+    /// The iterator of each entry.
+    places: Vec<String>,
+    /// Whether the page ends just before what its iterator names.
+    backward: bool,
 }
 
 impl Wanted {
@@ -59,10 +73,10 @@ impl Wanted {
         Ok(Self { limit, from, reversed: false })
     }
 
-    /// Turns the list's order around.
+    /// Turns a list around whose natural order is another one than is wanted.
     #[must_use]
-    pub fn reversed(self, reversed: bool) -> Self {
-        Self { reversed, ..self }
+    pub fn ordered(self, natural: Order, wanted: Option<Order>) -> Self {
+        Self { reversed: wanted.is_some_and(|wanted| wanted != natural), ..self }
     }
 
     /// Begins at the end of the list if no iterator says where: its last page comes first.
@@ -74,23 +88,19 @@ impl Wanted {
         }
     }
 
-    /// Returns the page for a list by name.
-    #[must_use]
-    pub fn by_name(&self) -> Page<String> {
-        // No name begins with anything beyond ASCII.
-        self.page(|text| Some(text.clone()), "\u{10ffff}".to_owned())
-            .unwrap_or(Page { from: From::Start, limit: self.limit })
-    }
-
-    /// Returns the page for a list by id.
+    /// Returns the page for a list by id, of a natural order.
     ///
     /// # Errors
     /// If the iterator is no id.
-    pub fn by_id<N: Noun>(&self) -> Result<Page<Id<N>>, Error> {
-        self.by(|text| text.parse().ok(), Id::from_bytes([0xff; 20]))
+    pub fn by_id<N: Noun>(&self, natural: Order) -> Result<Page<Id<N>>, Error> {
+        let end = match natural {
+            Order::Ascending => [0xff; 20],
+            Order::Descending => [0; 20],
+        };
+        self.by(|text| text.parse().ok(), Id::from_bytes(end))
     }
 
-    /// Returns the page for a list by something else that has a text.
+    /// Returns the page for a list by something else that has a text. Behind `end` there is nothing.
     ///
     /// # Errors
     /// If the iterator is no such thing.
@@ -119,21 +129,31 @@ impl Wanted {
         if self.reversed {
             entries.reverse();
         }
-        let reached = reached.map(|reached| reached.to_string()).filter(|_| !done);
-        let (first, last) = (entries.first().map(&id), entries.last().map(&id));
-        let minus = |id: String| format!("-{id}");
+        let places: Vec<_> = entries.iter().map(id).collect();
+        let (first, last) = (places.first().cloned(), places.last().cloned());
+        let backward = matches!(self.from, From::Before(_));
+        // What was walked over lies between a page without entries and the next ones, both ways.
+        let reached = reached.map(|reached| reached.to_string());
+        let on = reached.clone().filter(|_| !done);
         let (iterator, previous) = match self.from {
-            From::Start | From::After(_) => (reached.or(last), first.map(minus)),
-            From::Before(_) => (last, reached.or(first).map(minus)),
+            From::Start | From::After(_) => (on.or(last), first.or(reached)),
+            From::Before(_) => (last.or(reached), on.or(first)),
         };
-        Slice { entries, iterator, previous, done }
+        let previous = previous.map(backwards);
+        Slice { entries, iterator, previous, done, places, backward }
     }
 }
 
-/// A page that is put together entry by entry, and ends early once it has enough bytes of payloads.
+/// Writes an iterator that means the page before a place.
+fn backwards(place: String) -> String {
+    format!("-{place}")
+}
+
+/// A page that is put together entry by entry, with something that is read for each, and ends before it has
+/// too many bytes.
 pub(super) struct Filling<T, K> {
     entries: Vec<T>,
-    bytes: usize,
+    fill: Fill,
     backward: bool,
     /// The last entry that was looked at.
     passed: Option<K>,
@@ -145,7 +165,8 @@ impl<T, K> Filling<T, K> {
     /// Begins with nothing.
     pub(super) fn of(page: &Page<K>) -> Self {
         let backward = matches!(page.from, From::Before(_));
-        Self { entries: Vec::new(), bytes: 0, backward, passed: None, early: false }
+        let fill = Fill::default();
+        Self { entries: Vec::new(), fill, backward, passed: None, early: false }
     }
 
     /// Puts what the store listed into the order of the walk.
@@ -156,19 +177,19 @@ impl<T, K> Filling<T, K> {
         entries
     }
 
-    /// Tells whether there is room for an entry, and passes it if there is.
-    pub(super) fn passes(&mut self, place: K) -> bool {
-        self.early = self.bytes >= PAGE_BYTES;
+    /// Passes an entry over.
+    pub(super) fn pass(&mut self, place: K) {
+        self.passed = Some(place);
+    }
+
+    /// Adds what became of an entry, and tells whether it had room; otherwise the page ends before it.
+    pub(super) fn add(&mut self, place: K, entry: T, bytes: usize) -> bool {
+        self.early = !self.fill.takes(bytes);
         if !self.early {
+            self.entries.push(entry);
             self.passed = Some(place);
         }
         !self.early
-    }
-
-    /// Adds what became of the entry that was passed.
-    pub(super) fn add(&mut self, entry: T, bytes: usize) {
-        self.entries.push(entry);
-        self.bytes += bytes;
     }
 
     /// Ends where the store did, unless the page was full before.
@@ -186,18 +207,63 @@ impl<T> Slice<T> {
     /// Makes the page of a list that has nothing.
     #[must_use]
     pub fn nothing() -> Self {
-        Self { entries: Vec::new(), iterator: None, previous: None, done: true }
+        let (entries, places) = (Vec::new(), Vec::new());
+        Self { entries, iterator: None, previous: None, done: true, places, backward: false }
     }
 
     /// Makes something else of each entry.
     pub fn map<U>(self, change: impl FnMut(T) -> U) -> Slice<U> {
-        let Self { entries, iterator, previous, done } = self;
-        Slice { entries: entries.into_iter().map(change).collect(), iterator, previous, done }
+        let Self { entries, iterator, previous, done, places, backward } = self;
+        let entries = entries.into_iter().map(change).collect();
+        Slice { entries, iterator, previous, done, places, backward }
+    }
+
+    /// Makes something else of each entry, as long as that has room, and leaves the others to the next
+    /// page.
+    ///
+    /// # Errors
+    /// If nothing can be made of an entry.
+    pub fn within<U, E>(
+        self,
+        mut fill: Fill,
+        mut show: impl FnMut(T) -> Result<U, E>,
+        bytes: impl Fn(&U) -> usize,
+    ) -> Result<Slice<U>, E> {
+        let Self { mut entries, mut iterator, mut previous, mut done, mut places, backward } = self;
+        let count = entries.len();
+        if backward {
+            entries.reverse();
+        }
+        let mut kept = Vec::with_capacity(count);
+        for entry in entries {
+            let shown = show(entry)?;
+            if !fill.takes(bytes(&shown)) {
+                break;
+            }
+            kept.push(shown);
+        }
+        if backward {
+            kept.reverse();
+            places.drain(..count - kept.len());
+        } else {
+            places.truncate(kept.len());
+        }
+        if kept.len() < count {
+            done = false;
+            if backward {
+                previous = places.first().cloned().map(backwards);
+            } else {
+                iterator = places.last().cloned();
+            }
+        }
+        Ok(Slice { entries: kept, iterator, previous, done, places, backward })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use domain::ids::noun;
+
     use super::*;
 
     fn listed(entries: &[&str], reached: Option<&str>, done: bool) -> Listed<String, String> {
@@ -224,19 +290,61 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_page_that_is_not_the_last_says_how_far_it_walked() {
-        let forward = Wanted::read(None, None).unwrap();
-        assert_eq!(slice(&forward, listed(&[], Some("m"), false)).1, Some("m".to_owned()));
-        assert_eq!(slice(&forward, listed(&[], None, true)).1, None);
+    fn an_empty_page_says_how_far_it_walked_in_both_directions() {
+        let (m, back) = (Some("m".to_owned()), Some("-m".to_owned()));
+        let nothing = String::new();
+        let forward = Wanted::read(None, Some("c")).unwrap();
+        let page = slice(&forward, listed(&[], Some("m"), false));
+        assert_eq!(page, (nothing.clone(), m.clone(), back.clone()));
+        let page = slice(&forward, listed(&[], Some("m"), true));
+        assert_eq!(page, (nothing.clone(), None, back.clone()));
+        assert_eq!(slice(&forward, listed(&[], None, true)), (nothing.clone(), None, None));
+        let backward = Wanted::read(None, Some("-z")).unwrap();
+        let page = slice(&backward, listed(&[], Some("m"), false));
+        assert_eq!(page, (nothing.clone(), m.clone(), back));
+        let page = slice(&backward, listed(&[], Some("m"), true));
+        assert_eq!(page, (nothing, m, None));
     }
 
     #[test]
     fn a_reversed_list_walks_the_other_way() {
-        let wanted = Wanted::read(Some(2), Some("c")).unwrap().reversed(true);
-        assert_eq!(wanted.by_name().from, From::Before("c".to_owned()));
-        assert_eq!(slice(&wanted, listed(&["a", "b"], Some("a"), false)).0, "ba");
-        let first = Wanted::read(Some(2), None).unwrap().reversed(true);
-        assert_eq!(first.by_name().from, From::Before("\u{10ffff}".to_owned()));
+        let up = |iterator| {
+            let wanted = Wanted::read(Some(2), iterator).unwrap();
+            wanted.ordered(Order::Descending, Some(Order::Ascending))
+        };
+        let from = |wanted: Wanted| wanted.by(|text| Some(text.to_owned()), String::new());
+        assert_eq!(from(up(Some("c"))).unwrap().from, From::Before("c".to_owned()));
+        assert_eq!(from(up(Some("-c"))).unwrap().from, From::After("c".to_owned()));
+        assert_eq!(slice(&up(Some("c")), listed(&["a", "b"], Some("a"), false)).0, "ba");
+        // It begins where the list ends.
+        assert_eq!(from(up(None)).unwrap().from, From::Before(String::new()));
+        let first = up(None).by_id::<noun::Endpoint>(Order::Descending).unwrap();
+        assert_eq!(first.from, From::Before(Id::from_bytes([0; 20])));
+        let down = Wanted::read(None, None).unwrap();
+        let down = down.ordered(Order::Ascending, Some(Order::Descending));
+        let first = down.by_id::<noun::Endpoint>(Order::Ascending).unwrap();
+        assert_eq!(first.from, From::Before(Id::from_bytes([0xff; 20])));
+        assert!(up(Some("c")).by_id::<noun::Endpoint>(Order::Descending).is_err());
+    }
+
+    #[test]
+    fn a_page_that_shows_too_much_is_cut_where_it_leads_on() {
+        let cut = |iterator: Option<&str>, done| {
+            let wanted = Wanted::read(None, iterator).unwrap();
+            let reached = if wanted.from == From::Start { "d" } else { "a" };
+            let slice =
+                wanted.slice(listed(&["a", "b", "c", "d"], Some(reached), done), Clone::clone);
+            let show = |entry: String| Ok::<_, ()>(entry.repeat(2));
+            let cut = slice.within(Fill::up_to(5), show, String::len).unwrap();
+            (cut.entries.join(" "), cut.iterator.unwrap(), cut.previous.unwrap(), cut.done)
+        };
+        let page = |entries: &str, iterator: &str, previous: &str| {
+            (entries.to_owned(), iterator.to_owned(), previous.to_owned(), false)
+        };
+        for done in [false, true] {
+            assert_eq!(cut(None, done), page("aa bb", "b", "-a"));
+            assert_eq!(cut(Some("-e"), done), page("cc dd", "d", "-c"));
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use store::ledger::{NewTask, Payload};
 use super::fields::Checks;
 use super::idempotency::Promise;
 use super::messages::{self, Message};
-use super::pages::{Slice, Wanted};
+use super::pages::{Order, Slice, Wanted};
 use super::tokens::Reach;
 use super::{App, Caller, Error, Nudge, RefusalKind, Scope};
 use crate::replay::write_selection;
@@ -129,17 +129,18 @@ impl App {
         entry: &DeliveryEntry,
     ) -> Result<(), Error> {
         let application = scope.application().key;
-        let message = self.ledger.message(application, Name::Id(entry.message)).await?;
+        let name = Name::Id(entry.message);
+        let message = self.ledger.message_without_payload(application, name).await?;
         if message.payload == Payload::Gone {
             return Err(payload_gone());
         }
-        let directory = self.directory(scope, std::slice::from_ref(entry)).await?;
-        let endpoint = directory.get(&entry.key.endpoint);
+        let key = vec![entry.key.endpoint];
+        let endpoint = self.catalog.endpoints_by_key(application, key).await?.pop();
         let endpoint = endpoint.filter(|endpoint| endpoint.state != State::Deleted);
         let endpoint = endpoint.ok_or(Error::Missing("endpoint"))?;
         let selection = Selection { ids: BTreeSet::from([entry.id]), ..Selection::default() };
         let wish = Wish { selection, ..Wish::default() };
-        self.start_task(scope, TaskKind::BulkReplay, Some(endpoint), wish).await.map(|_| ())
+        self.start_task(scope, TaskKind::BulkReplay, Some(&endpoint), wish).await.map(|_| ())
     }
 
     /// Sends an example message of an event type to one endpoint.
@@ -187,7 +188,7 @@ impl App {
     /// If the iterator is no id.
     pub async fn tasks(&self, caller: &Caller, wanted: &Wanted) -> Result<Slice<Task>, Error> {
         let own = self.own_application(caller).await?;
-        let listed = self.ledger.tasks(own, wanted.by_id()?).await?;
+        let listed = self.ledger.tasks(own, wanted.by_id(Order::Descending)?).await?;
         Ok(wanted.slice(listed, |task| task.id.to_string()))
     }
 

@@ -16,7 +16,7 @@ use store::catalog::{Scope, Token};
 
 use super::fields::Checks;
 use super::idempotency::Promise;
-use super::pages::{Slice, Wanted};
+use super::pages::{BEHIND_ALL, Slice, Wanted};
 use super::{App, Caller, Error, applications, messages};
 use crate::dice;
 
@@ -173,9 +173,10 @@ impl App {
     /// Lists tokens by their public parts.
     ///
     /// # Errors
-    /// If the store does not answer.
+    /// If the iterator is none of them.
     pub async fn tokens(&self, wanted: &Wanted) -> Result<Slice<Described>, Error> {
-        let listed = self.catalog.tokens(wanted.by_name()).await?;
+        let read = |text: &str| is_public_part(text).then(|| text.to_owned());
+        let listed = self.catalog.tokens(wanted.by(read, BEHIND_ALL.to_owned())?).await?;
         Ok(wanted.slice(listed, |token| token.id.clone()).map(Described::from))
     }
 
@@ -245,6 +246,11 @@ fn make(public: [u8; 32], secret: [u8; 32]) -> (String, String) {
     let body = format!("{PREFIX}{id}_{}", BASE64_URL_SAFE_NO_PAD.encode(secret));
     let sum = checksum(body.as_bytes());
     (id, format!("{body}{sum:08x}"))
+}
+
+/// Tells whether a text can be the public part of a token.
+fn is_public_part(text: &str) -> bool {
+    text.len() == PUBLIC_CHARACTERS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns the public part of a token, if it is one of ours and not mistyped.

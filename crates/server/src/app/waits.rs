@@ -1,7 +1,7 @@
 //! What pending deliveries wait for, and until when: from the rows of their endpoints, which are read
 //! together for all deliveries of a page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::breaker::{Breaker, WhileOpen};
 use domain::delivery::Delivery;
@@ -13,6 +13,7 @@ use store::keys::{DeliveryKey, EndpointKey};
 use store::ledger::DeliveryEntry;
 use store::queue::{Order, Running};
 
+use super::attempts::STEP;
 use super::{App, Error, Scope};
 
 /// What is stored about the endpoints of some deliveries.
@@ -37,43 +38,40 @@ impl Waits {
 }
 
 impl App {
-    /// Reads what tells what the pending ones of some deliveries wait for. Their endpoints are in the
-    /// directory.
+    /// Reads what tells what the pending ones of some deliveries wait for.
     pub(super) async fn waits(
         &self,
         scope: &Scope,
         entries: impl IntoIterator<Item = &DeliveryEntry>,
-        directory: &BTreeMap<EndpointKey, Endpoint>,
     ) -> Result<Waits, Error> {
         let pending = entries.into_iter().filter(|entry| is_pending(entry));
-        let endpoints: BTreeMap<EndpointKey, &Endpoint> = pending
-            .filter_map(|entry| directory.get_key_value(&entry.key.endpoint))
-            .map(|(key, endpoint)| (*key, endpoint))
-            .collect();
-        let now = self.clock.now();
-        if endpoints.is_empty() {
-            let (endpoints, first_in_line) = (BTreeMap::new(), BTreeMap::new());
-            return Ok(Waits { now, endpoints, first_in_line });
+        let keys: BTreeSet<_> = pending.map(|entry| entry.key.endpoint).collect();
+        let keys: Vec<EndpointKey> = keys.into_iter().collect();
+        let mut waits = Waits {
+            now: self.clock.now(),
+            endpoints: BTreeMap::new(),
+            first_in_line: BTreeMap::new(),
+        };
+        if keys.is_empty() {
+            return Ok(waits);
         }
-        let (application, keys) = (scope.application().key, endpoints.keys().copied().collect());
-        let running = self.catalog.running(application, keys).await?;
+        let application = scope.application().key;
+        let running = self.catalog.running(application, keys.clone()).await?;
         let running: BTreeMap<EndpointKey, Running> = running.into_iter().collect();
-        let in_order = endpoints.values().filter(|endpoint| endpoint.order == Order::Fifo);
-        let in_order: Vec<EndpointKey> = in_order.map(|endpoint| endpoint.key).collect();
-        let first = match in_order.is_empty() {
-            true => Vec::new(),
-            false => self.ledger.first_in_line(application, in_order).await?,
-        };
-        let facts = |(key, endpoint): (EndpointKey, &Endpoint)| {
-            // One that is deleted has no running state, and needs none.
-            let running = running.get(&key).copied().unwrap_or_default();
-            (key, self.facts(scope, endpoint, running))
-        };
-        Ok(Waits {
-            now,
-            endpoints: endpoints.into_iter().map(facts).collect(),
-            first_in_line: first.into_iter().map(|first| (first.endpoint, first)).collect(),
-        })
+        let mut in_order = Vec::new();
+        for step in keys.chunks(STEP) {
+            for endpoint in self.catalog.endpoints_by_key(application, step.to_vec()).await? {
+                // One that is deleted has no running state, and needs none.
+                let running = running.get(&endpoint.key).copied().unwrap_or_default();
+                waits.endpoints.insert(endpoint.key, self.facts(scope, &endpoint, running));
+                in_order.extend(Some(endpoint.key).filter(|_| endpoint.order == Order::Fifo));
+            }
+        }
+        if !in_order.is_empty() {
+            let first = self.ledger.first_in_line(application, in_order).await?;
+            waits.first_in_line.extend(first.into_iter().map(|first| (first.endpoint, first)));
+        }
+        Ok(waits)
     }
 
     fn facts(&self, scope: &Scope, endpoint: &Endpoint, running: Running) -> Facts {

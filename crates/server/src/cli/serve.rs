@@ -201,6 +201,7 @@ pub(super) struct Store {
     catalog: Arc<dyn Catalog>,
     ledger: Arc<dyn Ledger>,
     queue: Arc<dyn Queue>,
+    vault: Arc<Vault>,
 }
 
 impl Server {
@@ -279,6 +280,7 @@ impl Server {
         let app = Arc::new(App::new(Parts {
             catalog: store.catalog,
             ledger: store.ledger,
+            vault: store.vault,
             accepting: Arc::new(node.intake()),
             clock: node.clock(),
             guard: Arc::new(RwLock::new(guard)),
@@ -435,7 +437,13 @@ pub(super) async fn open_store(
     settings.sync_delay = configuration.sync_delay.unwrap_or_default();
     let opened = tokio::task::spawn_blocking(move || Sqlite::open(settings)).await?;
     let store = Arc::new(opened?);
-    Ok(Store { catalog: Arc::clone(&store) as _, ledger: Arc::clone(&store) as _, queue: store })
+    let vault = store.vault();
+    Ok(Store {
+        catalog: Arc::clone(&store) as _,
+        ledger: Arc::clone(&store) as _,
+        queue: store,
+        vault,
+    })
 }
 
 async fn open_postgres(
@@ -450,7 +458,13 @@ async fn open_postgres(
     settings.connections = database.connections;
     settings.dead_letters_kept = configuration.retention.dead_letters;
     let store = Arc::new(Postgres::connect(settings).await?);
-    Ok(Store { catalog: Arc::clone(&store) as _, ledger: Arc::clone(&store) as _, queue: store })
+    let vault = store.vault();
+    Ok(Store {
+        catalog: Arc::clone(&store) as _,
+        ledger: Arc::clone(&store) as _,
+        queue: store,
+        vault,
+    })
 }
 
 /// Tells whether a stop may be over before an attempt that began just before it.

@@ -10,7 +10,7 @@ use domain::policy::Policy;
 use domain::time::Timestamp;
 use engine::Event;
 use engine::roster::read_policy;
-use store::catalog::Changes;
+use store::catalog::{Changes, Schemas};
 use store::page::{From, Page};
 use store::queue::Call;
 use store::{Catalog, limits};
@@ -126,7 +126,7 @@ pub(super) async fn event_types(catalog: &dyn Catalog) -> Result<EventTypes, sto
     let mut found = EventTypes::default();
     let mut from = From::Start;
     loop {
-        let listed = catalog.event_types(Page { from, limit: PAGE }).await?;
+        let listed = catalog.event_types(Schemas::Omitted, Page { from, limit: PAGE }).await?;
         for entry in listed.entries {
             match entry.settings.policy.as_ref().map(read_policy) {
                 Some(Ok(read)) => drop(found.policies.insert(entry.name, read.policy)),

@@ -7,6 +7,7 @@ use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::keys::ApplicationKey;
+use crate::page::json_bytes;
 
 /// A customer of the sender.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +29,13 @@ pub struct Application {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+}
+
+impl Application {
+    /// Returns how many bytes it has that somebody chose.
+    pub(crate) fn bytes(&self) -> usize {
+        self.uid.as_ref().map_or(0, String::len) + json_bytes(&self.settings)
+    }
 }
 
 /// What an application's owner can set.

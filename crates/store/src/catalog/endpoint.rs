@@ -10,6 +10,7 @@ use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::keys::{ApplicationKey, EndpointKey};
+use crate::page::json_bytes;
 use crate::queue::{Order, Running};
 
 /// A URL with its secrets, filters and limits.
@@ -37,6 +38,15 @@ pub struct Endpoint {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+}
+
+impl Endpoint {
+    /// Returns how many bytes it has that somebody chose.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let uid = self.uid.as_ref().map_or(0, String::len);
+        uid + json_bytes(&self.settings) + json_bytes(&self.confidential)
+    }
 }
 
 /// What is kept plain of an endpoint.

@@ -3,6 +3,8 @@
 use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::page::json_bytes;
+
 /// A kind of message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventType {
@@ -14,6 +16,31 @@ pub struct EventType {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+}
+
+/// Whether a list of event types shows their schemas: they are nearly all that an event type has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schemas {
+    /// It does.
+    Shown,
+    /// It leaves them out.
+    Omitted,
+}
+
+impl EventType {
+    /// Leaves its schemas out if they are not wanted.
+    pub(crate) fn with(mut self, schemas: Schemas) -> Self {
+        match schemas {
+            Schemas::Shown => {}
+            Schemas::Omitted => self.settings.schemas = None,
+        }
+        self
+    }
+
+    /// Returns how many bytes it has that somebody chose.
+    pub(crate) fn bytes(&self) -> usize {
+        self.name.len() + json_bytes(&self.settings)
+    }
 }
 
 /// What the sender can set about an event type.

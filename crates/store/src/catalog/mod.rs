@@ -28,7 +28,7 @@ pub use endpoint::{
     Confidential, Credentials, Endpoint, EndpointSettings, EndpointView, FanOut, NewEndpoint,
     Secret,
 };
-pub use event_type::{EventType, EventTypeSettings};
+pub use event_type::{EventType, EventTypeSettings, Schemas};
 pub use renamed::{Renamed, Whose};
 pub use size::{Admission, Growth, Size, admit_all};
 pub use token::{Scope, Token};
@@ -122,6 +122,13 @@ pub trait Catalog: Send + Sync {
         application: ApplicationKey,
         keys: Vec<EndpointKey>,
     ) -> Answer<'_, Vec<Endpoint>>;
+    /// Returns the ids of endpoints of an application by their rows, deleted ones as in
+    /// [`Catalog::endpoints_by_key`].
+    fn endpoint_ids(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<(EndpointKey, EndpointId)>>;
     /// Finds the row of an endpoint by its id, also of a deleted one as long as anything refers to it.
     fn endpoint_key(&self, application: ApplicationKey, id: EndpointId) -> Answer<'_, EndpointKey>;
     /// Returns the running state of endpoints of an application as their owners last wrote it, by their
@@ -176,7 +183,11 @@ pub trait Catalog: Send + Sync {
     /// Removes an event type for good, if a check of its row as it is allows it.
     fn remove_event_type(&self, name: String, check: Check<EventType>) -> Answer<'_, ()>;
     /// Lists event types by name, ascending.
-    fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>>;
+    fn event_types(
+        &self,
+        schemas: Schemas,
+        page: Page<String>,
+    ) -> Answer<'_, Listed<EventType, String>>;
 
     /// Keeps a token, as a hash. One for an application that is not there is refused.
     fn create_token(&self, token: Token) -> Answer<'_, ()>;

@@ -8,6 +8,7 @@ use domain::endpoint::State;
 
 use super::{Confidential, Endpoint, EndpointSettings, NewEndpoint, Refusal};
 use crate::Error;
+use crate::page::json_bytes;
 
 /// The endpoints of an application that are not deleted, and what their owner set of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,12 +84,10 @@ impl Size {
         let count = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
         // An endpoint can be enabled whatever the caps: what the store counts is not its owner's.
         let settings = &EndpointSettings { enabled: 0, ..settings.clone() };
-        let plain = serde_json::to_vec(settings).map_or(0, |text| text.len());
-        let sealed = serde_json::to_vec(confidential).map_or(0, |text| text.len());
         Self {
             endpoints: 1,
             patterns: count(settings.event_types.len() + settings.channels.len()),
-            bytes: count(plain + sealed),
+            bytes: count(json_bytes(settings) + json_bytes(confidential)),
         }
     }
 }

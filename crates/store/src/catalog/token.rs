@@ -24,6 +24,13 @@ pub struct Token {
     pub revoked_at: Option<Timestamp>,
 }
 
+impl Token {
+    /// Returns how many bytes it has that somebody chose.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.name.len()
+    }
+}
+
 /// What a token reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {

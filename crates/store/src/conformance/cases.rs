@@ -168,6 +168,7 @@ macro_rules! conformance {
                 deliveries_are_listed_by_message_newest_first
                 dead_letters_of_all_endpoints_are_listed_newest_message_first
                 attempts_of_all_deliveries_are_listed_newest_first
+                attempts_of_a_message_and_of_one_delivery_are_listed_newest_first
                 tasks_are_listed_newest_first_for_one_application_or_all
                 an_empty_list_is_done_at_once
                 a_page_that_would_walk_too_far_comes_short_and_says_so
@@ -217,6 +218,12 @@ macro_rules! conformance {
                 a_message_whose_time_is_over_is_skipped_and_counted
                 a_dead_letter_that_was_removed_is_not_made_again
             ;
+            pages:
+                a_page_of_what_people_set_up_ends_before_it_has_too_many_bytes
+                a_page_of_what_people_look_at_ends_before_it_has_too_many_bytes
+                a_page_of_attempts_ends_before_it_has_too_many_bytes
+                an_entry_that_is_larger_than_a_page_is_a_page_of_its_own
+            ;
             probing:
                 a_probe_changes_nothing_that_anybody_sees
             ;
@@ -248,8 +255,9 @@ macro_rules! conformance {
                 every_outcome_is_read_as_it_was_written
                 a_response_is_kept_as_far_as_its_status_allows
                 the_attempts_of_a_delivery_are_told_newest_first
+                an_attempt_is_found_by_its_message
                 a_delivery_is_found_by_its_derived_id
-                a_delivery_tells_the_policy_of_its_message
+                a_delivery_tells_the_policy_of_its_message_if_asked
                 the_deliveries_of_a_message_are_told_by_endpoint
                 an_unknown_message_is_missing
                 an_application_sees_nothing_of_another

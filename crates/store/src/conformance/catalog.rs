@@ -255,6 +255,8 @@ pub async fn endpoints_are_found_by_row_deleted_or_not(harness: Harness) {
     for endpoint in &expected {
         assert_eq!(catalog.endpoint_key(application, endpoint.id).await.unwrap(), endpoint.key);
     }
+    let ids = catalog.endpoint_ids(application, keys.clone()).await.unwrap();
+    assert!(ids.iter().copied().eq(expected.iter().map(|endpoint| (endpoint.key, endpoint.id))));
     let gone = expected[2].id;
     // A tombstone that nothing refers to goes.
     scene.keep_up(Upkeep::Prune { now: later(9), most: 100 }).await;
@@ -264,8 +266,10 @@ pub async fn endpoints_are_found_by_row_deleted_or_not(harness: Harness) {
     let other = scene.another_application().await;
     assert_missing(catalog.endpoint_key(other.key, deleted.id).await, "endpoint");
     assert_eq!(catalog.endpoints_by_key(other.key, keys.clone()).await.unwrap(), []);
+    assert_eq!(catalog.endpoint_ids(other.key, keys.clone()).await.unwrap(), []);
     catalog.delete_application(application, later(6)).await.unwrap();
-    assert_eq!(catalog.endpoints_by_key(application, keys).await.unwrap(), []);
+    assert_eq!(catalog.endpoints_by_key(application, keys.clone()).await.unwrap(), []);
+    assert_eq!(catalog.endpoint_ids(application, keys).await.unwrap(), []);
     assert_missing(catalog.endpoint_key(application, deleted.id).await, "endpoint");
 }
 

@@ -4,7 +4,7 @@ use domain::delivery::{Cause, Delivery};
 use domain::ids::DeliveryId;
 
 use super::replays::{chunk, start};
-use super::{Harness, MINUTE, NOW, Scene, fresh, later};
+use super::{Harness, MINUTE, NOW, Scene, attempts_of, fresh, later};
 use crate::catalog::Endpoint;
 use crate::keys::{Cursor, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{DeliveryFilter, Task, TaskState};
@@ -50,7 +50,7 @@ pub async fn what_was_made_is_settled_like_any_other(harness: Harness) {
     let settle = scene.settling(key, 0, NextState::Delivered).await;
     assert_eq!(scene.settle_one(settle).await, Settled::Applied { turn: None });
     assert_eq!(scene.look(key).await.state, Delivery::Delivered);
-    assert_eq!(scene.store().ledger.attempts_of(key).await.unwrap().len(), 1);
+    assert_eq!(attempts_of(&scene.store().ledger, key).await.unwrap().len(), 1);
 }
 
 pub async fn a_delivery_that_is_there_is_not_made_again(harness: Harness) {

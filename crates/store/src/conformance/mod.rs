@@ -17,7 +17,7 @@
 //! - `figures`: sums, and what they keep
 //! - `upkeep`, `replays`, `missing`, `pruning`, `retention`: steps of upkeep
 //! - `catalog`, `changes`, `disabling`, `editing`, `secrets`, `tokens`: what people set up
-//! - `ledger`: listing, filters, records, counting, answers, expunging, what waits
+//! - `ledger`: listing, pages, filters, records, counting, answers, expunging, what waits
 
 #![expect(missing_docs, reason = "the name of a case is its claim")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a case fails by panicking")]
@@ -42,13 +42,13 @@ pub mod sizes;
 pub mod tokens;
 pub mod upkeep;
 
-pub use self::ledger::{answers, counting, expunging, filters, listing, records, waiting};
+pub use self::ledger::{answers, counting, expunging, filters, listing, pages, records, waiting};
 pub use self::queue::{accepting, fencing, leases, loading, probing, scheduled, settling};
 pub use harness::{Handle, Harness, Pass};
-pub use scene::{MINUTE, NOW, Scene, failure, fresh, later, long_ago, success};
+pub use scene::{MINUTE, NOW, Scene, attempts_of, failure, fresh, later, long_ago, success};
 
 #[cfg(test)]
-const THEMES: [(&str, &str); 27] = [
+const THEMES: [(&str, &str); 28] = [
     ("accepting", include_str!("queue/accepting.rs")),
     ("answers", include_str!("ledger/answers.rs")),
     ("catalog", include_str!("catalog.rs")),
@@ -64,6 +64,7 @@ const THEMES: [(&str, &str); 27] = [
     ("listing", include_str!("ledger/listing.rs")),
     ("loading", include_str!("queue/loading.rs")),
     ("missing", include_str!("missing.rs")),
+    ("pages", include_str!("ledger/pages.rs")),
     ("probing", include_str!("queue/probing.rs")),
     ("pruning", include_str!("pruning.rs")),
     ("records", include_str!("ledger/records.rs")),

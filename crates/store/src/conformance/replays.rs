@@ -4,7 +4,7 @@ use domain::delivery::{Cause, Delivery};
 use domain::ids::TaskId;
 use domain::partition::Partition;
 
-use super::{Harness, NOW, Scene, fresh, later};
+use super::{Harness, NOW, Scene, attempts_of, fresh, later};
 use crate::catalog::Endpoint;
 use crate::keys::{Cursor, DeliveryKey, Epoch, MessageKey};
 use crate::ledger::{NewTask, RunningTask, Task, TaskKind, TaskState};
@@ -130,7 +130,7 @@ pub async fn a_replayed_delivery_keeps_its_history(harness: Harness) {
     assert_eq!(scene.settle_one(settle).await, Settled::Applied { turn: None });
     let after = scene.look(key).await;
     assert_eq!((after.id, after.recorded), (before.id, 2));
-    let attempts = scene.store().ledger.attempts_of(key).await.unwrap();
+    let attempts = attempts_of(&scene.store().ledger, key).await.unwrap();
     let numbers: Vec<_> = attempts.iter().map(|entry| entry.number).collect();
     assert_eq!(numbers, [2, 1]);
 }

@@ -19,13 +19,14 @@ use crate::catalog::{
     Name, NewApplication, NewEndpoint, Secret,
 };
 use crate::keys::{ApplicationKey, DeliveryKey, Lease, MessageKey, Node};
-use crate::ledger::DeliveryEntry;
+use crate::ledger::{AttemptEntry, AttemptFilter, DeliveryEntry};
+use crate::page::{From, Page};
 use crate::queue::{
     Accept, Accepted, AttemptRecord, Batch, Committed, Done, Doomed, FirstState, Load, Loaded,
     NewDelivery, NewMessage, NextState, Once, Order, Phases, Request, Rollup, Running, Settle,
     Settled, Trigger, Upkeep,
 };
-use crate::{Error, Headers, limits};
+use crate::{Error, Headers, Ledger, limits};
 
 /// The moment at which every case begins.
 pub const NOW: Timestamp = Timestamp::from_seconds(1_800_000_000);
@@ -351,6 +352,18 @@ impl Scene {
         let of = self.store().ledger.deliveries_of(key.application, key.message).await.unwrap();
         of.into_iter().find(|entry| entry.key == key).unwrap()
     }
+}
+
+/// Returns the attempts of a delivery, newest first.
+///
+/// # Errors
+/// If the store fails.
+pub async fn attempts_of(
+    ledger: &Arc<dyn Ledger>,
+    key: DeliveryKey,
+) -> Result<Vec<AttemptEntry>, Error> {
+    let page = Page { from: From::Start, limit: 1_000 };
+    Ok(ledger.attempts_of(key.into(), AttemptFilter::default(), page).await?.entries)
 }
 
 /// Describes an application.

@@ -5,7 +5,7 @@ use domain::ids::{AttemptId, DeliveryId, MessageId};
 use domain::replay::StatusClass;
 use domain::time::Timestamp;
 
-use crate::keys::{DeliveryKey, EndpointKey};
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::queue::AttemptRecord;
 
 /// A delivery.
@@ -21,7 +21,7 @@ pub struct DeliveryEntry {
     pub event_type: String,
     /// When its message was received.
     pub received_at: Timestamp,
-    /// The policy that was set on its message, as a document.
+    /// The policy that was set on its message, as a document, if it was asked for.
     pub policy: Option<String>,
     /// Where it stands.
     pub state: Delivery,
@@ -33,6 +33,18 @@ pub struct DeliveryEntry {
     pub last_attempt: Option<AttemptId>,
     /// The status of the last of them, if it was answered.
     pub last_status: Option<u16>,
+}
+
+impl DeliveryEntry {
+    /// Leaves out the policy of its message: as many deliveries as there are endpoints have the same.
+    pub(crate) fn without_policy(self) -> Self {
+        Self { policy: None, ..self }
+    }
+
+    /// Returns how many bytes it has that somebody chose.
+    pub(crate) fn bytes(&self) -> usize {
+        self.event_type.len() + self.policy.as_ref().map_or(0, String::len)
+    }
 }
 
 /// Returns when a delivery was settled. The row of one that was replayed says when it had ended
@@ -61,6 +73,8 @@ pub struct DeliveryFilter {
     pub since: Option<Timestamp>,
     /// Only whose message was received before this moment.
     pub until: Option<Timestamp>,
+    /// Whether the policies of their messages are wanted.
+    pub with_policy: bool,
 }
 
 impl DeliveryFilter {
@@ -75,6 +89,14 @@ impl DeliveryFilter {
             && (self.event_types.is_empty() || self.event_types.contains(&entry.event_type))
             && self.since.is_none_or(|since| entry.received_at >= since)
             && self.until.is_none_or(|until| entry.received_at < until)
+    }
+
+    /// Takes a delivery if it is wanted, as it is wanted.
+    pub(crate) fn takes(&self, entry: DeliveryEntry) -> Option<DeliveryEntry> {
+        if !self.wants(&entry) {
+            return None;
+        }
+        Some(if self.with_policy { entry } else { entry.without_policy() })
     }
 }
 
@@ -93,6 +115,36 @@ pub struct AttemptEntry {
     pub next_due: Option<Timestamp>,
     /// The record.
     pub record: AttemptRecord,
+}
+
+impl AttemptEntry {
+    /// Returns how many bytes it has that somebody chose.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let AttemptRecord { request_headers, response_headers, response_body, error, .. } =
+            &self.record;
+        let headers = request_headers.stored().len() + response_headers.stored().len();
+        let error = error.as_ref().map_or(0, String::len);
+        self.event_type.len() + headers + response_body.len() + error
+    }
+}
+
+/// Whose attempts are meant: those of all deliveries of a message, or of one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveriesOf {
+    /// The message's application.
+    pub application: ApplicationKey,
+    /// The message.
+    pub message: MessageKey,
+    /// The endpoint of the only delivery that is meant; all deliveries if none is named.
+    pub endpoint: Option<EndpointKey>,
+}
+
+impl From<DeliveryKey> for DeliveriesOf {
+    fn from(key: DeliveryKey) -> Self {
+        let DeliveryKey { application, endpoint, message } = key;
+        Self { application, message, endpoint: Some(endpoint) }
+    }
 }
 
 /// Which attempts are wanted. What is missing does not restrict.

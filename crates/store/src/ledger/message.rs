@@ -35,6 +35,21 @@ pub struct MessageEntry {
     pub payload: Payload,
 }
 
+impl MessageEntry {
+    /// Returns how many bytes it has that somebody chose.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let payload = match &self.payload {
+            Payload::Kept(bytes) => bytes.len(),
+            Payload::Omitted | Payload::Gone => 0,
+        };
+        let texts = [&self.event_id, &self.content_type, &self.policy];
+        let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+        let channels: usize = self.channels.iter().map(String::len).sum();
+        payload + texts + channels + self.event_type.len()
+    }
+}
+
 /// A message's payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Payload {

@@ -1,7 +1,8 @@
 //! What people look at: messages, deliveries, attempts, sums, and the replays they start.
 //!
 //! Each list walks one index. Whatever else it is filtered by is looked at while walking, up to
-//! [`MOST_WALKED`] rows a page; a page may therefore be short and say that it is not the last.
+//! [`MOST_WALKED`] rows a page; a page may therefore be short and say that it is not the last. So may one
+//! that has [`crate::limits::PAGE_BYTES`].
 
 mod answer;
 mod buckets;
@@ -18,7 +19,7 @@ pub use answer::StoredAnswer;
 pub use buckets::{BUCKETS, bucket, bucket_ends_at, percentile};
 pub use counts::{Counts, Depth, Tally, Within};
 pub(crate) use delivery::settled_at;
-pub use delivery::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
+pub use delivery::{AttemptEntry, AttemptFilter, DeliveriesOf, DeliveryEntry, DeliveryFilter};
 pub use message::{MessageEntry, MessageFilter, Payload};
 pub use task::{NewTask, RunningTask, Task, TaskKind, TaskState};
 
@@ -42,6 +43,12 @@ pub trait Ledger: Send + Sync {
         application: ApplicationKey,
         name: crate::catalog::Name<MessageId>,
     ) -> Answer<'_, MessageEntry>;
+    /// Finds a message as [`Ledger::message`] does, and does not read its payload.
+    fn message_without_payload(
+        &self,
+        application: ApplicationKey,
+        name: crate::catalog::Name<MessageId>,
+    ) -> Answer<'_, MessageEntry>;
     /// Lists an application's messages, newest first.
     fn messages(
         &self,
@@ -60,7 +67,7 @@ pub trait Ledger: Send + Sync {
 
     /// Finds a delivery by its id.
     fn delivery(&self, application: ApplicationKey, id: DeliveryId) -> Answer<'_, DeliveryEntry>;
-    /// Returns all deliveries of a message, by endpoint.
+    /// Returns all deliveries of a message, by endpoint, without its policy.
     fn deliveries_of(
         &self,
         application: ApplicationKey,
@@ -117,8 +124,21 @@ pub trait Ledger: Send + Sync {
         page: Page<(MessageKey, EndpointKey)>,
     ) -> Answer<'_, Listed<DeliveryKey, (MessageKey, EndpointKey)>>;
 
-    /// Returns the attempts of a delivery, newest first.
-    fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>>;
+    /// Finds an attempt of a message.
+    fn attempt(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        id: AttemptId,
+    ) -> Answer<'_, AttemptEntry>;
+    /// Lists the attempts of a message's deliveries, or of one of them, newest first. No index has them
+    /// together: of each delivery the newest [`MOST_WALKED`] are looked at.
+    fn attempts_of(
+        &self,
+        of: DeliveriesOf,
+        filter: AttemptFilter,
+        page: Page<AttemptId>,
+    ) -> Answer<'_, Listed<AttemptEntry, AttemptId>>;
     /// Lists an endpoint's attempts, newest first.
     fn attempts(
         &self,

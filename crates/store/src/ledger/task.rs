@@ -4,6 +4,7 @@ use domain::ids::TaskId;
 use domain::time::Timestamp;
 
 use crate::keys::{ApplicationKey, Cursor, EndpointKey, MessageKey};
+use crate::page::json_bytes;
 
 /// A replay that runs in the background.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +36,13 @@ pub struct Task {
     pub created_at: Timestamp,
     /// When it last moved.
     pub updated_at: Timestamp,
+}
+
+impl Task {
+    /// Returns how many bytes it has that somebody chose.
+    pub(crate) fn bytes(&self) -> usize {
+        self.by.len() + json_bytes(&self.selection)
+    }
 }
 
 /// A task that is running.

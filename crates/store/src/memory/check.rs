@@ -57,7 +57,7 @@ impl State {
             found.push(format!("{place} is {} since nobody knows when", row.state.word()));
         }
         let key = DeliveryKey { application: row.application, endpoint, message };
-        let numbers: Vec<_> = self.attempts_of(key).iter().map(|entry| entry.number).collect();
+        let numbers: Vec<_> = self.chain(key).map(|(_, row)| row.number).collect();
         if !numbers.iter().copied().eq((1..=row.recorded).rev()) {
             found.push(format!("{place} recorded {} attempts, not {numbers:?}", row.recorded));
         }

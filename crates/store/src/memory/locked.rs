@@ -9,13 +9,13 @@ use domain::time::Timestamp;
 
 use crate::catalog::{
     Admission, Application, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
-    EventType, FanOut, Name, NewApplication, NewEndpoint, Secret, Token,
+    EventType, FanOut, Name, NewApplication, NewEndpoint, Schemas, Secret, Token,
 };
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey, Node};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Depth, MessageEntry,
-    MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
+    AttemptEntry, AttemptFilter, Counts, DeliveriesOf, DeliveryEntry, DeliveryFilter, Depth,
+    MessageEntry, MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
 };
 use crate::memory::State;
 use crate::page::{Listed, Page};
@@ -194,6 +194,14 @@ impl Catalog for Memory {
         self.answer(move |state| Ok(state.endpoints_by_key(application, &keys)))
     }
 
+    fn endpoint_ids(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<(EndpointKey, EndpointId)>> {
+        self.answer(move |state| Ok(state.endpoint_ids(application, &keys)))
+    }
+
     fn endpoint_key(&self, application: ApplicationKey, id: EndpointId) -> Answer<'_, EndpointKey> {
         self.answer(move |state| state.endpoint_key(application, id))
     }
@@ -247,8 +255,12 @@ impl Catalog for Memory {
         self.answer(move |state| state.remove_event_type(&name, &check))
     }
 
-    fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>> {
-        self.answer(move |state| Ok(state.event_types(&page)))
+    fn event_types(
+        &self,
+        schemas: Schemas,
+        page: Page<String>,
+    ) -> Answer<'_, Listed<EventType, String>> {
+        self.answer(move |state| Ok(state.event_types(schemas, &page)))
     }
 
     fn create_token(&self, token: Token) -> Answer<'_, ()> {
@@ -279,6 +291,14 @@ impl Ledger for Memory {
         name: Name<MessageId>,
     ) -> Answer<'_, MessageEntry> {
         self.answer(move |state| state.message(application, name))
+    }
+
+    fn message_without_payload(
+        &self,
+        application: ApplicationKey,
+        name: Name<MessageId>,
+    ) -> Answer<'_, MessageEntry> {
+        self.answer(move |state| state.message_without_payload(application, name))
     }
 
     fn messages(
@@ -374,8 +394,22 @@ impl Ledger for Memory {
         self.answer(move |state| Ok(state.purge_dead_letters(application, &filter, &page)))
     }
 
-    fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
-        self.answer(move |state| Ok(state.attempts_of(key)))
+    fn attempt(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        id: AttemptId,
+    ) -> Answer<'_, AttemptEntry> {
+        self.answer(move |state| state.attempt(application, message, id))
+    }
+
+    fn attempts_of(
+        &self,
+        of: DeliveriesOf,
+        filter: AttemptFilter,
+        page: Page<AttemptId>,
+    ) -> Answer<'_, Listed<AttemptEntry, AttemptId>> {
+        self.answer(move |state| Ok(state.attempts_of(of, &filter, &page)))
     }
 
     fn attempts(

@@ -162,6 +162,12 @@ impl Postgres {
         self.urgent.begin(Access::Read).await
     }
 
+    /// Returns what seals secrets.
+    #[must_use]
+    pub fn vault(&self) -> Arc<Vault> {
+        Arc::clone(&self.vault)
+    }
+
     /// Begins a transaction that reads.
     async fn read(&self) -> Result<Transaction<'_>, Failure> {
         self.pool.begin(Access::Read).await

@@ -2,17 +2,23 @@
 //!
 //! What is not wanted is passed over while walking, so that one statement serves every filter; the
 //! walk ends with the page, with the list, or when it has looked at [`MOST_WALKED`] rows.
+//!
+//! A chunk is in memory as a whole. So a statement whose rows may be large sums up their bytes as
+//! `so_far`, and ends its chunk with the row with which that reaches [`Walk::most_bytes`].
 
 use tokio_postgres::Row;
 
 use crate::Error;
 use crate::damage::Notes;
 use crate::ledger::MOST_WALKED;
-use crate::page::{Direction, From, Listed, Page, direct};
+use crate::limits::PAGE_BYTES;
+use crate::page::{Direction, Fill, From, Listed, Page, direct};
 use crate::postgres::row;
 
 /// How many rows are fetched at a time once the first ones did not fill the page.
 const CHUNK: usize = 1_000;
+/// How many bytes of rows are fetched at a time; the last row may have more.
+const MOST_BYTES: i64 = PAGE_BYTES as i64;
 
 /// A page in the making.
 pub(crate) struct Walk<'a, Entry, Id> {
@@ -21,15 +27,22 @@ pub(crate) struct Walk<'a, Entry, Id> {
     backwards: bool,
     limit: usize,
     walked: usize,
-    /// How many rows were asked for last.
+    bytes: fn(&Entry) -> usize,
+    fill: Fill,
+    /// How many rows were asked for last, and how many bytes.
     asked: usize,
+    most_bytes: i64,
     place: Option<Id>,
     ended: bool,
     listed: Listed<Entry, Id>,
 }
 
 impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
-    pub(crate) fn new(notes: &'a Notes, page: Page<Id>, direction: Direction) -> Self {
+    pub(crate) fn new(
+        notes: &'a Notes,
+        page: Page<Id>,
+        (direction, bytes): (Direction, fn(&Entry) -> usize),
+    ) -> Self {
         let upwards = direction.is_upwards(&page.from);
         let (place, backwards) = match page.from {
             From::Start => (None, false),
@@ -42,7 +55,10 @@ impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
             backwards,
             limit: usize::try_from(page.limit).unwrap_or(usize::MAX),
             walked: 0,
+            bytes,
+            fill: Fill::default(),
             asked: 0,
+            most_bytes: MOST_BYTES,
             place,
             ended: false,
             listed: Listed { entries: Vec::new(), reached: None, done: true },
@@ -73,6 +89,11 @@ impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
         Some((self.place.clone(), i64::try_from(rows).unwrap_or(i64::MAX)))
     }
 
+    /// Returns with how many bytes the next chunk ends.
+    pub(crate) fn most_bytes(&self) -> i64 {
+        self.most_bytes
+    }
+
     /// Takes the rows that were fetched. A row that does not read as what it should be is passed
     /// over and noted.
     pub(crate) fn take(
@@ -83,16 +104,21 @@ impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
         let named = |row| read(row).map_err(|error| row::at_row(row, error));
         let read: Result<Vec<_>, _> =
             rows.iter().map(|row| self.notes.readable(named(row))).collect();
-        self.take_read(read?);
+        let so_far = rows.last().and_then(|row| row.try_get::<_, i64>("so_far").ok());
+        let is_cut = so_far.is_some_and(|bytes| bytes >= self.most_bytes);
+        self.take_read(read?, is_cut);
         Ok(())
     }
 
     /// Takes what was read; what is not wanted comes without an entry, what is damaged not at all.
-    fn take_read(&mut self, rows: Vec<Option<(Id, Option<Entry>)>>) {
+    fn take_read(&mut self, rows: Vec<Option<(Id, Option<Entry>)>>, is_cut: bool) {
         let most = usize::try_from(MOST_WALKED).unwrap_or(usize::MAX);
-        if rows.len() < self.asked {
+        if rows.len() < self.asked && !is_cut {
             self.ended = true;
         }
+        // Damaged rows alone lead no further: the next chunk has to hold more than these.
+        let leads_on = rows.iter().any(Option::is_some);
+        self.most_bytes = if leads_on { MOST_BYTES } else { self.most_bytes.saturating_mul(4) };
         for row in rows {
             if self.listed.entries.len() >= self.limit || self.walked >= most {
                 self.listed.done = false;
@@ -103,6 +129,11 @@ impl<'a, Entry, Id: Clone> Walk<'a, Entry, Id> {
             let Some((id, entry)) = row else {
                 continue;
             };
+            if entry.as_ref().is_some_and(|entry| !self.fill.takes((self.bytes)(entry))) {
+                self.listed.done = false;
+                self.ended = true;
+                return;
+            }
             self.listed.entries.extend(entry);
             self.listed.reached = Some(id.clone());
             self.place = Some(id);
@@ -125,7 +156,8 @@ mod tests {
     /// Walks the numbers from 1 to 3,000, of which the multiples of `wanted` are wanted.
     fn page(from: From<i64>, limit: u32, wanted: i64) -> (Listed<i64, i64>, usize) {
         let notes = Notes::default();
-        let mut walk = Walk::new(&notes, Page { from, limit }, Direction::Ascending);
+        let numbers = (Direction::Ascending, (|_| 0) as fn(&i64) -> usize);
+        let mut walk = Walk::new(&notes, Page { from, limit }, numbers);
         let mut fetches = 0;
         while let Some((place, rows)) = walk.next() {
             fetches += 1;
@@ -145,7 +177,7 @@ mod tests {
                     .map(entry)
                     .collect()
             };
-            walk.take_read(fetched);
+            walk.take_read(fetched, false);
         }
         (walk.finish(), fetches)
     }

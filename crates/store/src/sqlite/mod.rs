@@ -47,7 +47,7 @@ use self::io::writer::{Writer, WriterThread, Writing};
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use self::migrate::steps;
 use crate::damage::Notes;
-use crate::vault::{Entropy, KEY_BYTES};
+use crate::vault::{Entropy, KEY_BYTES, Vault};
 use crate::{Answer, Error, limits};
 
 /// The name of the database in its directory.
@@ -97,6 +97,7 @@ pub struct Sqlite {
     /// For hearing of changes, which what is sent waits for, and for look-ups of one row that every request waits
     /// for. Neither may wait for lists.
     urgent: Readers,
+    vault: Arc<Vault>,
     notes: Arc<Notes>,
     syncs: Arc<Syncs>,
     presence: Arc<Presence>,
@@ -150,6 +151,7 @@ impl Sqlite {
         Ok(Self {
             readers,
             urgent,
+            vault,
             notes,
             syncs,
             presence,
@@ -157,6 +159,12 @@ impl Sqlite {
             _checkpointer: checkpointer,
             _lock: lock,
         })
+    }
+
+    /// Returns what seals secrets.
+    #[must_use]
+    pub fn vault(&self) -> Arc<Vault> {
+        Arc::clone(&self.vault)
     }
 
     /// Does something in a transaction of its own, on the thread that writes.

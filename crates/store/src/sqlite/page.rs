@@ -11,11 +11,11 @@ use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
 use crate::Error;
 use crate::damage::Notes;
 use crate::ledger::MOST_WALKED;
-use crate::page::{Direction, From, Listed, Page, direct};
+use crate::page::{Direction, Fill, From, Listed, Page, direct};
 use crate::sqlite::row;
 
 /// A list, and which part of it is wanted.
-pub(crate) struct List<'a, Id> {
+pub(crate) struct List<'a, Id, Entry> {
     /// The statement that walks, with `{compare}` and `{direction}` for its way.
     pub(crate) statement: &'static str,
     /// Its natural order.
@@ -26,6 +26,8 @@ pub(crate) struct List<'a, Id> {
     pub(crate) beginning: Vec<Value>,
     /// Makes a start value of an id.
     pub(crate) at: fn(&Id) -> Vec<Value>,
+    /// Returns how many bytes an entry has.
+    pub(crate) bytes: fn(&Entry) -> usize,
     /// Which part is wanted.
     pub(crate) page: &'a Page<Id>,
 }
@@ -35,10 +37,10 @@ pub(crate) struct List<'a, Id> {
 pub(crate) fn page<Id, Entry>(
     connection: &Connection,
     notes: &Notes,
-    list: List<'_, Id>,
+    list: List<'_, Id, Entry>,
     mut read: impl FnMut(&Row<'_>) -> Result<(Id, Option<Entry>), Error>,
 ) -> Result<Listed<Entry, Id>, Error> {
-    let List { statement, direction, whose, beginning, at, page } = list;
+    let List { statement, direction, whose, beginning, at, bytes, page } = list;
     let start = match &page.from {
         From::Start => beginning,
         From::After(id) | From::Before(id) => at(id),
@@ -51,7 +53,7 @@ pub(crate) fn page<Id, Entry>(
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params_from_iter(parameters))?;
     let mut listed = Listed { entries: Vec::new(), reached: None, done: true };
-    let mut walked = 0;
+    let (mut walked, mut fill) = (0, Fill::default());
     loop {
         let row = match rows.next() {
             Ok(Some(row)) => row,
@@ -68,6 +70,10 @@ pub(crate) fn page<Id, Entry>(
         }
         walked += 1;
         if let Some((id, entry)) = row::readable(notes, row, read(row))? {
+            if entry.as_ref().is_some_and(|entry| !fill.takes(bytes(entry))) {
+                listed.done = false;
+                break;
+            }
             listed.entries.extend(entry);
             listed.reached = Some(id);
         }
@@ -127,6 +133,7 @@ mod tests {
                     whose: None,
                     beginning: vec![Value::Integer(0)],
                     at: |id: &i64| vec![Value::Integer(*id)],
+                    bytes: |_| 0,
                     page: &Page { from, limit: 10_000 },
                 };
                 let read = |row: &Row<'_>| {

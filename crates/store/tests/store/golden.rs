@@ -9,7 +9,7 @@ use domain::delivery::{Cause, Delivery};
 use domain::endpoint::State;
 use domain::partition::Partition;
 use store::catalog::{Application, Name};
-use store::conformance::{Handle, NOW, later};
+use store::conformance::{Handle, NOW, attempts_of, later};
 use store::keys::{DeliveryKey, Node};
 use store::ledger::{DeliveryEntry, NewTask, StoredAnswer, TaskKind};
 use store::page::{From, Page};
@@ -38,7 +38,7 @@ pub(crate) async fn check(store: &Handle) {
     let listed = ledger.deliveries(application.key, due.key, Default::default(), page()).await;
     let entries = listed.unwrap().entries;
     let dead = entries.iter().find(|entry| entry.state == Delivery::Dead(Cause::Exhausted));
-    let attempts = ledger.attempts_of(dead.unwrap().key).await.unwrap();
+    let attempts = attempts_of(ledger, dead.unwrap().key).await.unwrap();
     assert_eq!(attempts.iter().map(|entry| entry.number).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(states(entries), ["cancelled", "dead", "delivered", "pending"]);
     let dead = ledger.dead_letters(application.key, Default::default(), page()).await.unwrap();

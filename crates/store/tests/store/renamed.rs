@@ -2,7 +2,7 @@
 //! were told.
 
 use domain::ids::{ApplicationId, EndpointId, MessageId};
-use store::catalog::{Name, Whose};
+use store::catalog::{Name, Schemas, Whose};
 use store::conformance::Handle;
 use store::page::{From, Page};
 
@@ -41,7 +41,7 @@ pub(crate) async fn check(store: &Handle) {
         assert_eq!(message.key.0, key, "{event_id}");
     }
     let page = Page { from: From::Start, limit: 9 };
-    let types = catalog.event_types(page).await.unwrap().entries;
+    let types = catalog.event_types(Schemas::Shown, page).await.unwrap().entries;
     let types: Vec<_> = types.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(types, [".-renamed", ".-renamed-2", "invoice.paid"]);
     assert_eq!(catalog.token("tok_1".to_owned()).await.unwrap().name, "..-renamed");

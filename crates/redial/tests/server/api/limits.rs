@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::Method;
 use http_body_util::Full;
 use serde_json::{Value, json};
+use store::limits::PAGE_BYTES;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -54,7 +55,7 @@ async fn a_page_of_large_payloads_ends_early_and_misses_none() {
     // Newest first; ids of the same millisecond are in no order that a test could know.
     sent.sort_unstable_by(|one, other| other.cmp(one));
     let first = server.get(&format!("{path}?limit=50")).await;
-    assert!(first.text.len() < 20 << 20, "{} bytes", first.text.len());
+    assert!(first.text.len() <= PAGE_BYTES, "{} bytes", first.text.len());
     let first = first.expect(200);
     assert_eq!(first["done"], false);
     let ids = |page: &Value| -> Vec<String> {
@@ -96,19 +97,19 @@ async fn a_page_of_what_went_to_an_endpoint_ends_early_and_misses_none() {
         entries.map(|entry| entry["id"].as_str().unwrap().to_owned()).collect()
     };
     let path = format!("/app/{app}/endpoint/{endpoint}/msg?limit=50");
-    // Ten of them are the first to have 8 MiB.
+    // Four of them fit on a page.
     let first = server.get(&path).await.expect(200);
-    assert_eq!((ids(&first), &first["done"]), (sent[..10].to_vec(), &json!(false)));
+    assert_eq!((ids(&first), &first["done"]), (sent[..4].to_vec(), &json!(false)));
     let iterator = first["iterator"].as_str().unwrap();
     let second = server.get(&format!("{path}&iterator={iterator}")).await.expect(200);
-    assert_eq!((ids(&second), &second["done"]), (sent[10..].to_vec(), &json!(true)));
-    // The other way, too: the page before the last message ends just there.
+    assert_eq!((ids(&second), &second["done"]), (sent[4..8].to_vec(), &json!(false)));
+    // The other way, too: the page before the last message of the second one ends just there.
     let last = second["iterator"].as_str().unwrap();
     let back = server.get(&format!("{path}&iterator=-{last}")).await.expect(200);
-    assert_eq!((ids(&back), &back["done"]), (sent[1..11].to_vec(), &json!(false)));
+    assert_eq!((ids(&back), &back["done"]), (sent[3..7].to_vec(), &json!(false)));
     let rest = back["prevIterator"].as_str().unwrap();
     let rest = server.get(&format!("{path}&iterator={rest}")).await.expect(200);
-    assert_eq!((ids(&rest), &rest["done"]), (sent[..1].to_vec(), &json!(true)));
+    assert_eq!((ids(&rest), &rest["done"]), (sent[..3].to_vec(), &json!(true)));
     // What has no content is not counted.
     let bare = server.get(&format!("{path}&with_content=false")).await.expect(200);
     assert_eq!((ids(&bare), &bare["done"]), (sent, &json!(true)));

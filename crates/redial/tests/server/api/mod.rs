@@ -4,6 +4,7 @@
 //! afterwards.
 
 mod access;
+mod answers;
 mod applications;
 mod batch;
 mod caps;

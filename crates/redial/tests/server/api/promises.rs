@@ -17,6 +17,7 @@ use redial::app::{Accepting, Answer, App, Ask, Caller, Error, Nudge, Parts, Sett
 use redial::clock::{Clock, SystemClock};
 use redial::config::{Configuration, Sources};
 use sha2::{Digest as _, Sha256};
+use store::Vault;
 use store::keys::ApplicationKey;
 use store::ledger::Within;
 use store::memory::{Memory, State};
@@ -80,6 +81,7 @@ where
     App::new(Parts {
         catalog: Arc::clone(&store) as _,
         ledger: store,
+        vault: Arc::new(Vault::new(&mut [7; 32], |bytes| bytes.fill(7))),
         accepting: Arc::new(Idle),
         clock,
         guard: Arc::new(RwLock::new(Guard::new(egress))),

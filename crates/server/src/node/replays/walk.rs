@@ -139,8 +139,14 @@ async fn on_channel(
     entry: &DeliveryEntry,
 ) -> Result<bool, store::Error> {
     let Some(channel) = &wish.channel else { return Ok(true) };
-    let found = world.ledger.message(entry.key.application, Name::Id(entry.message)).await;
+    let (application, name) = (entry.key.application, Name::Id(entry.message));
+    let found = world.ledger.message_without_payload(application, name).await;
     Ok(legible(found)?.is_some_and(|message| message.channels.contains(channel)))
+}
+
+/// Means every delivery, with what decides when it expires.
+fn everything() -> DeliveryFilter {
+    DeliveryFilter { with_policy: true, ..DeliveryFilter::default() }
 }
 
 /// Walks one endpoint's deliveries upwards.
@@ -151,8 +157,7 @@ async fn of_endpoint(
     behind: MessageKey,
 ) -> Result<(Vec<DeliveryEntry>, Option<MessageKey>), store::Error> {
     let page = Page { from: From::Before(behind), limit: CHUNK };
-    let filter = DeliveryFilter::default();
-    let listed = world.ledger.deliveries(task.application, endpoint, filter, page).await?;
+    let listed = world.ledger.deliveries(task.application, endpoint, everything(), page).await?;
     let mut entries = listed.entries;
     entries.reverse();
     entries.retain(|entry| entry.key.message <= task.upper);
@@ -170,8 +175,8 @@ async fn dead_letters(
     let mut from = From::Before((behind, EndpointKey(i64::MAX)));
     let mut entries: Vec<DeliveryEntry> = Vec::new();
     loop {
-        let (page, filter) = (Page { from, limit: CHUNK }, DeliveryFilter::default());
-        let listed = world.ledger.dead_letters(task.application, filter, page).await?;
+        let page = Page { from, limit: CHUNK };
+        let listed = world.ledger.dead_letters(task.application, everything(), page).await?;
         let upwards = listed.entries.into_iter().rev();
         entries.extend(upwards.filter(|entry| entry.key.message <= task.upper));
         let on = |reached: &(MessageKey, EndpointKey)| !listed.done && reached.0 <= task.upper;

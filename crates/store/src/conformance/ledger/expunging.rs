@@ -4,7 +4,7 @@ use domain::delivery::{Cause, Delivery};
 
 use crate::conformance::missing::missing;
 use crate::conformance::replays::{chunk, start};
-use crate::conformance::{Harness, NOW, Scene, later};
+use crate::conformance::{Harness, NOW, Scene, attempts_of, later};
 use crate::queue::{Bury, Done, Ending, NextState, RequestKind, Settled, Upkeep};
 
 pub async fn what_is_pending_is_cancelled_with_the_payload(harness: Harness) {
@@ -73,7 +73,7 @@ pub async fn an_attempt_that_had_begun_is_recorded_and_nothing_follows(harness: 
         assert_eq!(scene.settle_one(settle).await, Settled::LeftAlone);
         let entry = scene.look(key).await;
         assert_eq!((entry.state, entry.recorded), (Delivery::Cancelled, 1));
-        assert_eq!(ledger.attempts_of(key).await.unwrap().len(), 1);
+        assert_eq!(attempts_of(ledger, key).await.unwrap().len(), 1);
     }
     assert_eq!(scene.loaded(&endpoint).await, []);
 }

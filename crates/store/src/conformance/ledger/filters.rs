@@ -154,7 +154,7 @@ pub async fn dead_letters_are_filtered_and_purged_by_endpoint(harness: Harness) 
 pub async fn attempts_are_filtered_by_success_class_type_and_time(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
-    one_of_each(&scene, &endpoint).await;
+    let deliveries = one_of_each(&scene, &endpoint).await;
     let ledger = &scene.store().ledger;
     let page = Page { from: From::Start, limit: 50 };
     let (application, key) = (endpoint.application, endpoint.key);
@@ -179,6 +179,14 @@ pub async fn attempts_are_filtered_by_success_class_type_and_time(harness: Harne
         let named = format!("{filter:?}");
         let after_all = domain::ids::AttemptId::from_bytes([0; 20]);
         check(&expected, after_all, list, |entry| entry.record.id, &named).await;
+        let mut found = Vec::new();
+        for delivery in &deliveries {
+            let page = Page { from: From::Start, limit: 50 };
+            let listed = ledger.attempts_of((*delivery).into(), filter.clone(), page).await;
+            found.extend(listed.unwrap().entries.iter().map(|entry| entry.record.id));
+        }
+        found.sort_unstable();
+        assert!(found.iter().rev().eq(&expected), "{named}");
     }
 }
 

@@ -3,10 +3,12 @@
 use domain::delivery::Cause;
 
 use crate::Answer;
-use crate::catalog::{EventType, EventTypeSettings, Scope, Token};
+use crate::catalog::{EventType, EventTypeSettings, Schemas, Scope, Token};
 use crate::conformance::scene::new_application;
 use crate::conformance::{Harness, NOW, Scene, later};
-use crate::ledger::{AttemptFilter, DeliveryFilter, MOST_WALKED, MessageFilter, NewTask, TaskKind};
+use crate::ledger::{
+    AttemptFilter, DeliveriesOf, DeliveryFilter, MOST_WALKED, MessageFilter, NewTask, TaskKind,
+};
 use crate::page::{From, Listed, Page};
 use crate::queue::NextState;
 
@@ -50,7 +52,8 @@ pub async fn event_types_are_listed_by_name_archived_ones_included(harness: Harn
         catalog.create_event_type(new).await.unwrap();
     }
     names.sort_unstable();
-    check(&names, |page| catalog.event_types(page), |entry| entry.name.clone()).await;
+    check(&names, |page| catalog.event_types(Schemas::Shown, page), |entry| entry.name.clone())
+        .await;
 }
 
 pub async fn tokens_are_listed_by_id(harness: Harness) {
@@ -153,6 +156,40 @@ pub async fn attempts_of_all_deliveries_are_listed_newest_first(harness: Harness
     let filter = AttemptFilter::default();
     let list = |page| ledger.attempts(endpoint.application, endpoint.key, filter.clone(), page);
     check(&ids, list, |entry| entry.record.id).await;
+}
+
+pub async fn attempts_of_a_message_and_of_one_delivery_are_listed_newest_first(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let ledger = &scene.store().ledger;
+    let (one, two) = (scene.endpoint().await, scene.endpoint().await);
+    let message = scene.accept_new(scene.message(&[&one, &two]).await).await;
+    scene.settled(&one, NextState::Delivered).await;
+    let (mut of_one, mut of_both) = (Vec::new(), Vec::new());
+    for recorded in 0..5 {
+        for endpoint in [&one, &two] {
+            let next = NextState::Pending { due: later(60) };
+            let settle = scene.settling(scene.key(endpoint, message), recorded, next).await;
+            if endpoint.key == one.key {
+                of_one.push(settle.attempt.id);
+            }
+            of_both.push(settle.attempt.id);
+            scene.settle_one(settle).await;
+        }
+    }
+    of_one.reverse();
+    of_both.reverse();
+    let of = DeliveriesOf::from(scene.key(&one, message));
+    let all = DeliveriesOf { endpoint: None, ..of };
+    for (of, ids) in [(of, of_one), (all, of_both)] {
+        let list = |page| ledger.attempts_of(of, AttemptFilter::default(), page);
+        check(&ids, list, |entry| entry.record.id).await;
+    }
+    let other = scene.another_application().await.key;
+    for of in [of, all].map(|of| DeliveriesOf { application: other, ..of }) {
+        let page = Page { from: From::Start, limit: 9 };
+        let listed = ledger.attempts_of(of, AttemptFilter::default(), page).await.unwrap();
+        assert!(listed.entries.is_empty() && listed.done);
+    }
 }
 
 pub async fn tasks_are_listed_newest_first_for_one_application_or_all(harness: Harness) {

@@ -5,5 +5,6 @@ pub mod counting;
 pub mod expunging;
 pub mod filters;
 pub mod listing;
+pub mod pages;
 pub mod records;
 pub mod waiting;

@@ -10,9 +10,9 @@ use domain::retry_after::RetryAfter;
 
 use crate::Error;
 use crate::catalog::Name;
-use crate::conformance::{Harness, NOW, Scene, fresh, later};
+use crate::conformance::{Harness, NOW, Scene, attempts_of, fresh, later};
 use crate::keys::{DeliveryKey, MessageKey};
-use crate::ledger::{AttemptEntry, Payload};
+use crate::ledger::{AttemptEntry, DeliveryEntry, DeliveryFilter, Payload};
 use crate::page::{From, Page};
 use crate::queue::{AttemptRecord, FirstState, NextState, Phases, RequestKind, Settle, Trigger};
 
@@ -32,7 +32,7 @@ pub async fn an_attempt_is_read_as_it_was_written(harness: Harness) {
             next_due: Some(later(60)),
             record: settle.attempt,
         };
-        let attempts = scene.store().ledger.attempts_of(key).await.unwrap();
+        let attempts = attempts_of(&scene.store().ledger, key).await.unwrap();
         assert_eq!(attempts, [expected]);
     }
 }
@@ -76,7 +76,7 @@ pub async fn an_expunged_attempt_keeps_its_outcome_and_loses_what_was_said(harne
     scene.settle_one(settle).await;
     let ledger = &scene.store().ledger;
     ledger.expunge_attempt(key, first.id).await.unwrap();
-    let attempts = ledger.attempts_of(key).await.unwrap();
+    let attempts = attempts_of(ledger, key).await.unwrap();
     let records: Vec<_> = attempts.into_iter().map(|entry| entry.record).collect();
     let bare = AttemptRecord {
         request_headers: crate::Headers::default(),
@@ -119,7 +119,7 @@ pub async fn every_outcome_is_read_as_it_was_written(harness: Harness) {
         let mut settle = scene.settling(key, recorded, NextState::Pending { due: later(60) }).await;
         settle.attempt.outcome = outcome;
         scene.settle_one(settle).await;
-        let newest = scene.store().ledger.attempts_of(key).await.unwrap().remove(0);
+        let newest = attempts_of(&scene.store().ledger, key).await.unwrap().remove(0);
         assert_eq!(newest.record.outcome, outcome);
         assert_eq!(scene.look(key).await.last_status, outcome.status());
     }
@@ -142,7 +142,7 @@ pub async fn a_response_is_kept_as_far_as_its_status_allows(harness: Harness) {
         settle.attempt.outcome = outcome;
         settle.attempt.response_body = body.clone();
         scene.settle_one(settle).await;
-        let attempts = scene.store().ledger.attempts_of(key).await.unwrap();
+        let attempts = attempts_of(&scene.store().ledger, key).await.unwrap();
         assert_eq!(attempts[0].record.response_body, body[..kept], "{outcome:?}");
     }
 }
@@ -160,11 +160,34 @@ pub async fn the_attempts_of_a_delivery_are_told_newest_first(harness: Harness) 
             scene.settle_one(settle).await;
         }
     }
-    let told = scene.store().ledger.attempts_of(key).await.unwrap();
+    let told = attempts_of(&scene.store().ledger, key).await.unwrap();
     let told: Vec<_> = told.iter().map(|entry| (entry.number, entry.record.id)).collect();
     let own = ids.iter().filter(|(whose, _)| *whose == key).map(|(_, id)| *id);
     let expected: Vec<_> = (1..).zip(own).collect::<Vec<_>>().into_iter().rev().collect();
     assert_eq!(told, expected);
+}
+
+pub async fn an_attempt_is_found_by_its_message(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let (one, two) = (scene.endpoint().await, scene.endpoint().await);
+    let message = scene.accept_new(scene.message(&[&one, &two]).await).await;
+    let (application, ledger) = (scene.application.key, &scene.store().ledger);
+    for endpoint in [&one, &two] {
+        let key = scene.key(endpoint, message);
+        let settle = scene.settling(key, 0, NextState::Delivered).await;
+        scene.settle_one(settle.clone()).await;
+        let found = ledger.attempt(application, message, settle.attempt.id).await.unwrap();
+        assert_eq!((found.key, &found.record), (key, &settle.attempt));
+        assert_eq!(attempts_of(ledger, key).await.unwrap(), [found]);
+    }
+    let theirs = scene.settled(&one, NextState::Delivered).await;
+    let theirs = attempts_of(ledger, theirs).await.unwrap().remove(0).record.id;
+    let own = attempts_of(ledger, scene.key(&one, message)).await.unwrap().remove(0).record.id;
+    let other = scene.another_application().await.key;
+    for (application, id) in [(application, theirs), (application, scene.id()), (other, own)] {
+        let answer = ledger.attempt(application, message, id).await;
+        assert!(matches!(answer, Err(Error::Missing("attempt"))), "{answer:?}");
+    }
 }
 
 pub async fn a_delivery_is_found_by_its_derived_id(harness: Harness) {
@@ -191,7 +214,7 @@ pub async fn a_delivery_is_found_by_its_derived_id(harness: Harness) {
     }
 }
 
-pub async fn a_delivery_tells_the_policy_of_its_message(harness: Harness) {
+pub async fn a_delivery_tells_the_policy_of_its_message_if_asked(harness: Harness) {
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
     let mut accept = scene.message(&[&endpoint]).await;
@@ -200,16 +223,19 @@ pub async fn a_delivery_tells_the_policy_of_its_message(harness: Harness) {
     let own = scene.accept_new(accept.clone()).await;
     let without = scene.pending(&endpoint).await;
     let (application, ledger) = (scene.application.key, &scene.store().ledger);
-    let entry = scene.look(scene.key(&endpoint, own)).await;
-    assert_eq!(entry.policy, accept.message.policy);
+    let bare = scene.look(scene.key(&endpoint, own)).await;
+    let entry = DeliveryEntry { policy: accept.message.policy, ..bare.clone() };
+    assert_eq!(bare.policy, None);
     assert_eq!(ledger.delivery(application, entry.id).await.unwrap(), entry);
-    let page = Page { from: From::Start, limit: 100 };
-    let listed = ledger.deliveries(application, endpoint.key, Default::default(), page).await;
-    assert_eq!(listed.unwrap().entries, [scene.look(without).await, entry.clone()]);
-    let page = Page { from: From::Start, limit: 100 };
-    let listed = ledger.dead_letters(application, Default::default(), page).await;
-    assert_eq!(listed.unwrap().entries, [entry]);
-    assert_eq!(scene.look(without).await.policy, None);
+    for (with_policy, entry) in [(true, entry), (false, bare)] {
+        let filter = || DeliveryFilter { with_policy, ..Default::default() };
+        let page = Page { from: From::Start, limit: 100 };
+        let listed = ledger.deliveries(application, endpoint.key, filter(), page).await;
+        assert_eq!(listed.unwrap().entries, [scene.look(without).await, entry.clone()]);
+        let page = Page { from: From::Start, limit: 100 };
+        let listed = ledger.dead_letters(application, filter(), page).await;
+        assert_eq!(listed.unwrap().entries, [entry]);
+    }
 }
 
 pub async fn the_deliveries_of_a_message_are_told_by_endpoint(harness: Harness) {
@@ -254,7 +280,7 @@ pub async fn an_application_sees_nothing_of_another(harness: Harness) {
     let ledger = &scene.store().ledger;
     let key = DeliveryKey { application: other, ..own };
     // Nothing to see, or no such thing: either hides it.
-    let attempts = ledger.attempts_of(key).await;
+    let attempts = attempts_of(ledger, key).await;
     assert!(attempts.map_or(true, |attempts| attempts.is_empty()));
     let of = ledger.deliveries_of(other, own.message).await;
     assert!(of.map_or(true, |of| of.is_empty()));

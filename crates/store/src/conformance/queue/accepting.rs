@@ -6,9 +6,9 @@ use domain::ids::DeliveryId;
 use domain::time::Timestamp;
 
 use crate::catalog::{Name, NewEndpoint};
-use crate::conformance::{Harness, MINUTE, NOW, Scene, fresh, later};
+use crate::conformance::{Harness, MINUTE, NOW, Scene, attempts_of, fresh, later};
 use crate::keys::{ApplicationKey, EndpointKey, MessageKey};
-use crate::ledger::Payload;
+use crate::ledger::{MessageEntry, Payload};
 use crate::page::{From, Page};
 use crate::queue::{Accept, Accepted, Batch, FirstState, NextState, Order};
 
@@ -34,6 +34,12 @@ pub async fn an_accepted_message_is_there_with_all_that_was_said(harness: Harnes
         assert_eq!((entry.deliver_at, entry.only), (Some(later(60)), Some(EndpointKey(7))));
         assert_eq!(entry.received_at, NOW);
         assert_eq!(entry.payload, Payload::Kept(accept.message.payload.clone()));
+    }
+    for name in [Name::Id(accept.message.id), Name::Uid("order-17".to_owned())] {
+        let (ledger, application) = (&scene.store().ledger, scene.application.key);
+        let whole = ledger.message(application, name.clone()).await.unwrap();
+        let bare = ledger.message_without_payload(application, name).await.unwrap();
+        assert_eq!(bare, MessageEntry { payload: Payload::Omitted, ..whole });
     }
     let page = Page { from: From::Start, limit: 10 };
     let listed = scene.store().ledger.messages(scene.application.key, Default::default(), page);
@@ -353,7 +359,7 @@ pub async fn a_repeated_batch_answers_alike_and_writes_nothing_more(harness: Har
     assert_eq!(scene.commit(batch).await, first);
     assert_eq!(scene.load(&due).await, at_due);
     assert_eq!(scene.load(&fifo).await, at_fifo);
-    assert_eq!(scene.store().ledger.attempts_of(settled).await.unwrap().len(), 1);
+    assert_eq!(attempts_of(&scene.store().ledger, settled).await.unwrap().len(), 1);
 }
 
 pub async fn a_batch_that_comes_again_is_known_although_its_revision_is_old(harness: Harness) {

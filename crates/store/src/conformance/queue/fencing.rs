@@ -4,7 +4,7 @@ use domain::breaker::Breaker;
 use domain::delivery::Cause;
 
 use crate::catalog::Endpoint;
-use crate::conformance::{Harness, NOW, Scene, later};
+use crate::conformance::{Harness, NOW, Scene, attempts_of, later};
 use crate::keys::{Epoch, Lease, Node};
 use crate::limits;
 use crate::queue::{
@@ -22,7 +22,7 @@ pub async fn a_settle_under_an_old_epoch_writes_nothing(harness: Harness) {
     take_over(&scene).await;
     assert_eq!(scene.settle_one(settle).await, Settled::Fenced);
     assert_eq!((scene.look(key).await, scene.load(&endpoint).await), before);
-    assert!(scene.store().ledger.attempts_of(key).await.unwrap().is_empty());
+    assert!(attempts_of(&scene.store().ledger, key).await.unwrap().is_empty());
     assert_eq!(scene.running(&endpoint).await, Running::default());
 }
 

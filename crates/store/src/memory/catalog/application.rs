@@ -114,7 +114,8 @@ impl State {
         let mut rows: Vec<_> = self.living_applications().map(|row| (row.id, row)).collect();
         rows.sort_by_key(|(id, _)| *id);
         let keep = |_: &ApplicationId, row: &Application| Some(row.clone());
-        page::page(rows.into_iter(), Direction::Ascending, page, keep)
+        let list = (Direction::Ascending, Application::bytes as fn(&_) -> _);
+        page::page(rows.into_iter(), list, page, keep)
     }
 
     /// Returns what has changed since a moment.

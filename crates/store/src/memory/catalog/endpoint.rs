@@ -144,7 +144,19 @@ impl State {
         let mut rows: Vec<_> = self.endpoints_of(application).map(|row| (row.id, row)).collect();
         rows.sort_by_key(|(id, _)| *id);
         let keep = |_: &EndpointId, row: &Endpoint| Some(row.clone());
-        page::page(rows.into_iter(), Direction::Descending, page, keep)
+        let list = (Direction::Descending, Endpoint::bytes as fn(&_) -> _);
+        page::page(rows.into_iter(), list, page, keep)
+    }
+
+    /// Returns the ids of endpoints by their rows, deleted ones included.
+    #[must_use]
+    pub fn endpoint_ids(
+        &self,
+        application: ApplicationKey,
+        keys: &[EndpointKey],
+    ) -> Vec<(EndpointKey, EndpointId)> {
+        let found = self.endpoints_by_key(application, keys);
+        found.into_iter().map(|endpoint| (endpoint.key, endpoint.id)).collect()
     }
 
     /// Returns endpoints by their rows, deleted ones included.

@@ -3,7 +3,7 @@
 use domain::time::Timestamp;
 
 use crate::Error;
-use crate::catalog::{Changed, Check, Edit, EventType, edit};
+use crate::catalog::{Changed, Check, Edit, EventType, Schemas, edit};
 use crate::memory::State;
 use crate::memory::page;
 use crate::page::{Direction, Listed, Page};
@@ -64,8 +64,9 @@ impl State {
 
     /// Lists event types by name, ascending.
     #[must_use]
-    pub fn event_types(&self, page: &Page<String>) -> Listed<EventType, String> {
+    pub fn event_types(&self, schemas: Schemas, page: &Page<String>) -> Listed<EventType, String> {
         let rows = self.event_types.iter().map(|(name, row)| (name.clone(), row));
-        page::page(rows, Direction::Ascending, page, |_, row| Some(row.clone()))
+        let list = (Direction::Ascending, EventType::bytes as fn(&_) -> _);
+        page::page(rows, list, page, |_, row| Some(row.clone().with(schemas)))
     }
 }

@@ -59,6 +59,7 @@ impl State {
     #[must_use]
     pub fn tokens(&self, page: &Page<String>) -> Listed<Token, String> {
         let rows = self.tokens.iter().map(|(id, row)| (id.clone(), row));
-        page::page(rows, Direction::Ascending, page, |_, row| Some(row.clone()))
+        let list = (Direction::Ascending, Token::bytes as fn(&_) -> _);
+        page::page(rows, list, page, |_, row| Some(row.clone()))
     }
 }

@@ -23,10 +23,11 @@ impl State {
         let mut rows: Vec<_> =
             theirs.map(|((endpoint, message), row)| ((*message, *endpoint), row)).collect();
         rows.sort_by_key(|(key, _)| *key);
-        page::page(rows.into_iter(), Direction::Descending, page, |key, _| {
+        let list = (Direction::Descending, DeliveryEntry::bytes as fn(&_) -> _);
+        page::page(rows.into_iter(), list, page, |key, _| {
             let (message, endpoint) = *key;
             let entry = self.entry(DeliveryKey { application, endpoint, message })?;
-            filter.wants(&entry).then_some(entry)
+            filter.takes(entry)
         })
     }
 }

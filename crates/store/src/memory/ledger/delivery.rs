@@ -42,7 +42,8 @@ impl State {
         let mut endpoints = fan_out.unwrap_or_default();
         endpoints.sort_unstable();
         let key = |endpoint| DeliveryKey { application, endpoint, message };
-        endpoints.into_iter().filter_map(|endpoint| self.entry(key(endpoint))).collect()
+        let entries = endpoints.into_iter().filter_map(|endpoint| self.entry(key(endpoint)));
+        entries.map(DeliveryEntry::without_policy).collect()
     }
 
     /// Lists an endpoint's deliveries, newest message first.
@@ -56,9 +57,10 @@ impl State {
     ) -> Listed<DeliveryEntry, MessageKey> {
         let theirs = (endpoint, MessageKey(i64::MIN))..=(endpoint, MessageKey(i64::MAX));
         let rows = self.deliveries.range(theirs).map(|((_, message), row)| (*message, row));
-        page::page(rows, Direction::Descending, page, |message, _| {
+        let list = (Direction::Descending, DeliveryEntry::bytes as fn(&_) -> _);
+        page::page(rows, list, page, |message, _| {
             let entry = self.entry(DeliveryKey { application, endpoint, message: *message })?;
-            filter.wants(&entry).then_some(entry)
+            filter.takes(entry)
         })
     }
 

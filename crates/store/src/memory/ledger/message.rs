@@ -22,13 +22,34 @@ impl State {
         application: ApplicationKey,
         name: Name<MessageId>,
     ) -> Result<MessageEntry, Error> {
+        self.named(application, name, true)
+    }
+
+    /// Finds a message without its payload.
+    ///
+    /// # Errors
+    /// If the application has none of that name.
+    pub fn message_without_payload(
+        &self,
+        application: ApplicationKey,
+        name: Name<MessageId>,
+    ) -> Result<MessageEntry, Error> {
+        self.named(application, name, false)
+    }
+
+    fn named(
+        &self,
+        application: ApplicationKey,
+        name: Name<MessageId>,
+        with_payload: bool,
+    ) -> Result<MessageEntry, Error> {
         let key = match name {
             Name::Id(id) => self.message_ids.get(&(application, id)),
             Name::Uid(event_id) => self.event_ids.get(&(application, event_id)),
         };
         let key = key.ok_or(Error::Missing("message"))?;
         let row = self.messages.get(key).ok_or(Error::Missing("message"))?;
-        Ok(entry(*key, row, true))
+        Ok(entry(*key, row, with_payload))
     }
 
     /// Lists an application's messages, newest first.
@@ -42,7 +63,8 @@ impl State {
         let theirs = (application, MessageId::from_bytes([0; 20]))
             ..=(application, MessageId::from_bytes([0xff; 20]));
         let rows = self.message_ids.range(theirs).map(|((_, id), key)| (*id, *key));
-        page::page(rows, Direction::Descending, page, |_, key| {
+        let list = (Direction::Descending, MessageEntry::bytes as fn(&_) -> _);
+        page::page(rows, list, page, |_, key| {
             let row = self.messages.get(&key)?;
             let NewMessage { event_type, channels, received_at, .. } = &row.message;
             let wanted = filter.wants(event_type, channels, *received_at);

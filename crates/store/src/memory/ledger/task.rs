@@ -53,7 +53,7 @@ impl State {
     #[must_use]
     pub fn running_tasks(&self, page: &Page<TaskId>) -> Listed<RunningTask, TaskId> {
         let rows = self.running_ones().map(|task| (task.id, task));
-        page::page(rows, Direction::Descending, page, |_, task| Some(task))
+        page::page(rows, (Direction::Descending, |_: &RunningTask| 0), page, |_, task| Some(task))
     }
 
     /// Finds a task.
@@ -75,6 +75,7 @@ impl State {
         let theirs = rows.filter(|(_, task)| {
             application.is_none_or(|application| task.application == application)
         });
-        page::page(theirs, Direction::Descending, page, |_, task| Some(task.clone()))
+        let list = (Direction::Descending, Task::bytes as fn(&_) -> _);
+        page::page(theirs, list, page, |_, task| Some(task.clone()))
     }
 }

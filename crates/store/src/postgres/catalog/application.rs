@@ -182,15 +182,22 @@ pub(crate) async fn list(
     page: Page<ApplicationId>,
 ) -> Result<Listed<Application, ApplicationId>, Failure> {
     let statement = "\
-        select * from applications \
-        where deleted_at is null and ($1::bytea is null or id {compare} $1) \
-        order by id {direction} limit $2";
-    let mut walk = Walk::new(&store.notes, page, Direction::Ascending);
+        select * from ( \
+            select a.*, sum(a.row_bytes) over (order by a.id {direction}) as so_far \
+            from ( \
+                select *, octet_length(settings) as row_bytes from applications \
+                where deleted_at is null and ($1::bytea is null or id {compare} $1) \
+                order by id {direction} limit $2) a) a \
+        where so_far - row_bytes < $3 order by id {direction}";
+    let by_id = (Direction::Ascending, Application::bytes as fn(&_) -> _);
+    let mut walk = Walk::new(&store.notes, page, by_id);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let place = place.as_ref().map(|id| id.as_bytes().as_slice());
         let mut transaction = store.read().await?;
-        let parameters = [(&place as _, Type::BYTEA), (&rows as _, Type::INT8)];
+        let most_bytes = walk.most_bytes();
+        let parameters =
+            [(&place as _, Type::BYTEA), (&rows as _, Type::INT8), (&most_bytes as _, Type::INT8)];
         let result = transaction.query(&statement, &parameters).await;
         let rows = transaction.end(result).await?;
         walk.take(&rows, |row| {

@@ -95,6 +95,24 @@ pub(super) async fn by_keys(
     Ok(rows.iter().map(|row| endpoint(row, &store.vault)).collect::<Result<_, Error>>()?)
 }
 
+/// Returns the ids of endpoints by row, tombstones included.
+///
+/// Indexes: the primary keys of endpoints and applications.
+pub(super) async fn ids_of(
+    store: &Postgres,
+    application: ApplicationKey,
+    keys: Vec<EndpointKey>,
+) -> Result<Vec<(EndpointKey, EndpointId)>, Failure> {
+    let statement = "\
+        select e.key, e.id from endpoints e \
+        join applications a on a.key = e.application and a.deleted_at is null \
+        where e.application = $1 and e.key = any($2) order by e.key";
+    let keys: Vec<i64> = keys.iter().map(|key| key.0).collect();
+    let columns = [int8(application.0), int8_array(keys)];
+    let rows = store.query(statement, &parameters(&columns)).await?;
+    rows.iter().map(|row| Ok((EndpointKey(field(row, "key")?), id(row, "id")?))).collect()
+}
+
 /// Finds an endpoint's row, tombstones included, as long as its application is there.
 ///
 /// Indexes: endpoints_id; the primary key of applications.
@@ -292,18 +310,27 @@ pub(crate) async fn list(
     page: Page<EndpointId>,
 ) -> Result<Listed<Endpoint, EndpointId>, Failure> {
     let statement = "\
-        select e.* from endpoints e \
-        join applications a on a.key = e.application and a.deleted_at is null \
-        where e.application = $1 and e.state <> 3 and ($2::bytea is null or e.id {compare} $2) \
-        order by e.id {direction} limit $3";
-    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
+        select * from ( \
+            select e.*, sum(e.row_bytes) over (order by e.id {direction}) as so_far \
+            from ( \
+                select e.*, octet_length(e.settings) + octet_length(e.confidential) as row_bytes \
+                from endpoints e \
+                join applications a on a.key = e.application and a.deleted_at is null \
+                where e.application = $1 and e.state <> 3 \
+                    and ($2::bytea is null or e.id {compare} $2) \
+                order by e.id {direction} limit $3) e) e \
+        where so_far - row_bytes < $4 order by id {direction}";
+    let newest_first = (Direction::Descending, Endpoint::bytes as fn(&_) -> _);
+    let mut walk = Walk::new(&store.notes, page, newest_first);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let place = place.as_ref().map(|id| id.as_bytes().as_slice());
+        let most_bytes = walk.most_bytes();
         let parameters = [
             (&application.0 as _, Type::INT8),
             (&place as _, Type::BYTEA),
             (&rows as _, Type::INT8),
+            (&most_bytes as _, Type::INT8),
         ];
         let rows = store.query(&statement, &parameters).await?;
         walk.take(&rows, |row| {

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::Error;
-use crate::catalog::{Changed, Check, Edit, EventType, edit};
+use crate::catalog::{Changed, Check, Edit, EventType, Schemas, edit};
 use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
@@ -130,20 +130,29 @@ async fn remove_in(
 /// Index: the primary key of event_types.
 pub(crate) async fn list(
     store: &Postgres,
+    schemas: Schemas,
     page: Page<String>,
 ) -> Result<Listed<EventType, String>, Failure> {
     let statement = "\
-        select * from event_types where $1::text is null or name {compare} $1 \
-        order by name {direction} limit $2";
-    let mut walk = Walk::new(&store.notes, page, Direction::Ascending);
+        select * from ( \
+            select t.*, sum(t.row_bytes) over (order by t.name {direction}) as so_far \
+            from ( \
+                select *, octet_length(settings) as row_bytes from event_types \
+                where $1::text is null or name {compare} $1 \
+                order by name {direction} limit $2) t) t \
+        where so_far - row_bytes < $3 order by name {direction}";
+    let by_name = (Direction::Ascending, EventType::bytes as fn(&_) -> _);
+    let mut walk = Walk::new(&store.notes, page, by_name);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let mut transaction = store.read().await?;
-        let parameters = [(&place as _, Type::TEXT), (&rows as _, Type::INT8)];
+        let most_bytes = walk.most_bytes();
+        let parameters =
+            [(&place as _, Type::TEXT), (&rows as _, Type::INT8), (&most_bytes as _, Type::INT8)];
         let result = transaction.query(&statement, &parameters).await;
         let rows = transaction.end(result).await?;
         walk.take(&rows, |row| {
-            let entry = event_type(row)?;
+            let entry = event_type(row)?.with(schemas);
             Ok((entry.name.clone(), Some(entry)))
         })?;
     }

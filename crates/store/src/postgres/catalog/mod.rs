@@ -18,7 +18,7 @@ use domain::time::Timestamp;
 use crate::Answer;
 use crate::catalog::{
     Admission, Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
-    EventType, FanOut, Name, NewApplication, NewEndpoint, Renamed, Secret, Token,
+    EventType, FanOut, Name, NewApplication, NewEndpoint, Renamed, Schemas, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -97,6 +97,14 @@ impl Catalog for Postgres {
         self.answer(endpoint::by_keys(self, application, keys))
     }
 
+    fn endpoint_ids(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<(EndpointKey, EndpointId)>> {
+        self.answer(endpoint::ids_of(self, application, keys))
+    }
+
     fn endpoint_key(&self, application: ApplicationKey, id: EndpointId) -> Answer<'_, EndpointKey> {
         self.answer(endpoint::key_of(self, application, id))
     }
@@ -147,8 +155,12 @@ impl Catalog for Postgres {
         self.answer(event_type::remove(self, name, check))
     }
 
-    fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>> {
-        self.answer(event_type::list(self, page))
+    fn event_types(
+        &self,
+        schemas: Schemas,
+        page: Page<String>,
+    ) -> Answer<'_, Listed<EventType, String>> {
+        self.answer(event_type::list(self, schemas, page))
     }
 
     fn create_token(&self, token: Token) -> Answer<'_, ()> {

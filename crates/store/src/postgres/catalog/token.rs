@@ -111,7 +111,8 @@ pub(crate) async fn list(
     let statement = "\
         select * from tokens where $1::text is null or id {compare} $1 \
         order by id {direction} limit $2";
-    let mut walk = Walk::new(&store.notes, page, Direction::Ascending);
+    let by_id = (Direction::Ascending, Token::bytes as fn(&_) -> _);
+    let mut walk = Walk::new(&store.notes, page, by_id);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let mut transaction = store.read().await?;

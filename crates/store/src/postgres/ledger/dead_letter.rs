@@ -7,7 +7,7 @@ use crate::ledger::{DeliveryEntry, DeliveryFilter};
 use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{int8, parameters};
+use crate::postgres::io::columns::{boolean, int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::ledger::delivery::entry;
 use crate::postgres::page::Walk;
@@ -16,6 +16,9 @@ use crate::postgres::upkeep::dead_letters;
 
 type Place = (MessageKey, EndpointKey);
 
+const NEWEST_FIRST: (Direction, fn(&DeliveryEntry) -> usize) =
+    (Direction::Descending, DeliveryEntry::bytes);
+
 /// Lists an application's dead letters, newest message first.
 pub(crate) async fn list(
     store: &Postgres,
@@ -23,7 +26,7 @@ pub(crate) async fn list(
     filter: DeliveryFilter,
     page: Page<Place>,
 ) -> Result<Listed<DeliveryEntry, Place>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
+    let mut walk = Walk::new(&store.notes, page, NEWEST_FIRST);
     store
         .reading(async |transaction| walk_list(transaction, application, &filter, &mut walk).await)
         .await?;
@@ -38,7 +41,7 @@ async fn walk_list(
     walk: &mut Walk<'_, DeliveryEntry, Place>,
 ) -> Result<(), Failure> {
     let statement = "\
-        select d.*, m.id, m.event_type, m.received_at, m.policy \
+        select d.*, m.id, m.event_type, m.received_at, case when $5 then m.policy end as policy \
         from ( \
             select * from deliveries \
             where application = $1 and state = 2 \
@@ -53,6 +56,7 @@ async fn walk_list(
             int8(place.map(|(message, _)| message.0)),
             int8(place.map(|(_, endpoint)| endpoint.0)),
             int8(rows),
+            boolean(filter.with_policy),
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
@@ -61,7 +65,7 @@ async fn walk_list(
                 return Ok((place, None));
             }
             let entry = entry(row)?;
-            Ok((place, Some(entry).filter(|entry| filter.wants(entry))))
+            Ok((place, filter.takes(entry)))
         })?;
     }
     Ok(())
@@ -74,7 +78,7 @@ pub(super) async fn purge(
     filter: DeliveryFilter,
     page: Page<Place>,
 ) -> Result<Listed<DeliveryKey, Place>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
+    let mut walk = Walk::new(&store.notes, page, NEWEST_FIRST);
     let mut transaction = store.write().await?;
     let result = match walk_list(&mut transaction, application, &filter, &mut walk).await {
         Ok(()) => purge_in(&mut transaction, walk.finish()).await,

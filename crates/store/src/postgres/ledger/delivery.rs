@@ -11,7 +11,7 @@ use crate::ledger::{DeliveryEntry, DeliveryFilter, settled_at};
 use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
-use crate::postgres::io::columns::{bytea, int8, parameters};
+use crate::postgres::io::columns::{boolean, bytea, int8, parameters};
 use crate::postgres::io::link::Transaction;
 use crate::postgres::page::Walk;
 use crate::postgres::row::{
@@ -87,7 +87,7 @@ pub(super) async fn of_message(
     message: MessageKey,
 ) -> Result<Vec<DeliveryEntry>, Failure> {
     let statement = "\
-        select d.*, m.id, m.event_type, m.received_at, m.policy \
+        select d.*, m.id, m.event_type, m.received_at, null::text as policy \
         from messages m \
         cross join lateral unnest(m.fan_out) sent (endpoint) \
         join deliveries d on d.application = m.application and d.endpoint = sent.endpoint \
@@ -105,7 +105,8 @@ pub(crate) async fn list(
     filter: DeliveryFilter,
     page: Page<MessageKey>,
 ) -> Result<Listed<DeliveryEntry, MessageKey>, Failure> {
-    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
+    let newest_first = (Direction::Descending, DeliveryEntry::bytes as fn(&_) -> _);
+    let mut walk = Walk::new(&store.notes, page, newest_first);
     store
         .reading(async |transaction| walk_list(transaction, place, &filter, &mut walk).await)
         .await?;
@@ -120,7 +121,7 @@ async fn walk_list(
     walk: &mut Walk<'_, DeliveryEntry, MessageKey>,
 ) -> Result<(), Failure> {
     let statement = "\
-        select d.*, m.id, m.event_type, m.received_at, m.policy \
+        select d.*, m.id, m.event_type, m.received_at, case when $5 then m.policy end as policy \
         from ( \
             select * from deliveries \
             where application = $1 and endpoint = $2 and ($3::bigint is null or message {compare} $3) \
@@ -134,6 +135,7 @@ async fn walk_list(
             int8(endpoint.0),
             int8(place.map(|message| message.0)),
             int8(rows),
+            boolean(filter.with_policy),
         ];
         let rows = transaction.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
@@ -141,7 +143,7 @@ async fn walk_list(
                 return Ok((MessageKey(field(row, "message")?), None));
             }
             let entry = entry(row)?;
-            Ok((entry.key.message, Some(entry).filter(|entry| filter.wants(entry))))
+            Ok((entry.key.message, filter.takes(entry)))
         })?;
     }
     Ok(())

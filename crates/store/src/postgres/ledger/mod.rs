@@ -20,8 +20,8 @@ use crate::catalog::Name;
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Depth, Ledger,
-    MessageEntry, MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
+    AttemptEntry, AttemptFilter, Counts, DeliveriesOf, DeliveryEntry, DeliveryFilter, Depth,
+    Ledger, MessageEntry, MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
 };
 use crate::page::{Listed, Page};
 use crate::postgres::Postgres;
@@ -34,6 +34,14 @@ impl Ledger for Postgres {
         name: Name<MessageId>,
     ) -> Answer<'_, MessageEntry> {
         self.answer(message::find(self, application, name))
+    }
+
+    fn message_without_payload(
+        &self,
+        application: ApplicationKey,
+        name: Name<MessageId>,
+    ) -> Answer<'_, MessageEntry> {
+        self.answer(message::find_without_payload(self, application, name))
     }
 
     fn messages(
@@ -128,8 +136,22 @@ impl Ledger for Postgres {
         self.answer(dead_letter::purge(self, application, filter, page))
     }
 
-    fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
-        self.answer(attempt::of_delivery(self, key))
+    fn attempt(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        id: AttemptId,
+    ) -> Answer<'_, AttemptEntry> {
+        self.answer(attempt::find(self, (application, message), id))
+    }
+
+    fn attempts_of(
+        &self,
+        of: DeliveriesOf,
+        filter: AttemptFilter,
+        page: Page<AttemptId>,
+    ) -> Answer<'_, Listed<AttemptEntry, AttemptId>> {
+        self.answer(attempt::of_deliveries(self, of, filter, page))
     }
 
     fn attempts(

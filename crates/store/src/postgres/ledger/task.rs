@@ -80,16 +80,23 @@ pub(crate) async fn list(
     page: Page<TaskId>,
 ) -> Result<Listed<Task, TaskId>, Failure> {
     let statement = "\
-        select * from replay_tasks \
-        where ($1::bigint is null or application = $1) and ($2::bytea is null or id {compare} $2) \
-        order by id {direction} limit $3";
-    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
+        select * from ( \
+            select t.*, sum(t.row_bytes) over (order by t.id {direction}) as so_far \
+            from ( \
+                select *, octet_length(selection) as row_bytes from replay_tasks \
+                where ($1::bigint is null or application = $1) \
+                    and ($2::bytea is null or id {compare} $2) \
+                order by id {direction} limit $3) t) t \
+        where so_far - row_bytes < $4 order by id {direction}";
+    let newest_first = (Direction::Descending, Task::bytes as fn(&_) -> _);
+    let mut walk = Walk::new(&store.notes, page, newest_first);
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let columns = [
             int8(application.map(|application| application.0)),
             bytea(place.as_ref().map(|id| id.as_bytes().as_slice())),
             int8(rows),
+            int8(walk.most_bytes()),
         ];
         let rows = store.query(&statement, &parameters(&columns)).await?;
         walk.take(&rows, |row| {
@@ -111,7 +118,7 @@ pub(crate) async fn running(
         select id, application from replay_tasks \
         where state = 0 and ($1::bytea is null or id {compare} $1) \
         order by id {direction} limit $2";
-    let mut walk = Walk::new(&store.notes, page, Direction::Descending);
+    let mut walk = Walk::new(&store.notes, page, (Direction::Descending, |_: &RunningTask| 0));
     let statement = walk.direct(statement);
     while let Some((place, rows)) = walk.next() {
         let columns = [bytea(place.as_ref().map(|id| id.as_bytes().as_slice())), int8(rows)];

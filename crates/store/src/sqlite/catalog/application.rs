@@ -86,6 +86,7 @@ pub(crate) fn list(
         whose: None,
         beginning: page::before_all_ids(),
         at: page::at_id,
+        bytes: Application::bytes,
         page,
     };
     page::page(reading.connection, reading.notes, list, |row| {

@@ -117,6 +117,7 @@ pub(crate) fn list(
         whose: Some(application.0),
         beginning: page::behind_all_ids(),
         at: page::at_id,
+        bytes: Endpoint::bytes,
         page,
     };
     page::page(reading.connection, reading.notes, list, |row| {
@@ -169,6 +170,26 @@ pub(super) fn by_keys(
             endpoints.extend(found.filter(|endpoint| endpoint.application == application));
         }
         Ok(endpoints)
+    })
+}
+
+/// Returns the ids of endpoints by row, tombstones included. Needs the primary keys of `endpoints` and
+/// `applications`.
+pub(super) fn ids_of(
+    reading: &Reading<'_>,
+    application: ApplicationKey,
+    keys: &[EndpointKey],
+) -> Result<Vec<(EndpointKey, EndpointId)>, Error> {
+    let sql = "SELECT e.id FROM endpoints AS e JOIN applications AS a ON a.key = e.application
+        WHERE e.key = ?1 AND e.application = ?2 AND a.deleted_at IS NULL";
+    reading.at_once(|| {
+        let mut statement = reading.connection.prepare_cached(sql)?;
+        let mut found = Vec::with_capacity(keys.len());
+        for key in BTreeSet::from_iter(keys) {
+            let id = statement.query_row([key.0, application.0], |row| row::id(row, "id"));
+            found.extend(id.optional()?.map(|id| (*key, id)));
+        }
+        Ok(found)
     })
 }
 

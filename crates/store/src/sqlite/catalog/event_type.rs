@@ -5,7 +5,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::Error;
-use crate::catalog::{Changed, Check, Edit, EventType, edit};
+use crate::catalog::{Changed, Check, Edit, EventType, Schemas, edit};
 use crate::page::{Direction, Listed, Page};
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::page::{self, List};
@@ -83,6 +83,7 @@ pub(crate) fn remove(
 /// Needs the primary key of `event_types`.
 pub(crate) fn list(
     reading: &Reading<'_>,
+    schemas: Schemas,
     page: &Page<String>,
 ) -> Result<Listed<EventType, String>, Error> {
     let list = List {
@@ -92,10 +93,11 @@ pub(crate) fn list(
         whose: None,
         beginning: vec![Value::Text(String::new())],
         at: |name: &String| vec![Value::Text(name.clone())],
+        bytes: EventType::bytes,
         page,
     };
     page::page(reading.connection, reading.notes, list, |row| {
-        let event_type = of(row)?;
+        let event_type = of(row)?.with(schemas);
         Ok((event_type.name.clone(), Some(event_type)))
     })
 }

@@ -16,7 +16,7 @@ use domain::time::Timestamp;
 use crate::Answer;
 use crate::catalog::{
     Admission, Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
-    EventType, FanOut, Name, NewApplication, NewEndpoint, Renamed, Secret, Token,
+    EventType, FanOut, Name, NewApplication, NewEndpoint, Renamed, Schemas, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -97,6 +97,14 @@ impl Catalog for Sqlite {
         self.read(move |reading| endpoint::by_keys(reading, application, &keys))
     }
 
+    fn endpoint_ids(
+        &self,
+        application: ApplicationKey,
+        keys: Vec<EndpointKey>,
+    ) -> Answer<'_, Vec<(EndpointKey, EndpointId)>> {
+        self.read(move |reading| endpoint::ids_of(reading, application, &keys))
+    }
+
     fn endpoint_key(&self, application: ApplicationKey, id: EndpointId) -> Answer<'_, EndpointKey> {
         self.read(move |reading| endpoint::key_of(reading, application, id))
     }
@@ -156,8 +164,12 @@ impl Catalog for Sqlite {
         self.write(move |writing| event_type::remove(writing.connection, &name, &check))
     }
 
-    fn event_types(&self, page: Page<String>) -> Answer<'_, Listed<EventType, String>> {
-        self.read(move |reading| event_type::list(reading, &page))
+    fn event_types(
+        &self,
+        schemas: Schemas,
+        page: Page<String>,
+    ) -> Answer<'_, Listed<EventType, String>> {
+        self.read(move |reading| event_type::list(reading, schemas, &page))
     }
 
     fn create_token(&self, token: Token) -> Answer<'_, ()> {

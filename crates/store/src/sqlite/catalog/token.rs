@@ -76,6 +76,7 @@ pub(crate) fn list(
         whose: None,
         beginning: vec![Value::Text(String::new())],
         at: |name: &String| vec![Value::Text(name.clone())],
+        bytes: Token::bytes,
         page,
     };
     page::page(reading.connection, reading.notes, list, |row| {

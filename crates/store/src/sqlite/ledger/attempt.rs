@@ -1,20 +1,23 @@
-//! Attempts as they are looked at.
+//! Attempts as they are looked at. What a page does not show is walked over without its headers and bodies.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use domain::ids::AttemptId;
+use domain::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 
 use crate::Error;
 use crate::codes::{self, OutcomeColumns};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
-use crate::ledger::{AttemptEntry, AttemptFilter};
-use crate::page::{Direction, Listed, Page};
+use crate::ledger::{AttemptEntry, AttemptFilter, DeliveriesOf, MOST_WALKED};
+use crate::page::{Direction, Listed, Page, of_rows};
 use crate::queue::{AttemptRecord, Phases};
 use crate::sqlite::io::connection::erasing;
 use crate::sqlite::io::reader::Reading;
 use crate::sqlite::io::writer::Writing;
+use crate::sqlite::ledger::delivery;
 use crate::sqlite::page::{self, List};
 use crate::sqlite::row;
 
@@ -24,26 +27,72 @@ pub(crate) const OF_ENDPOINT: &str =
     FROM attempts AS a CROSS JOIN messages AS m ON m.key = a.message
     WHERE a.endpoint = ?1 AND a.id {compare} ?2 ORDER BY a.id {direction} LIMIT ?3";
 
-pub(super) fn of_delivery(
+/// An attempt in the chain of its delivery, without its headers and bodies.
+struct Link {
+    previous: Option<AttemptId>,
+    status: Option<u16>,
+    began_at: Timestamp,
+}
+
+/// Finds an attempt of a message by way of the message's endpoints.
+pub(super) fn find(
     reading: &Reading<'_>,
-    key: DeliveryKey,
-) -> Result<Vec<AttemptEntry>, Error> {
+    (application, message): (ApplicationKey, MessageKey),
+    id: AttemptId,
+) -> Result<AttemptEntry, Error> {
     reading.at_once(|| {
-        let mut next = last(reading.connection, key)?;
-        let mut found = Vec::new();
-        while let Some(id) = next {
-            let read = entry(reading.connection, key.endpoint, id);
-            next = match reading.notes.readable(read)?.flatten() {
-                Some((entry, previous)) => {
-                    found.push(entry);
-                    previous
-                }
-                // A damaged one does not hide those before it.
-                None => previous(reading.connection, key.endpoint, id)?,
-            };
+        for endpoint in delivery::fan_out(reading.connection, message)? {
+            let found = entry(reading.connection, endpoint, id)?;
+            let its_own =
+                |found: &AttemptEntry| found.key == DeliveryKey { application, endpoint, message };
+            if let Some(found) = found.filter(its_own) {
+                return Ok(found);
+            }
         }
-        Ok(found)
+        Err(Error::Missing("attempt"))
     })
+}
+
+/// Lists the attempts of a message's deliveries, newest first: only those of the page are read whole.
+pub(super) fn of_deliveries(
+    reading: &Reading<'_>,
+    of: DeliveriesOf,
+    filter: &AttemptFilter,
+    page: &Page<AttemptId>,
+) -> Result<Listed<AttemptEntry, AttemptId>, Error> {
+    reading.at_once(|| {
+        let DeliveriesOf { application, message, endpoint } = of;
+        let endpoints = match endpoint {
+            Some(endpoint) => vec![endpoint],
+            None => delivery::fan_out(reading.connection, message)?,
+        };
+        let mut links = BTreeMap::new();
+        for endpoint in endpoints {
+            let key = DeliveryKey { application, endpoint, message };
+            for (id, link) in chain(reading.connection, key)? {
+                links.insert(id, (endpoint, link));
+            }
+        }
+        let event_type = event_type(reading.connection, message)?.unwrap_or_default();
+        let wanted = |link: &Link| filter.wants(link.status, &event_type, link.began_at);
+        links.retain(|_, (_, link)| wanted(link));
+        let newest_first = (Direction::Descending, AttemptEntry::bytes as fn(&_) -> _);
+        of_rows(links.into_iter(), newest_first, page, |id, (endpoint, _)| {
+            Ok(reading.notes.readable(entry(reading.connection, endpoint, *id))?.flatten())
+        })
+    })
+}
+
+/// Returns the newest attempts of a delivery, as far as one page looks.
+fn chain(connection: &Connection, key: DeliveryKey) -> Result<Vec<(AttemptId, Link)>, Error> {
+    let (mut next, mut found) = (last(connection, key)?, Vec::new());
+    for _ in 0..MOST_WALKED {
+        let Some(id) = next else { break };
+        let Some(link) = link(connection, key.endpoint, id)? else { break };
+        next = link.previous;
+        found.push((id, link));
+    }
+    Ok(found)
 }
 
 /// Needs the primary keys of `attempts` and `messages`.
@@ -59,6 +108,7 @@ pub(crate) fn list(
         whose: Some(endpoint.0),
         beginning: page::behind_all_ids(),
         at: page::at_id,
+        bytes: AttemptEntry::bytes,
         page,
     };
     page::page(reading.connection, reading.notes, list, |row| {
@@ -70,7 +120,7 @@ pub(crate) fn list(
         if !its_own || !filter.wants(row.get("status")?, event_type, began_at) {
             return Ok((id, None));
         }
-        Ok((id, entry(reading.connection, endpoint, id)?.map(|(entry, _)| entry)))
+        Ok((id, entry(reading.connection, endpoint, id)?))
     })
 }
 
@@ -104,26 +154,38 @@ pub(super) fn expunge(writing: &Writing<'_>, key: DeliveryKey, id: AttemptId) ->
     }
 }
 
-/// Returns the attempt before one. Needs the primary key of `attempts`.
-fn previous(
+/// Needs the primary key of `attempts`.
+fn link(
     connection: &Connection,
     endpoint: EndpointKey,
     id: AttemptId,
-) -> Result<Option<AttemptId>, Error> {
-    let sql = "SELECT previous FROM attempts WHERE endpoint = ?1 AND id = ?2";
+) -> Result<Option<Link>, Error> {
+    let sql = "SELECT previous, status, began_at FROM attempts WHERE endpoint = ?1 AND id = ?2";
     let mut statement = connection.prepare_cached(sql)?;
-    let found = statement
-        .query_row(params![endpoint.0, id.as_bytes()], |row| row::id_if_any(row, "previous"));
-    Ok(found.optional()?.flatten())
+    let found = statement.query_row(params![endpoint.0, id.as_bytes()], |row| {
+        Ok(Link {
+            previous: row::id_if_any(row, "previous")?,
+            status: row.get("status")?,
+            began_at: row::time(row, "began_at")?,
+        })
+    });
+    Ok(found.optional()?)
 }
 
-/// Returns an attempt and the one before it. Needs the primary keys of `attempts` and `messages`.
+/// Needs the primary key of `messages`.
+fn event_type(connection: &Connection, message: MessageKey) -> Result<Option<String>, Error> {
+    let sql = "SELECT event_type FROM messages WHERE key = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row([message.0], |row| row.get(0)).optional()?)
+}
+
+/// Returns an attempt. Needs the primary keys of `attempts` and `messages`.
 fn entry(
     connection: &Connection,
     endpoint: EndpointKey,
     id: AttemptId,
-) -> Result<Option<(AttemptEntry, Option<AttemptId>)>, Error> {
-    let sql = "SELECT a.id, a.message, a.number, a.previous, a.began_at, a.ended_at, a.trigger,
+) -> Result<Option<AttemptEntry>, Error> {
+    let sql = "SELECT a.id, a.message, a.number, a.began_at, a.ended_at, a.trigger,
             a.outcome, a.status, a.retry_after, a.retry_after_at, a.next_due, a.dns, a.connect,
             a.tls, a.first_byte, a.error, a.request_headers, a.response_headers, a.response_body,
             a.reused, a.retry_after_kept, m.id AS message_id, m.event_type, m.application
@@ -140,15 +202,14 @@ fn entry(
             endpoint,
             message: MessageKey(row.get("message")?),
         };
-        let entry = AttemptEntry {
+        Ok(Some(AttemptEntry {
             key,
             message: row::id(row, "message_id")?,
             event_type: row.get("event_type")?,
             number: row.get("number")?,
             next_due: row::time_if_any(row, "next_due")?,
             record: record_of(row)?,
-        };
-        Ok(Some((entry, row::id_if_any(row, "previous")?)))
+        }))
     };
     read().map_err(|error| row::at_row(row, error.into()))
 }

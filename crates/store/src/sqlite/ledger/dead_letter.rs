@@ -43,12 +43,13 @@ pub(crate) fn list(
         whose: Some(application.0),
         beginning: vec![Value::Integer(i64::MAX), Value::Integer(i64::MAX)],
         at: at_dead_letter,
+        bytes: DeliveryEntry::bytes,
         page,
     };
     page::page(connection, notes, list, |row| {
         let entry = delivery::of(row)?;
         let place = (entry.key.message, entry.key.endpoint);
-        Ok((place, filter.wants(&entry).then_some(entry)))
+        Ok((place, filter.takes(entry)))
     })
 }
 

@@ -55,7 +55,8 @@ pub(super) fn of_message(
         for endpoint in endpoints {
             let key = DeliveryKey { application, endpoint, message };
             let found = entry(reading.connection, key).map_err(|error| damaged(key, error));
-            entries.extend(reading.notes.readable(found)?.flatten());
+            let found = reading.notes.readable(found)?.flatten();
+            entries.extend(found.map(DeliveryEntry::without_policy));
         }
         Ok(entries)
     })
@@ -74,13 +75,14 @@ pub(crate) fn list(
         whose: Some(endpoint.0),
         beginning: vec![Value::Integer(i64::MAX)],
         at: |message: &MessageKey| vec![Value::Integer(message.0)],
+        bytes: DeliveryEntry::bytes,
         page,
     };
     page::page(reading.connection, reading.notes, list, |row| {
         let entry = of(row)?;
         let message = entry.key.message;
-        let wanted = entry.key.application == application && filter.wants(&entry);
-        Ok((message, wanted.then_some(entry)))
+        let its_own = entry.key.application == application;
+        Ok((message, Some(entry).filter(|_| its_own).and_then(|entry| filter.takes(entry))))
     })
 }
 

@@ -26,12 +26,21 @@ pub(crate) fn find(
     name: &Name<MessageId>,
 ) -> Result<MessageEntry, Error> {
     reading.at_once(|| {
-        let found = match name {
-            Name::Id(id) => by_id(reading.connection, application, *id)?,
-            Name::Uid(event_id) => by_event_id(reading.connection, application, event_id)?,
-        };
-        with_payload(reading.connection, found.ok_or(Error::Missing("message"))?)
+        let found = find_without_payload(reading, application, name)?;
+        with_payload(reading.connection, found)
     })
+}
+
+pub(super) fn find_without_payload(
+    reading: &Reading<'_>,
+    application: ApplicationKey,
+    name: &Name<MessageId>,
+) -> Result<MessageEntry, Error> {
+    let found = match name {
+        Name::Id(id) => by_id(reading.connection, application, *id)?,
+        Name::Uid(event_id) => by_event_id(reading.connection, application, event_id)?,
+    };
+    found.ok_or(Error::Missing("message"))
 }
 
 /// Needs the index `messages_id`.
@@ -47,6 +56,7 @@ pub(crate) fn list(
         whose: Some(application.0),
         beginning: page::behind_all_ids(),
         at: page::at_id,
+        bytes: MessageEntry::bytes,
         page,
     };
     page::page(reading.connection, reading.notes, list, |row| {

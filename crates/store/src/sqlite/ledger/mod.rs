@@ -20,8 +20,8 @@ use crate::catalog::Name;
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::ledger::{
-    AttemptEntry, AttemptFilter, Counts, DeliveryEntry, DeliveryFilter, Depth, Ledger,
-    MessageEntry, MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
+    AttemptEntry, AttemptFilter, Counts, DeliveriesOf, DeliveryEntry, DeliveryFilter, Depth,
+    Ledger, MessageEntry, MessageFilter, NewTask, RunningTask, StoredAnswer, Tally, Task, Within,
 };
 use crate::page::{Listed, Page};
 use crate::queue::{Minute, Rollups, Subject};
@@ -35,6 +35,14 @@ impl Ledger for Sqlite {
         name: Name<MessageId>,
     ) -> Answer<'_, MessageEntry> {
         self.read(move |reading| message::find(reading, application, &name))
+    }
+
+    fn message_without_payload(
+        &self,
+        application: ApplicationKey,
+        name: Name<MessageId>,
+    ) -> Answer<'_, MessageEntry> {
+        self.read(move |reading| message::find_without_payload(reading, application, &name))
     }
 
     fn messages(
@@ -134,8 +142,22 @@ impl Ledger for Sqlite {
         self.write(move |writing| dead_letter::purge(writing, application, &filter, &page))
     }
 
-    fn attempts_of(&self, key: DeliveryKey) -> Answer<'_, Vec<AttemptEntry>> {
-        self.read(move |reading| attempt::of_delivery(reading, key))
+    fn attempt(
+        &self,
+        application: ApplicationKey,
+        message: MessageKey,
+        id: AttemptId,
+    ) -> Answer<'_, AttemptEntry> {
+        self.read(move |reading| attempt::find(reading, (application, message), id))
+    }
+
+    fn attempts_of(
+        &self,
+        of: DeliveriesOf,
+        filter: AttemptFilter,
+        page: Page<AttemptId>,
+    ) -> Answer<'_, Listed<AttemptEntry, AttemptId>> {
+        self.read(move |reading| attempt::of_deliveries(reading, of, &filter, &page))
     }
 
     fn attempts(

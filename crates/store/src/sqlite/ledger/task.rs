@@ -58,6 +58,7 @@ pub(crate) fn list(
         whose: application.map(|application| application.0),
         beginning: page::behind_all_ids(),
         at: page::at_id,
+        bytes: Task::bytes,
         page,
     };
     page::page(reading.connection, reading.notes, list, |row| {
@@ -78,6 +79,7 @@ pub(crate) fn running(
         whose: None,
         beginning: page::behind_all_ids(),
         at: page::at_id,
+        bytes: |_| 0,
         page,
     };
     page::page(reading.connection, reading.notes, list, |row| {

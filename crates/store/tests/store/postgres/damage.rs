@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use store::catalog::Endpoint;
-use store::conformance::{NOW, Scene, later};
+use store::conformance::{NOW, Scene, attempts_of, later};
 use store::queue::{Batch, Done, NextState, Once, Request, RequestKind, Settled, Upkeep};
 
 use super::harness;
@@ -83,7 +83,7 @@ async fn a_settle_that_the_database_refuses_harms_no_other() {
     let applied = Settled::Applied { turn: None };
     assert_eq!(answers, [applied, applied, applied, Settled::Refused, applied]);
     // What happened is known, although what was said about it could not be kept.
-    let attempts = scene.store().ledger.attempts_of(settles[1].key).await.unwrap();
+    let attempts = attempts_of(&scene.store().ledger, settles[1].key).await.unwrap();
     assert_eq!(attempts[0].record.outcome, settles[1].attempt.outcome);
     let error = attempts[0].record.error.as_deref().unwrap();
     assert!(error.contains("could not be kept"), "{error}");

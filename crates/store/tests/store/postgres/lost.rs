@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::partition::Partition;
-use store::conformance::{NOW, Scene, later};
+use store::conformance::{NOW, Scene, attempts_of, later};
 use store::postgres::Postgres;
 use store::queue::{
     Accept, Accepted, Batch, Done, Minute, NextState, Once, Request, RequestKind, Rollup, Settled,
@@ -112,7 +112,7 @@ async fn a_settle_whose_commit_was_not_answered_is_recorded_once() {
         let applied = answers.iter().all(|answer| matches!(answer, Settled::Applied { .. }));
         assert!(applied, "{fault:?}: {answers:?}");
         assert_eq!(scene.look(key).await.recorded, 2, "{fault:?}");
-        assert_eq!(scene.store().ledger.attempts_of(key).await.unwrap().len(), 2, "{fault:?}");
+        assert_eq!(attempts_of(&scene.store().ledger, key).await.unwrap().len(), 2, "{fault:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::conformance::{NOW, Scene, later};
+use store::conformance::{NOW, Scene, attempts_of, later};
 use store::keys::DeliveryKey;
 use store::queue::{Done, NextState, Upkeep};
 
@@ -44,7 +44,7 @@ async fn what_is_replayed_while_it_is_to_go_stays_with_its_message() {
     let (scene, schema, key) = arrange().await;
     let left = prune_beside(&scene, &schema, "update deliveries set state = 0").await;
     assert_eq!(left, (1, 1));
-    assert_eq!(scene.store().ledger.attempts_of(key).await.unwrap().len(), 1);
+    assert_eq!(attempts_of(&scene.store().ledger, key).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

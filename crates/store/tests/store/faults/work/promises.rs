@@ -8,7 +8,7 @@ use domain::delivery::Delivery;
 use domain::ids::{ApplicationId, AttemptId, MessageId};
 use store::Error;
 use store::catalog::Name;
-use store::conformance::{Handle, NOW};
+use store::conformance::{Handle, NOW, attempts_of};
 use store::keys::{ApplicationKey, EndpointKey, MessageKey};
 use store::ledger::{DeliveryEntry, Payload};
 use store::queue::{Accept, Accepted, Batch, Load, NewMessage, NextState};
@@ -147,7 +147,7 @@ impl Promises {
             return Ok(Err(format!("it has {} deliveries instead of 2", deliveries.len())));
         }
         for delivery in deliveries {
-            let attempts = store.ledger.attempts_of(delivery.key).await?;
+            let attempts = attempts_of(&store.ledger, delivery.key).await?;
             let attempts: Vec<_> = attempts.iter().map(|attempt| attempt.record.id).collect();
             match self.judge(&delivery, &attempts, pending) {
                 Ok(settled) => kept += settled,
