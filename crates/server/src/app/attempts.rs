@@ -12,7 +12,7 @@ pub use store::ledger::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilt
 use store::page::{From, Listed, Page};
 pub use store::queue::{AttemptRecord, Phases, Trigger};
 
-use super::messages::{self, Message, Payload};
+use super::messages::{Message, Payload};
 use super::pages::{Filling, Order, Slice, Wanted};
 use super::waits::{Wait, Waits};
 use super::{App, Error, Scope, endpoints};
