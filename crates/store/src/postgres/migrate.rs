@@ -32,7 +32,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 10] = [
+const MIGRATIONS: [Migration; 11] = [
     Migration {
         version: 1,
         name: "first",
@@ -82,6 +82,11 @@ const MIGRATIONS: [Migration; 10] = [
         version: 10,
         name: "sizes",
         statements: include_str!("../../migrations/postgres/0010_sizes.sql"),
+    },
+    Migration {
+        version: 11,
+        name: "turns",
+        statements: include_str!("../../migrations/postgres/0011_turns.sql"),
     },
 ];
 

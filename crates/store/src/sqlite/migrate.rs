@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { version: 1, name: "first", sql: include_str!("../../migrations/sqlite/0001_first.sql") },
     Step {
         version: 2,
@@ -43,6 +43,11 @@ const STEPS: [Step; 10] = [
         version: 10,
         name: "sizes",
         sql: include_str!("../../migrations/sqlite/0010_sizes.sql"),
+    },
+    Step {
+        version: 11,
+        name: "turns",
+        sql: include_str!("../../migrations/sqlite/0011_turns.sql"),
     },
 ];
 
