@@ -7,7 +7,7 @@
 //! # Layout
 //! - `core`: the task that owns the engine; `inbox`: what waits for it
 //! - `effects`: carrying out what it says; `attempts`: what is in flight
-//! - `intake`: taking messages in, `accepting` for the app; `rosters`, `turns`: the endpoints they fan out to; `changes`: what was
+//! - `intake`: taking messages in, `accepting` for the app; `rosters`: the endpoints they fan out to; `changes`: what was
 //!   changed in the catalog
 //! - `replays`, `missing`, `housekeeping`: replay tasks, pruning
 //! - `sums`, `recount`: per-minute sums, and what a crash took of them
@@ -30,7 +30,6 @@ mod sums;
 mod supervision;
 mod suspects;
 mod timeline;
-mod turns;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

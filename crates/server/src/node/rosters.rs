@@ -11,13 +11,13 @@ use engine::roster::{Policies, Roster};
 use store::Catalog;
 use store::catalog::FanOut;
 use store::keys::ApplicationKey;
+use store::turns::Turns;
 
 use super::inbox::Inbox;
 use super::timeline::Timeline;
-use super::turns::Turns;
 
-/// How many endpoints are few enough to be taken in between two answers.
-const FEW: usize = 64;
+/// How many bytes of settings are few enough to be taken in between two answers.
+const FEW: usize = 64 << 10;
 /// What an entry takes beside its roster, about.
 const ENTRY: usize = 128;
 
@@ -191,7 +191,7 @@ async fn made(
     fan_out: FanOut,
     policies: Arc<Policies>,
 ) -> Result<Roster, store::Error> {
-    let large = fan_out.endpoints.len() > FEW;
+    let large = Roster::bytes_to_read(&fan_out) > FEW;
     let make = move || Roster::read(application, fan_out, &policies).slim();
     if !large {
         return Ok(make());

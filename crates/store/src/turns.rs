@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use store::keys::ApplicationKey;
 use tokio::sync::{Mutex as Line, OwnedMutexGuard};
+
+use crate::keys::ApplicationKey;
 
 /// The lines that applications wait in. One that is empty is not kept.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub struct Turns {
     lines: Mutex<BTreeMap<ApplicationKey, Arc<Line<()>>>>,
 }
 
 /// An application's turn, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn<'a> {
+pub struct Turn<'a> {
     turns: &'a Turns,
     application: ApplicationKey,
     /// Missing while it waits, and when it ends.
@@ -23,7 +24,7 @@ pub(super) struct Turn<'a> {
 
 impl Turns {
     /// Waits for an application's turn.
-    pub(super) async fn take(&self, application: ApplicationKey) -> Turn<'_> {
+    pub async fn take(&self, application: ApplicationKey) -> Turn<'_> {
         let line = Arc::clone(self.lock().entry(application).or_default());
         // From here on, so that a line is also left by a caller who stops waiting.
         let mut turn = Turn { turns: self, application, held: None };
@@ -49,23 +50,32 @@ impl Drop for Turn<'_> {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt as _;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
 
     const ONE: ApplicationKey = ApplicationKey(1);
     const OTHER: ApplicationKey = ApplicationKey(2);
 
+    /// Asks once whether a future is ready.
+    fn now<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
     #[test]
     fn an_application_waits_for_its_own_turn_alone() {
         let turns = Turns::default();
-        let first = turns.take(ONE).now_or_never().unwrap();
-        let other = turns.take(OTHER).now_or_never();
+        let first = now(pin!(turns.take(ONE))).unwrap();
+        let other = now(pin!(turns.take(OTHER)));
         assert!(other.is_some());
         let mut second = Box::pin(turns.take(ONE));
-        assert!(second.as_mut().now_or_never().is_none());
+        assert!(now(second.as_mut()).is_none());
         drop(first);
-        assert!(second.as_mut().now_or_never().is_some());
+        assert!(now(second.as_mut()).is_some());
         drop((second, other));
         assert!(turns.lock().is_empty());
     }
@@ -73,8 +83,8 @@ mod tests {
     #[test]
     fn who_stops_waiting_leaves_nothing_behind() {
         let turns = Turns::default();
-        let first = turns.take(ONE).now_or_never().unwrap();
-        assert!(turns.take(ONE).now_or_never().is_none());
+        let first = now(pin!(turns.take(ONE))).unwrap();
+        assert!(now(pin!(turns.take(ONE))).is_none());
         drop(first);
         assert!(turns.lock().is_empty());
     }
