@@ -176,7 +176,8 @@ impl Rosters {
         Ok(roster)
     }
 
-    fn cached(&self, application: ApplicationKey) -> Option<Arc<Roster>> {
+    /// Returns an application's roster if it is in memory.
+    pub(super) fn cached(&self, application: ApplicationKey) -> Option<Arc<Roster>> {
         self.lock_read().find(application)
     }
 
