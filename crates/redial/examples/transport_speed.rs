@@ -229,6 +229,7 @@ fn sending(address: SocketAddr) -> anyhow::Result<Sending> {
         expunged: false,
     };
     Ok(Sending {
+        version: 1,
         attempt: Number(1),
         member: Arc::new(member),
         delivery,

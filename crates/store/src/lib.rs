@@ -10,6 +10,7 @@
 //! - [`vault`]: what is kept encrypted
 //! - [`keys`], [`page`], [`error`], [`damage`], [`headers`], [`limits`], `retention`: what all of
 //!   them share
+//! - [`turns`]: one at a time for each application
 //! - `codes`: enums as numbers, for both databases
 //! - [`postgres`]: everything in PostgreSQL, for any number of nodes
 //! - [`memory`]: the reference, for tests and the simulator
@@ -39,6 +40,7 @@ pub mod queue;
 mod retention;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod turns;
 pub mod vault;
 
 use std::pin::Pin;

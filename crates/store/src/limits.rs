@@ -28,6 +28,13 @@ pub const REQUESTS: usize = 1_024;
 /// is larger is a page of its own.
 pub const PAGE_BYTES: usize = 4 << 20;
 
+/// Returns how many requests of each application come first in a read. The rest of it is filled with the
+/// oldest ones, so that an application that asks for much is not read any later by itself, and hides no
+/// other.
+pub(crate) fn requests_of_each(applications: usize) -> usize {
+    (REQUESTS / applications.max(1)).max(1)
+}
+
 /// How long sums are kept, from their minute on.
 pub const ROLLUPS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 

@@ -146,7 +146,7 @@ impl Engine {
         let (Some(head), Some(policies)) = (endpoint.window.head(), &self.policies) else { return };
         let own = head.policy.as_deref().and_then(|document| self.documents.policy(document));
         let policy = roster.applicable(&member, &head.event_type, own.as_ref(), policies);
-        let policy = Arc::clone(policy);
+        let (policy, version) = (Arc::clone(policy), roster.version);
         let Some(delivery) = endpoint.window.take_head() else { return };
         let fresh = act.now.elapsed < endpoint.created().saturating_add(Duration::from_secs(1));
         if !(fresh && planted::has(Bug::KeepRateCredit)) {
@@ -173,6 +173,7 @@ impl Engine {
         let sending = Sending {
             attempt: number,
             member: Arc::clone(&member),
+            version,
             delivery: PendingDelivery::clone(&delivery),
             policy: Arc::clone(&policy),
             trigger,

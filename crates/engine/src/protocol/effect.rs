@@ -96,6 +96,8 @@ pub struct Sending {
     pub attempt: Number,
     /// Where to, and with which secrets and headers.
     pub member: Arc<Member>,
+    /// The version of the application that this is of.
+    pub version: i64,
     /// What, with its payload.
     pub delivery: PendingDelivery,
     /// The policy that applies: the transport keeps its deadlines and redirects.

@@ -134,6 +134,18 @@ impl Roster {
         roster.indexed()
     }
 
+    /// Returns about how many bytes [`Roster::read`] has to go through.
+    #[must_use]
+    pub fn bytes_to_read(fan_out: &FanOut) -> usize {
+        let texts = |texts: &[String]| texts.iter().map(|text| ENTRY + text.len()).sum::<usize>();
+        let of_one = |view: &EndpointView| {
+            let EndpointSettings { event_types, channels, policy, .. } = &view.endpoint.settings;
+            let policy = policy.as_ref().map_or(0, weight);
+            POLICY + texts(event_types) + texts(channels) + policy
+        };
+        fan_out.endpoints.iter().map(of_one).sum()
+    }
+
     /// Has these endpoints, which were read before, in place of its own.
     #[must_use]
     pub fn with(mut self, members: Vec<Arc<Member>>) -> Self {

@@ -18,16 +18,17 @@ use super::timeline::Timeline;
 use crate::clock::Clock;
 use crate::dice::Throws;
 use crate::telemetry::InFlight;
-use crate::transport::Transport;
+use crate::transport::{InForce, Transport};
 
 /// The way out. It never fails: however an attempt ends is an outcome.
 pub trait Carrier: Send + Sync {
     /// Makes an attempt, at a time of the rows' timeline: secrets expire on it. Dropping the future
-    /// interrupts it.
+    /// interrupts it. Nothing is written that is no longer in force.
     fn carry<'a>(
         &'a self,
         sending: &'a Sending,
         rows: Timestamp,
+        in_force: InForce<'a>,
     ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>>;
 
     /// Interrupts what waits on our side and has not been written, because the node stops.
@@ -91,7 +92,8 @@ impl Drop for Attempts {
 
 async fn make(world: Arc<World>, sending: Box<Sending>) -> AttemptRecord {
     let began = world.timeline.moment();
-    let record = world.carrier.carry(&sending, began.rows).await;
+    let in_force = || world.versions.is_in_force(&sending, &world.rosters);
+    let record = world.carrier.carry(&sending, began.rows, &in_force).await;
     on_rows(record, began, &world.timeline)
 }
 
@@ -176,10 +178,11 @@ impl Carrier for Outward {
         &'a self,
         sending: &'a Sending,
         rows: Timestamp,
+        in_force: InForce<'a>,
     ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>> {
         Box::pin(async move {
             let _flying = self.in_flight.begin();
-            self.transport.send(sending, rows, self.clock.as_ref()).await
+            self.transport.send_while(sending, (rows, self.clock.as_ref()), in_force).await
         })
     }
 

@@ -290,6 +290,8 @@ impl Core {
                 self.owned.renewed(*asked_at, &renewal.owned);
                 self.share_leases();
             }
+            // Before the engine confirms them: what they replace is not written any more then.
+            Event::Changes(Ok(changes)) => self.world.versions.heard(changes),
             Event::Taken(Ok(leases)) => {
                 self.owned.took(self.world.timeline.moment().elapsed, leases);
                 self.share_leases();
@@ -303,7 +305,7 @@ impl Core {
             | Event::Loaded { answer: Err(_), .. }
             | Event::Roster { .. }
             | Event::RosterSeen { .. }
-            | Event::Changes(_)
+            | Event::Changes(Err(_))
             | Event::Upkept { .. }
             | Event::Disabled { .. }
             | Event::Requests(_)

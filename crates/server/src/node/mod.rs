@@ -6,7 +6,8 @@
 //!
 //! # Layout
 //! - `core`: the task that owns the engine; `inbox`: what waits for it
-//! - `effects`: carrying out what it says; `attempts`: what is in flight
+//! - `effects`: carrying out what it says; `attempts`: what is in flight; `versions`: whether what an attempt
+//!   is made with is still in force
 //! - `intake`: taking messages in, `accepting` for the app; `rosters`: the endpoints they fan out to; `changes`: what was
 //!   changed in the catalog
 //! - `replays`, `missing`, `housekeeping`: replay tasks, pruning
@@ -31,6 +32,7 @@ mod sums;
 mod supervision;
 mod suspects;
 mod timeline;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -144,6 +146,7 @@ pub(crate) struct World {
     /// Called when a replay task was started here.
     pub(crate) replays: Notify,
     pub(crate) heard: changes::Heard,
+    pub(crate) versions: versions::Versions,
     /// Called when changes of the catalog were heard of: something may be deleted.
     pub(crate) pruning: Notify,
     pub(crate) readiness: Arc<Readiness>,
@@ -212,6 +215,7 @@ impl Node {
             leases: watch::Sender::new(BTreeMap::new()),
             replays: Notify::new(),
             heard: changes::Heard::default(),
+            versions: versions::Versions::default(),
             pruning: Notify::new(),
             readiness,
             announcements: broadcast::Sender::new(ANNOUNCEMENTS),

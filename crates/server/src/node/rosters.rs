@@ -16,8 +16,8 @@ use super::inbox::Inbox;
 use super::timeline::Timeline;
 use crate::turns::{Bounds, Turns};
 
-/// How many endpoints are few enough to be taken in between two answers.
-const FEW: usize = 64;
+/// How many bytes of settings are few enough to be taken in between two answers.
+const FEW: usize = 64 << 10;
 /// What an entry takes beside its roster, about.
 const ENTRY: usize = 128;
 
@@ -179,7 +179,8 @@ impl Rosters {
         Ok(roster)
     }
 
-    fn cached(&self, application: ApplicationKey) -> Option<Arc<Roster>> {
+    /// Returns an application's roster if it is in memory.
+    pub(super) fn cached(&self, application: ApplicationKey) -> Option<Arc<Roster>> {
         self.lock_read().find(application)
     }
 
@@ -194,7 +195,7 @@ async fn made(
     fan_out: FanOut,
     policies: Arc<Policies>,
 ) -> Result<Roster, store::Error> {
-    let large = fan_out.endpoints.len() > FEW;
+    let large = Roster::bytes_to_read(&fan_out) > FEW;
     let make = move || Roster::read(application, fan_out, &policies).slim();
     if !large {
         return Ok(make());

@@ -154,6 +154,9 @@ struct Clocks<'a> {
     rows: Timestamp,
 }
 
+/// Tells whether what an attempt is made with is still in force.
+pub type InForce<'a> = &'a (dyn Fn() -> bool + Send + Sync);
+
 impl Transport {
     /// Makes a transport. It reads the system's certificates and this machine's addresses.
     #[must_use]
@@ -181,6 +184,17 @@ impl Transport {
         rows: Timestamp,
         clock: &dyn Clock,
     ) -> AttemptRecord {
+        self.send_while(sending, (rows, clock), &|| true).await
+    }
+
+    /// Makes an attempt, unless the endpoint was changed before it could be written: it may wait for its
+    /// rate for long, and is interrupted then, so that it begins anew with what is in force.
+    pub async fn send_while(
+        &self,
+        sending: &Sending,
+        (rows, clock): (Timestamp, &dyn Clock),
+        in_force: InForce<'_>,
+    ) -> AttemptRecord {
         let (began_at, wall) = (clock.now(), clock.wall());
         let mut record = AttemptRecord {
             id: AttemptId::new(wall, dice::for_id()),
@@ -197,7 +211,7 @@ impl Transport {
         };
         let mut progress = Progress::default();
         let clocks = Clocks { own: clock, wall, rows };
-        let ended = self.attempt(sending, clocks, (&mut record, &mut progress)).await;
+        let ended = self.attempt(sending, (clocks, in_force), (&mut record, &mut progress)).await;
         record.phases = progress.phases;
         match (progress.answer, ended) {
             // An answer whose body was cut off by the deadline is an answer.
@@ -254,7 +268,7 @@ impl Transport {
     async fn attempt(
         &self,
         sending: &Sending,
-        clocks: Clocks<'_>,
+        (clocks, in_force): (Clocks<'_>, InForce<'_>),
         (record, progress): (&mut AttemptRecord, &mut Progress),
     ) -> Result<(), Failure> {
         let payload = sending.delivery.payload.clone();
@@ -290,6 +304,9 @@ impl Transport {
             let passed = tokio::time::timeout(timeouts.whole(), passing).await;
             let passage = passed.map_err(|_| Failure::turn_did_not_come())?;
             let passage = passage.map_err(|Closed| Failure::stopped_waiting())?;
+            if !in_force() {
+                return Err(Failure::replaced());
+            }
             let waited = deadline.pause(came_at);
             // Like the deadline, the time on record is the receiver's: as if it had begun later.
             record.began_at = record.began_at.after(waited);

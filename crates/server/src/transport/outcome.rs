@@ -121,6 +121,11 @@ impl Failure {
         Self::interrupted("the server stops, and the endpoint's rate left no room yet")
     }
 
+    /// Makes an attempt whose endpoint was changed while it waited for its turn.
+    pub(super) fn replaced() -> Self {
+        Self::interrupted("the endpoint was changed while its rate left no room")
+    }
+
     /// Makes a connection that the receiver closed while the request waited for its turn.
     pub(super) fn closed_meanwhile() -> Self {
         Self::interrupted("the connection was closed while the endpoint's rate left no room")

@@ -228,6 +228,7 @@ macro_rules! conformance {
                 a_probe_changes_nothing_that_anybody_sees
             ;
             pruning:
+                what_one_application_has_pending_for_deleted_endpoints_delays_no_other
                 a_delivered_message_goes_when_its_time_is_over
                 a_message_without_deliveries_goes_too
                 no_step_rests_before_everything_was_looked_at
@@ -346,6 +347,7 @@ macro_rules! conformance {
                 running_state_does_not_change_the_revision
                 requests_are_numbered_and_kept_in_order_until_consumed
                 requests_are_read_in_portions
+                requests_of_one_application_do_not_hide_anothers
                 requests_are_told_to_the_owner_of_their_partition
                 a_retry_asked_for_is_due_at_once
                 a_retry_asked_for_is_never_later_than_it_was

@@ -9,14 +9,14 @@ use domain::time::Timestamp;
 use super::replays::{chunk, start};
 use super::{Harness, MINUTE, NOW, Scene, attempts_of, later, long_ago};
 use crate::Error;
-use crate::catalog::{Endpoint, Name, Secret};
+use crate::catalog::{Endpoint, Name, NewEndpoint, Secret};
 use crate::keys::{DeliveryKey, MessageKey};
 use crate::ledger::{MessageFilter, NewTask, TaskKind, Within};
 use crate::limits;
 use crate::page::{From, Page};
 use crate::queue::{
-    Accept, Accepted, Bury, Done, Ending, FirstState, Minute, NextState, Request, RequestKind,
-    Rollup, Rollups, Settled, Subject, Upkeep,
+    Accept, Accepted, Bury, Done, Ending, FirstState, Minute, NextState, Order, Request,
+    RequestKind, Rollup, Rollups, Settled, Subject, Upkeep,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -362,6 +362,40 @@ pub async fn all_that_a_deleted_application_had_goes_in_steps(harness: Harness) 
     assert_eq!(whole.minutes.len(), 1);
     let kept = ledger.message(other.key, Name::Id(theirs.message.id)).await;
     assert!(kept.is_ok(), "{kept:?}");
+}
+
+pub async fn what_one_application_has_pending_for_deleted_endpoints_delays_no_other(
+    harness: Harness,
+) {
+    let scene = Scene::new(harness).await;
+    let catalog = &scene.store().catalog;
+    let doomed = scene.another_application().await;
+    let template = scene.message(&[]).await;
+    let theirs = |count: usize| {
+        let of = Accept { application: doomed.key, revision: doomed.revision, ..template.clone() };
+        (0..count).map(|_| scene.again(&of)).collect()
+    };
+    scene.accept(theirs(100)).await;
+    catalog.delete_application(doomed.key, long_ago()).await.unwrap();
+    let (large, other) = (scene.endpoint().await, scene.another_application().await.key);
+    let template = scene.message(&[&large]).await;
+    scene.accept((0..100).map(|_| scene.again(&template)).collect()).await;
+    let small = scene.create(NewEndpoint { application: other, ..scene.new_endpoint(Order::Due) });
+    let small = small.await;
+    let revision = catalog.fan_out(other, NOW).await.unwrap().revision;
+    let accept = scene.message(&[&small]).await;
+    let pending = scene.accept_new(Accept { application: other, revision, ..accept }).await;
+    for endpoint in [&large, &small] {
+        let (application, key) = (endpoint.application, endpoint.key);
+        catalog.delete_endpoint(application, key, NOW).await.unwrap();
+    }
+    for _ in 0..3 {
+        scene.keep_up(Upkeep::Prune { now: later(1), most: 16 }).await;
+    }
+    let key = DeliveryKey { application: other, endpoint: small.key, message: pending };
+    assert_eq!(scene.look(key).await.state, Delivery::Dead(Cause::EndpointDeleted));
+    let left = scene.load_most(&large, 100, 0).await.deliveries.len();
+    assert!((60..100).contains(&left), "its turn came, too: {left}");
 }
 
 /// Accepts a message to an endpoint that is kept for an hour only.

@@ -8,7 +8,7 @@ use domain::partition::Partition;
 use super::replays::{chunk, start};
 use super::{Harness, MINUTE, NOW, Scene, fresh, later, long_ago};
 use crate::catalog::Endpoint;
-use crate::keys::MessageKey;
+use crate::keys::{ApplicationKey, MessageKey};
 use crate::limits::REQUESTS;
 use crate::queue::{
     Batch, Bury, Done, Doomed, Ending, Minute, NextState, Request, RequestKind, Rollup, Running,
@@ -188,6 +188,30 @@ pub async fn requests_are_read_in_portions(harness: Harness) {
     scene.keep_up(Upkeep::Consume { lease, requests: numbers }).await;
     let rest = requests(&scene, &endpoint).await;
     assert_eq!(messages(&rest), kinds(REQUESTS..REQUESTS + 2));
+}
+
+pub async fn requests_of_one_application_do_not_hide_anothers(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let busy = scene.endpoint().await;
+    let others = [scene.another_application().await, scene.another_application().await];
+    let of = |application: i64, number: usize| {
+        let kind = RequestKind::Cancel(MessageKey(i64::try_from(number).unwrap()));
+        let application = ApplicationKey(application);
+        let request = Request { application, ..request(&busy, kind) };
+        Upkeep::Ask { once: scene.once(), request }
+    };
+    let (busy_one, [one, two]) = (busy.application.0, others.map(|other| other.key.0));
+    let mut upkeep: Vec<_> = (0..REQUESTS * 2).map(|number| of(busy_one, number)).collect();
+    upkeep.extend((0..3).map(|number| of(one, number)));
+    upkeep.extend((0..2).map(|number| of(two, number)));
+    scene.commit(Batch { upkeep, ..Batch::default() }).await;
+    let read = requests(&scene, &busy).await;
+    assert!(read.is_sorted_by_key(|request| request.number));
+    let count = |application: i64| {
+        read.iter().filter(|request| request.application == ApplicationKey(application)).count()
+    };
+    let counts = [count(busy_one), count(one), count(two)];
+    assert_eq!(counts, [REQUESTS - 5, 3, 2], "and nothing is left empty");
 }
 
 pub async fn requests_are_told_to_the_owner_of_their_partition(harness: Harness) {

@@ -32,7 +32,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 12] = [
+const MIGRATIONS: [Migration; 13] = [
     Migration {
         version: 1,
         name: "first",
@@ -92,6 +92,11 @@ const MIGRATIONS: [Migration; 12] = [
         version: 12,
         name: "figures",
         statements: include_str!("../../migrations/postgres/0012_figures.sql"),
+    },
+    Migration {
+        version: 13,
+        name: "turns",
+        statements: include_str!("../../migrations/postgres/0013_turns.sql"),
     },
 ];
 

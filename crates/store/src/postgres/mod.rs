@@ -49,6 +49,7 @@ use self::io::loading::Loads;
 use self::io::tls::Connector;
 use self::io::wake::Wake;
 use crate::damage::Notes;
+use crate::turns::Turns;
 use crate::{Answer, Error, Vault, limits};
 
 /// How many connections look up single rows.
@@ -104,6 +105,8 @@ pub struct Postgres {
     /// How many of those connections changes of applications may hold: they may have to wait for
     /// others, and reading goes on.
     changing: Semaphore,
+    /// Of one application, one change at a time holds such a connection.
+    turns: Turns,
     wake: Wake,
     vault: Arc<Vault>,
     notes: Arc<Notes>,
@@ -148,6 +151,7 @@ impl Postgres {
             urgent,
             pool,
             changing: Semaphore::new(connections.div_ceil(2).max(1)),
+            turns: Turns::default(),
             wake,
             vault: Arc::new(vault),
             notes,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { version: 1, name: "first", sql: include_str!("../../migrations/sqlite/0001_first.sql") },
     Step {
         version: 2,
@@ -53,6 +53,11 @@ const STEPS: [Step; 12] = [
         version: 12,
         name: "figures",
         sql: include_str!("../../migrations/sqlite/0012_figures.sql"),
+    },
+    Step {
+        version: 13,
+        name: "turns",
+        sql: include_str!("../../migrations/sqlite/0013_turns.sql"),
     },
 ];
 

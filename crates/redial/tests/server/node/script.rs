@@ -12,6 +12,7 @@ use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use engine::{Number, Sending};
 use redial::node::Carrier;
+use redial::transport::InForce;
 use store::queue::{AttemptRecord, Phases};
 
 use super::grenade::grenade;
@@ -53,6 +54,7 @@ impl Carrier for Script {
         &'a self,
         sending: &'a Sending,
         rows: Timestamp,
+        _in_force: InForce<'a>,
     ) -> Pin<Box<dyn Future<Output = AttemptRecord> + Send + 'a>> {
         let step = {
             let mut steps = self.steps.lock().unwrap();

@@ -132,6 +132,25 @@ async fn an_attempt_whose_turn_does_not_come_in_time_is_none() {
 }
 
 #[tokio::test]
+async fn an_attempt_whose_endpoint_was_changed_while_it_waited_is_none() {
+    let receiver = Watchful::after(Duration::ZERO).await;
+    let mut scene = Scene::new(&format!("http://{}/", receiver.address));
+    scene.settings.rate = Some(1);
+    let (clock, sending) = (SystemClock::start(), scene.sending(&scene.member()));
+    assert_eq!(answered(&send_at_once(&scene, 1).await), 1);
+    // It asks when its turn has come, and not before.
+    let asked = Mutex::new(Vec::new());
+    let in_force = || {
+        asked.lock().unwrap().push(clock.now());
+        false
+    };
+    let began = clock.now();
+    let record = scene.transport.send_while(&sending, (began, &clock), &in_force).await;
+    assert_eq!(record.outcome, Outcome::Interrupted, "{record:?}");
+    assert_eq!((receiver.arrivals(), asked.lock().unwrap().len()), (1, 1));
+}
+
+#[tokio::test]
 async fn waiting_for_its_turn_takes_nothing_from_the_time_that_a_receiver_has() {
     // The second passes a second after the first was answered, when half of its time would be over.
     let receiver = Watchful::start(Duration::ZERO, SECOND * 3 / 5).await;

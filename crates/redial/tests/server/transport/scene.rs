@@ -135,6 +135,7 @@ impl Scene {
         Sending {
             attempt: Number(1),
             member: Arc::clone(member),
+            version: 1,
             delivery,
             policy: Arc::new(self.policy.clone()),
             trigger: Trigger::Scheduled,

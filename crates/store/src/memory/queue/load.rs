@@ -1,10 +1,12 @@
 //! What the engine reads: an endpoint's pending deliveries, who has any, and what was asked.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use domain::delivery::Delivery;
 use domain::partition::Partition;
 use domain::time::Timestamp;
 
-use crate::keys::{DeliveryKey, EndpointKey, MessageKey};
+use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::limits;
 use crate::memory::State;
 use crate::queue::turn::{self, SCHEDULED};
@@ -50,11 +52,28 @@ impl State {
         found
     }
 
-    /// Returns the requests for these partitions, oldest first, as many as are read at once.
+    /// Returns the requests for these partitions, as many as are read at once: first some of each
+    /// application, then the oldest. They come oldest first.
     #[must_use]
     pub fn requests(&self, partitions: &[Partition]) -> Vec<Request> {
-        let theirs = |request: &&Request| partitions.contains(&request.partition);
-        self.requests.values().filter(theirs).take(limits::REQUESTS).cloned().collect()
+        let asking: BTreeSet<_> = self.requests.values().map(|one| one.application).collect();
+        let share = limits::requests_of_each(asking.len());
+        let theirs = self.requests.values().filter(|one| partitions.contains(&one.partition));
+        let mut found = BTreeMap::new();
+        let mut of_each = BTreeMap::<ApplicationKey, usize>::new();
+        for request in theirs.clone() {
+            let count = of_each.entry(request.application).or_default();
+            *count += 1;
+            if *count <= share && found.len() < limits::REQUESTS {
+                found.insert(request.number, request.clone());
+            }
+        }
+        for request in theirs {
+            if found.len() < limits::REQUESTS {
+                found.entry(request.number).or_insert_with(|| request.clone());
+            }
+        }
+        found.into_values().collect()
     }
 
     fn waiting_for(&self, endpoint: EndpointKey, message: MessageKey) -> Option<Waiting> {

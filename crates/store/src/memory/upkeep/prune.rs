@@ -3,6 +3,8 @@
 //! A delivery goes with its attempts, and a message when none of its deliveries is left. A delivery
 //! that has more rows than a step may change has a step of its own.
 
+use std::collections::BTreeMap;
+
 use domain::delivery::{Cause, Delivery};
 use domain::endpoint::State as EndpointState;
 use domain::time::Timestamp;
@@ -41,9 +43,16 @@ impl State {
     pub(in crate::memory) fn prune(&mut self, now: Timestamp, most: u32) -> u32 {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut allowance = Allowance { most, used: 0 };
-        self.prune_applications(now, &mut allowance);
-        self.bury_for_deleted_endpoints(now, &mut allowance);
         self.prune_secrets(now, &mut allowance);
+        // A deleted application of any size leaves half of the step to the deleted endpoints of others.
+        let left = most.saturating_sub(allowance.used);
+        let mut half = Allowance { most: left / 2, used: 0 };
+        if half.most > 0 {
+            self.prune_applications(now, &mut half);
+        }
+        allowance.used += half.used;
+        self.bury_for_deleted_endpoints(now, &mut allowance);
+        self.prune_applications(now, &mut allowance);
         self.prune_dead_letters(now, &mut allowance);
         self.prune_messages(now, &mut allowance);
         self.prune_endpoints(&mut allowance);
@@ -139,9 +148,18 @@ impl State {
                 .get(endpoint)
                 .is_some_and(|row| row.endpoint.state == EndpointState::Deleted)
         };
-        let left: Vec<_> =
-            self.pending.iter().filter(|(endpoint, ..)| is_deleted(endpoint)).copied().collect();
-        for (endpoint, _, message) in left {
+        let left = self.pending.iter().filter(|(endpoint, ..)| is_deleted(endpoint)).copied();
+        // Applications take turns, so that none waits until all of another's is buried.
+        let mut turns = BTreeMap::<ApplicationKey, usize>::new();
+        let turn = |(endpoint, _, message): (EndpointKey, i64, MessageKey)| {
+            let application = self.deliveries.get(&(endpoint, message))?.application;
+            let count = turns.entry(application).or_default();
+            *count += 1;
+            Some((*count, endpoint, message))
+        };
+        let mut left: Vec<_> = left.filter_map(turn).collect();
+        left.sort_by_key(|(turn, ..)| *turn);
+        for (_, endpoint, message) in left {
             if allowance.is_used_up() {
                 return;
             }

@@ -20,6 +20,7 @@ use crate::keys::ApplicationKey;
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
 use crate::postgres::io::link::{Transaction, closed};
+use crate::turns::Turn as Alone;
 
 /// How many gates all applications share. A batch may be for any number of applications, and the
 /// server has room for some thousand locks.
@@ -54,10 +55,12 @@ fn gate(application: ApplicationKey) -> i64 {
 
 impl Postgres {
     /// Waits until an application may be changed by one more. Only so many of the connections for
-    /// reading are held by those who may have to wait for others.
+    /// reading are held by those who may have to wait for others, and one of them for each application:
+    /// its changes follow each other at its row anyway, and leave the other connections to others.
     pub(crate) async fn turn(&self, application: ApplicationKey) -> Result<Turn<'_>, Failure> {
+        let alone = self.turns.take(application).await;
         let place = self.changing.acquire().await.map_err(|_| closed())?;
-        Ok(Turn { store: self, application, place, closes: false })
+        Ok(Turn { store: self, application, alone, place, closes: false })
     }
 }
 
@@ -66,6 +69,9 @@ pub(crate) struct Turn<'a> {
     store: &'a Postgres,
     application: ApplicationKey,
     /// Held until the change has been made.
+    #[expect(dead_code, reason = "dropping it is what it is for")]
+    alone: Alone<'a>,
+    /// Held as long.
     #[expect(dead_code, reason = "dropping it is what it is for")]
     place: SemaphorePermit<'a>,
     /// Whether the next try closes the gate.

@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 use crate::damage::Notes;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
 use crate::postgres::failure::Failure;
-use crate::postgres::io::link::{Access, Pool, closed};
+use crate::postgres::io::link::{Access, Pool, Transaction, closed};
 use crate::postgres::io::partitions::number;
 use crate::postgres::row::{
     at_row, count, field, id, moment, optional_moment, partition, pending, readable,
@@ -179,25 +179,67 @@ pub(crate) async fn waiting(
     Ok(found)
 }
 
-/// Returns the requests for these partitions that can be read, oldest first, as many as are read at
-/// once.
+/// Returns the requests for these partitions that can be read, as many as are read at once: first some
+/// of each application, then the oldest. They come oldest first.
 ///
-/// Index: the primary key of requests.
+/// Indexes: requests_application, walked loosely; the primary key of requests.
 pub(crate) async fn requests(
     pool: &Pool,
     notes: &Notes,
     partitions: Vec<Partition>,
 ) -> Result<Vec<Request>, Failure> {
     let statement = "\
-        select number, application, endpoint, partition, kind, message, asked_at from requests \
-        where partition = any($1) order by number limit $2";
+        with of_each as materialized ( \
+            select one.number from unnest($3::bigint[]) asking (application) \
+            cross join lateral ( \
+                select number from requests \
+                where application = asking.application and partition = any($1) \
+                order by number limit $4) one \
+            order by one.number limit $2), \
+        oldest as materialized ( \
+            select number from requests where partition = any($1) order by number limit $2) \
+        select r.number, r.application, r.endpoint, r.partition, r.kind, r.message, r.asked_at \
+        from ( \
+            select number, min(place) as place from ( \
+                select number, 0 as place from of_each \
+                union all select number, 1 as place from oldest) all_of_them \
+            group by number order by 2, 1 limit $2) found \
+        join requests r on r.number = found.number and r.partition = any($1) \
+        order by r.number";
     let numbers: Vec<i16> = partitions.into_iter().map(number).collect();
     let most = i64::try_from(limits::REQUESTS).unwrap_or(i64::MAX);
-    let parameters = [(&numbers as _, Type::INT2_ARRAY), (&most as _, Type::INT8)];
     let mut transaction = pool.begin(Access::Read).await?;
-    let result = transaction.query(statement, &parameters).await;
+    let result = async {
+        let applications = asking(&mut transaction).await?;
+        let share = limits::requests_of_each(applications.len());
+        let share = i64::try_from(share).unwrap_or(i64::MAX);
+        let parameters = [
+            (&numbers as _, Type::INT2_ARRAY),
+            (&most as _, Type::INT8),
+            (&applications as _, Type::INT8_ARRAY),
+            (&share as _, Type::INT8),
+        ];
+        transaction.query(statement, &parameters).await
+    };
+    let result = result.await;
     let rows = transaction.end(result).await?;
     Ok(readable(notes, &rows, request)?)
+}
+
+/// Returns the applications that requests are about.
+///
+/// Index: requests_application, of which it looks up one entry for each.
+async fn asking(transaction: &mut Transaction<'_>) -> Result<Vec<i64>, Failure> {
+    let statement = "\
+        with recursive asking (application) as ( \
+            select min(application) from requests \
+            union all \
+            select (select min(application) from requests where application > asking.application) \
+            from asking where application is not null) \
+        select application from asking where application is not null";
+    let rows = transaction.query(statement, &[]).await?;
+    let applications = rows.iter().map(|row| field(row, "application"));
+    Ok(applications.collect::<Result<_, Error>>()?)
 }
 
 fn request(row: &Row) -> Result<Request, Error> {

@@ -32,6 +32,8 @@ pub(super) async fn prune(
     }
     let mut left = limits.most;
     left -= removal::secrets(transaction, limits.now, left).await?.min(left);
+    // A deleted application of any size leaves half of the step to the deleted endpoints of others.
+    left -= removal::applications(transaction, limits.now, left / 2).await?.min(left);
     let tombstones = tombstones::Walk::on(transaction, limits.now, left).await?;
     left -= tombstones.changed.min(left);
     left -= removal::applications(transaction, limits.now, left).await?.min(left);

@@ -11,7 +11,7 @@ use crate::postgres::row::field;
 use crate::postgres::upkeep::rows;
 
 /// What belongs to an application, in the order in which it goes. Indexes: the primary keys, which
-/// begin with the application, replay_tasks_application and tokens_application; requests are few. Sums
+/// begin with the application, replay_tasks_application, tokens_application and requests_application. Sums
 /// are found endpoint by endpoint: left to itself the planner reads those of all endpoints there are.
 ///
 /// Deliveries, attempts and states may still be written by those who have not heard of it, and nothing
@@ -84,6 +84,9 @@ pub(crate) async fn applications(
     now: Timestamp,
     most: u32,
 ) -> Result<u32, Failure> {
+    if most == 0 {
+        return Ok(0);
+    }
     let statement = "\
         select key from applications where deleted_at is not null and deleted_at <= $1 \
         order by key limit 1 for update";

@@ -4,6 +4,10 @@
 //! There may be many to which messages still refer. They are walked by their key, so many at a step,
 //! from where the last step stopped. When all other walks have come to their ends this one goes on
 //! alone until it has, too: so everything is looked at between two rests.
+//!
+//! Of what a step may change, each application whose tombstones it looks at gets its share, and the next
+//! step looks at others: however much is pending for one, another's is buried within a lap. After a lap
+//! that left something behind comes the next one without a rest.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +26,9 @@ use crate::{Error, codes};
 
 /// The name of the place where the walk goes on, and of whether it does so alone.
 const CURSOR: &str = "tombstones cursor";
+/// What the cursor says besides: that the walk is alone, and that this lap has left something behind.
+const ALONE: i64 = 1;
+const LEAVES_SOME: i64 = 2;
 /// How many tombstones a step looks at.
 const LOOKED_AT: usize = 256;
 
@@ -88,6 +95,8 @@ pub(crate) struct Walk {
     place: (i64, i64),
     /// Whether everything else has been looked at since the last rest.
     pub(crate) is_alone: bool,
+    /// Whether something was left behind in this lap.
+    leaves_some: bool,
     /// How many rows it changed.
     pub(crate) changed: u32,
 }
@@ -107,17 +116,18 @@ impl Walk {
         now: Timestamp,
         most: u32,
     ) -> Result<Self, Failure> {
-        let [application, key, alone] = cursor::read(transaction, CURSOR).await?;
+        let [application, key, flags] = cursor::read(transaction, CURSOR).await?;
         let start = (application, key);
         let walked = next(transaction, start).await?;
         let mut left = most;
         left -= bury(transaction, &walked, now, left).await?.min(left);
         left -= remove(transaction, &walked, left).await?.min(left);
         let enough = walked.len() >= LOOKED_AT;
-        let end = walked.last().filter(|_| enough).map_or((0, 0), |last| last.place);
-        // With nothing left of the allowance there may be something left of these.
-        let place = if left == 0 { start } else { end };
-        Ok(Self { place, is_alone: alone != 0, changed: most - left })
+        let place = walked.last().filter(|_| enough).map_or((0, 0), |last| last.place);
+        // What was changed may have been a share of it.
+        let changed = most - left;
+        let leaves_some = flags & LEAVES_SOME != 0 || changed > 0 || most == 0;
+        Ok(Self { place, is_alone: flags & ALONE != 0, leaves_some, changed })
     }
 
     /// Keeps where it goes on. Tells whether it is to go on alone before there is a rest: if the
@@ -127,10 +137,12 @@ impl Walk {
         transaction: &mut Transaction<'_>,
         others_walk_on: bool,
     ) -> Result<bool, Failure> {
-        let alone = !others_walk_on && self.place != (0, 0);
-        let place = [self.place.0, self.place.1, i64::from(alone)];
-        cursor::keep(transaction, CURSOR, place).await?;
-        Ok(alone)
+        let ends = self.place == (0, 0);
+        let alone = !others_walk_on && !ends;
+        let flags = if alone { ALONE } else { 0 };
+        let flags = if self.leaves_some && !ends { flags | LEAVES_SOME } else { flags };
+        cursor::keep(transaction, CURSOR, [self.place.0, self.place.1, flags]).await?;
+        Ok(alone || self.leaves_some && ends)
     }
 }
 
@@ -167,14 +179,23 @@ async fn bury(
     if used.is_empty() {
         return Ok(0);
     }
+    // They are walked by application.
+    let mut applications: Vec<i64> = used.iter().map(|one| one.place.0).collect();
+    applications.dedup();
+    let count = u32::try_from(applications.len()).unwrap_or(u32::MAX);
     let statement = "\
         with doomed as ( \
             select d.application, d.endpoint, d.message \
-            from unnest($4::bigint[], $5::smallint[]) e (key, partition) \
+            from unnest($7::bigint[]) a (key) \
             cross join lateral ( \
-                select application, endpoint, message from deliveries \
-                where state = 0 and partition = e.partition and endpoint = e.key \
-                order by turn, message limit $3 for update) d \
+                select d.application, d.endpoint, d.message \
+                from unnest($4::bigint[], $5::smallint[], $8::bigint[]) \
+                    e (key, partition, application) \
+                cross join lateral ( \
+                    select application, endpoint, message from deliveries \
+                    where state = 0 and partition = e.partition and endpoint = e.key \
+                    order by turn, message limit $6 for update) d \
+                where e.application = a.key limit $6) d \
             limit $3) \
         update deliveries d set state = 2, cause = $1, settled_at = $2 \
         from doomed \
@@ -187,6 +208,9 @@ async fn bury(
         int8(i64::from(most)),
         column(&used, Type::INT8_ARRAY, |one| one.place.1),
         column(&used, Type::INT2_ARRAY, |one| one.partition),
+        int8(i64::from((most / count.max(1)).max(1))),
+        column(&applications, Type::INT8_ARRAY, |one| *one),
+        column(&used, Type::INT8_ARRAY, |one| one.place.0),
     ];
     let found = transaction.query(statement, &parameters(&columns)).await?;
     let mut buried = BTreeMap::new();

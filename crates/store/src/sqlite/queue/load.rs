@@ -1,5 +1,7 @@
 //! Loading: an endpoint's pending deliveries, and which endpoints have any.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use domain::delivery::{Budget, Pending};
 use domain::partition::Partition;
@@ -196,25 +198,85 @@ fn partition_of(
     row::partition(row).map(Some).map_err(|error| row::at_row(row, error.into()))
 }
 
-/// Returns the requests for these partitions that can be read, oldest first, as many as are read at
-/// once. Needs the primary key of `requests`.
+/// Returns the requests for these partitions that can be read, as many as are read at once: first some
+/// of each application, then the oldest. They come oldest first.
 pub(crate) fn requests(
     reading: &Reading<'_>,
     partitions: &[Partition],
 ) -> Result<Vec<Request>, Error> {
+    let applications = asking(reading.connection)?;
+    let share = limits::requests_of_each(applications.len());
+    let mut found = BTreeMap::new();
+    for application in applications {
+        let theirs = requests_of(reading, application, (partitions, share))?;
+        found.extend(theirs.into_iter().map(|request| (request.number, request)));
+    }
+    while found.len() > limits::REQUESTS {
+        found.pop_last();
+    }
+    add_oldest_requests(reading, partitions, &mut found)?;
+    Ok(found.into_values().collect())
+}
+
+/// Returns the applications that requests are about. Needs the index `requests_application`, of which it
+/// looks up one entry for each.
+fn asking(connection: &Connection) -> Result<Vec<ApplicationKey>, Error> {
+    let sql = "WITH RECURSIVE asking (application) AS (
+            SELECT min(application) FROM requests
+            UNION ALL
+            SELECT (SELECT min(application) FROM requests WHERE application > asking.application)
+            FROM asking WHERE application IS NOT NULL)
+        SELECT application FROM asking WHERE application IS NOT NULL";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([], |row| row.get(0).map(ApplicationKey))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Returns an application's oldest requests for these partitions. Needs the index `requests_application`.
+fn requests_of(
+    reading: &Reading<'_>,
+    application: ApplicationKey,
+    (partitions, most): (&[Partition], usize),
+) -> Result<Vec<Request>, Error> {
+    let sql = "SELECT number, application, endpoint, partition, kind, message, at
+        FROM requests INDEXED BY requests_application WHERE application = ?1 ORDER BY number";
+    let mut statement = reading.connection.prepare_cached(sql)?;
+    let mut rows = statement.query([application.0])?;
+    let mut found = Vec::new();
+    while found.len() < most
+        && let Some(row) = rows.next()?
+    {
+        found.extend(request_for(reading, partitions, row)?);
+    }
+    Ok(found)
+}
+
+/// Adds the oldest requests, as far as there is room. Needs the primary key of `requests`.
+fn add_oldest_requests(
+    reading: &Reading<'_>,
+    partitions: &[Partition],
+    found: &mut BTreeMap<i64, Request>,
+) -> Result<(), Error> {
     let sql = "SELECT number, application, endpoint, partition, kind, message, at
         FROM requests ORDER BY number";
     let mut statement = reading.connection.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
-    let mut found: Vec<Request> = Vec::new();
     while found.len() < limits::REQUESTS
         && let Some(row) = rows.next()?
     {
-        let read = request_of(row).map_err(Error::from);
-        let read = row::readable(reading.notes, row, read)?;
-        found.extend(read.filter(|request| partitions.contains(&request.partition)));
+        let read = request_for(reading, partitions, row)?;
+        found.extend(read.map(|request| (request.number, request)));
     }
-    Ok(found)
+    Ok(())
+}
+
+fn request_for(
+    reading: &Reading<'_>,
+    partitions: &[Partition],
+    row: &Row<'_>,
+) -> Result<Option<Request>, Error> {
+    let read = row::readable(reading.notes, row, request_of(row).map_err(Error::from))?;
+    Ok(read.filter(|request| partitions.contains(&request.partition)))
 }
 
 fn request_of(row: &Row<'_>) -> rusqlite::Result<Request> {

@@ -50,6 +50,12 @@ impl Allowance {
         (self.clock)().since(self.began_at) >= LONGEST_WALK
     }
 
+    /// Returns half of what is left: what uses it leaves as much to others.
+    fn half(&self) -> Self {
+        let most = self.left() / 2;
+        Self { most, used: 0, clock: self.clock.clone(), began_at: self.began_at }
+    }
+
     pub(crate) fn left(&self) -> usize {
         self.most.saturating_sub(self.used)
     }
@@ -77,10 +83,14 @@ impl Allowance {
 pub(crate) fn prune(writing: &mut Writing<'_>, now: Timestamp, most: u32) -> Result<usize, Error> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut allowance = Allowance::of(most, writing.clock);
-    removal::applications(writing, now, &mut allowance)?;
-    tombstones::endpoints(writing, now, &mut allowance)?;
     let secrets = removal::secrets(writing.connection, now, allowance.left())?;
     allowance.used(secrets);
+    // A deleted application of any size leaves half of the step to the deleted endpoints of others.
+    let mut half = allowance.half();
+    removal::applications(writing, now, &mut half)?;
+    allowance.used(half.used);
+    tombstones::endpoints(writing, now, &mut allowance)?;
+    removal::applications(writing, now, &mut allowance)?;
     let walks_on = walk(writing, now, &mut allowance)?;
     memories::forget(writing.connection, now, &mut allowance)?;
     let gives_more = give_back(writing)?;

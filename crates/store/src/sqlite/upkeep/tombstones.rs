@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::queue::Subject;
 use crate::sqlite::io::writer::Writing;
+use crate::sqlite::upkeep::cursor;
 use crate::sqlite::upkeep::prune::Allowance;
 use crate::sqlite::upkeep::removal::{
     SOME_ATTEMPTS, remove_endpoint, remove_secrets, remove_some, remove_sums,
@@ -15,25 +16,39 @@ use crate::sqlite::upkeep::removal::{
 use crate::sqlite::upkeep::rollup;
 use crate::{Error, codes};
 
-/// Buries what is pending for deleted endpoints. What nothing refers to any more goes.
+/// The name of the application that had the last turn.
+const CURSOR: &str = "tombstones cursor";
+/// An application's turn takes this part of a step.
+const SHARE: usize = 8;
+
+/// Buries what is pending for deleted endpoints, in turns by application: however much is pending for one,
+/// another's is buried within a few steps. What nothing refers to any more goes.
 pub(crate) fn endpoints(
     writing: &mut Writing<'_>,
     now: Timestamp,
     allowance: &mut Allowance,
 ) -> Result<(), Error> {
+    let share = (allowance.left() / SHARE).max(1);
+    let start = cursor::read(writing.connection, CURSOR)?.map_or(i64::MIN, |[last]| last);
+    let mut last = start;
     while !allowance.is_used_up() {
-        let Some(endpoint) = deleted_endpoint(writing.connection)? else {
-            return Ok(());
-        };
-        allowance.used(bury(writing.connection, endpoint, now, allowance.left())?);
-        if allowance.is_used_up() {
-            return Ok(());
+        let next = next_deleted(writing.connection, last)?;
+        let next =
+            next.map_or_else(|| next_deleted(writing.connection, i64::MIN), |it| Ok(Some(it)));
+        let Some((application, endpoint)) = next? else { break };
+        last = application;
+        let most = share.min(allowance.left());
+        let buried = bury(writing.connection, endpoint, now, most)?;
+        allowance.used(buried);
+        // There may be more of it.
+        if buried == most {
+            continue;
         }
         remove_secrets(writing.connection, endpoint)?;
         mark_emptied(writing.connection, endpoint, true)?;
         retire(writing, endpoint, allowance)?;
     }
-    Ok(())
+    if last == start { Ok(()) } else { cursor::keep(writing.connection, CURSOR, [last]) }
 }
 
 /// Removes the tombstone of an endpoint that nothing refers to any more, its sums, for which nobody
@@ -59,12 +74,16 @@ pub(crate) fn retire(
     Ok(())
 }
 
-/// Needs the index `endpoints_deleted`.
-fn deleted_endpoint(connection: &Connection) -> Result<Option<EndpointKey>, Error> {
-    let sql = "SELECT key FROM endpoints INDEXED BY endpoints_deleted
-        WHERE state = 3 AND emptied = 0 ORDER BY key LIMIT 1";
-    let key = connection.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
-    Ok(key.map(EndpointKey))
+/// Returns a deleted endpoint that is not emptied, of the application after this one, and that
+/// application. Needs the index `tombstones`.
+fn next_deleted(connection: &Connection, after: i64) -> Result<Option<(i64, EndpointKey)>, Error> {
+    let sql = "SELECT application, key FROM endpoints INDEXED BY tombstones
+        WHERE state = 3 AND emptied = 0 AND application > ?1 ORDER BY application, key LIMIT 1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement
+        .query_row([after], |row| Ok((row.get(0)?, EndpointKey(row.get(1)?))))
+        .optional()?;
+    Ok(found)
 }
 
 /// Needs the index `deliveries_pending`; writes to `deliveries`, its partial indexes.
