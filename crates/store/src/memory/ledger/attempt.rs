@@ -5,7 +5,7 @@ use domain::ids::AttemptId;
 
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey};
-use crate::ledger::{AttemptEntry, AttemptFilter};
+use crate::ledger::{AttemptEntry, AttemptFilter, EXPUNGED};
 use crate::memory::State;
 use crate::memory::page;
 use crate::memory::rows::AttemptRow;
@@ -36,7 +36,7 @@ impl State {
         let row = row.filter(|_| theirs).ok_or(missing)?;
         row.record.request_headers = crate::Headers::default();
         row.record.response_headers = crate::Headers::default();
-        row.record.response_body = Bytes::new();
+        row.record.response_body = Bytes::from_static(EXPUNGED.as_bytes());
         Ok(())
     }
 

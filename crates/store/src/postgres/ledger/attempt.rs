@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use crate::Error;
 use crate::codes::{self, OutcomeColumns};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
-use crate::ledger::{AttemptEntry, AttemptFilter};
+use crate::ledger::{AttemptEntry, AttemptFilter, EXPUNGED};
 use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
@@ -104,13 +104,14 @@ pub(super) async fn expunge(
 ) -> Result<(), Failure> {
     let statement = "\
         update attempts \
-        set request_headers = '[]', response_headers = '[]', response_body = ''::bytea \
+        set request_headers = '[]', response_headers = '[]', response_body = $5 \
         where application = $1 and endpoint = $2 and id = $3 and message = $4";
     let columns = [
         int8(key.application.0),
         int8(key.endpoint.0),
         bytea(id.as_bytes().as_slice()),
         int8(key.message.0),
+        bytea(EXPUNGED.as_bytes()),
     ];
     match store.execute(statement, &parameters(&columns)).await? {
         0 => Err(Error::Missing("attempt").into()),
