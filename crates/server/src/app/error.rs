@@ -134,9 +134,14 @@ impl Error {
         let text = refusal.for_application();
         match refusal.reason() {
             Reason::Malformed(_) | Reason::InvalidName(_) => Self::field("url", text),
+            // The scheme is spelling, too, as long as no name is looked up.
+            Reason::PlainHttp => {
+                let text = "must begin with https://: this server sends to no plain http, unless its \
+                            operator allows it";
+                Self::field("url", text)
+            }
             Reason::Name(..)
             | Reason::Port(..)
-            | Reason::PlainHttp
             | Reason::NotPublic { .. }
             | Reason::OwnAddress(_)
             | Reason::NoAddress
