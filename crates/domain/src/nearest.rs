@@ -1,8 +1,14 @@
 //! The valid word nearest to what somebody typed, for error messages that help.
 
+/// The most bytes of a word that is compared. No name is so long, and to compare a megabyte takes a while.
+const LONGEST: usize = 64;
+
 /// Returns the candidate that differs least from `word`, unless all differ too much to be meant.
 #[must_use]
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > LONGEST {
+        return None;
+    }
     let word = word.to_lowercase();
     let limit = (word.chars().count() / 2).max(1);
     candidates
@@ -46,6 +52,7 @@ mod tests {
     fn a_word_unlike_all_others_gets_no_suggestion() {
         assert_eq!(nearest("kafka", ["redial", "recuro"]), None);
         assert_eq!(nearest("", ["redial"]), None);
+        assert_eq!(nearest(&"redial".repeat(11), ["redial".repeat(11).as_str()]), None);
     }
 
     #[test]

@@ -3,9 +3,13 @@
 //! A token is an admin's or an application's. What is not an application's own is "no such thing"
 //! to it, never "forbidden": otherwise it could find out which ids exist.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use domain::ids::ApplicationId;
+use domain::rights::{Right, Rights};
 use sha2::{Digest as _, Sha256};
-use store::catalog::{Application, Name};
+use store::catalog::{Application, EventType, Name};
 use subtle::ConstantTimeEq as _;
 
 use super::condition::Condition;
@@ -23,6 +27,10 @@ pub struct Caller {
     pub reach: Reach,
     /// Whether they may only read.
     pub read_only: bool,
+    /// What they may do beside reading.
+    pub rights: Rights,
+    /// With which flags they see event types; none if they see all.
+    pub feature_flags: Option<Arc<BTreeSet<String>>>,
     /// The public part of their token; none for the one that the operator configured.
     pub token: Option<String>,
     /// SHA-256 of their token.
@@ -50,6 +58,22 @@ impl Caller {
             Reach::Everything => true,
             Reach::Application(own) => own == application,
         }
+    }
+
+    /// Makes sure of a right.
+    pub(crate) fn needs(&self, right: Right) -> Result<(), Error> {
+        match () {
+            () if self.rights.has(right) => Ok(()),
+            () if self.read_only => Err(Error::Forbidden("this token may only read")),
+            () => Err(Error::NotGranted(right)),
+        }
+    }
+
+    /// Tells whether an event type is shown to them.
+    pub(super) fn sees(&self, event_type: &EventType) -> bool {
+        let Some(own) = &self.feature_flags else { return true };
+        let mut flags = event_type.settings.flags().peekable();
+        flags.peek().is_none() || flags.any(|flag| own.contains(flag))
     }
 
     /// Notes which application the request acts in, if it has an idempotency key.
@@ -103,11 +127,12 @@ impl App {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let configured = self.settings.admin_token.as_ref();
         if configured.is_some_and(|own| bool::from(own.ct_eq(&hash))) {
-            let (reach, token) = (Reach::Everything, None);
             return Ok(Caller {
-                reach,
+                reach: Reach::Everything,
                 read_only: false,
-                token,
+                rights: Rights::ALL,
+                feature_flags: None,
+                token: None,
                 hash,
                 promise: None,
                 condition: Condition::Always,
@@ -129,11 +154,16 @@ impl App {
             return Err(Error::Unauthenticated);
         }
         let reach = Reach::from(kept.scope);
-        let token = Some(kept.id.clone());
+        let feature_flags = match reach {
+            Reach::Everything => None,
+            Reach::Application(_) => Some(Arc::new(kept.granted.feature_flags.clone())),
+        };
         Ok(Caller {
             reach,
             read_only: kept.read_only,
-            token,
+            rights: tokens::rights(&kept, self.settings.portal),
+            feature_flags,
+            token: Some(kept.id.clone()),
             hash,
             promise: None,
             condition: Condition::Always,

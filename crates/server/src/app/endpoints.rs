@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::{EndpointId, Noun as _, noun};
+use domain::rights::Right;
 pub use draft::Draft;
 use store::catalog::{Changed, EndpointEdit, Name, NewEndpoint, NewSecret};
 pub use store::catalog::{Credentials, Endpoint};
@@ -70,8 +71,11 @@ impl App {
         if draft.url.is_none() {
             return Err(Error::field("url", "is missing"));
         }
+        if draft.secret.is_some() {
+            caller.needs(Right::Secrets)?;
+        }
         let secret = secrets::make(draft.secret.as_deref(), "secret", caller.promise.as_ref(), at)?;
-        let vetted = self.vet(scope, draft).await?;
+        let vetted = self.vet(scope, draft, &[]).await?;
         let id = self.id_for(caller);
         if caller.promise.as_ref().is_some_and(Promise::again)
             && let Ok(made) = self.catalog.endpoint(application, Name::Id(id)).await
@@ -79,6 +83,7 @@ impl App {
             return Ok(made);
         }
         let row = vetted.apply(&draft::blank(application, id, at))?;
+        self.check_permitted(scope, &row)?;
         self.settings.caps.check(None, &row)?;
         let Endpoint { uid, state, order, settings, confidential, .. } = row;
         let new =
@@ -136,17 +141,20 @@ impl App {
         draft: Draft,
     ) -> Result<Endpoint, Error> {
         // What is not there is missing, whatever is wrong with the request.
-        self.endpoint(scope, named).await?;
+        let known = self.endpoint(scope, named).await?;
         let at = self.clock.now();
         let secret = match draft.secret.as_deref() {
-            Some(text) => Some(NewSecret {
-                secret: secrets::make(Some(text), "secret", None, at)?,
-                grace_ends: at.after(Duration::from_secs(secrets::USUAL_GRACE)),
-            }),
+            Some(text) => {
+                scope.caller().needs(Right::Secrets)?;
+                Some(NewSecret {
+                    secret: secrets::make(Some(text), "secret", None, at)?,
+                    grace_ends: at.after(Duration::from_secs(secrets::USUAL_GRACE)),
+                })
+            }
             None => None,
         };
         let resumes = draft.disabled == Some(false);
-        let vetted = self.vet(scope, draft).await?;
+        let vetted = self.vet(scope, draft, &known.settings.event_types).await?;
         let edit = Arc::new(move |row: &Endpoint| vetted.apply(row));
         self.edit_endpoint(scope, named, Change { edit, secret, resumes }).await
     }
@@ -239,7 +247,7 @@ impl App {
         named: &str,
         Change { edit, secret, resumes }: Change,
     ) -> Result<Endpoint, Error> {
-        let (edit, mut look) = (self.capped(edit), 1);
+        let (edit, mut look) = (self.capped(self.permitted(scope, edit)), 1);
         let Changed { before, after } = loop {
             let endpoint = self.endpoint(scope, named).await?;
             let (named, condition) = (name(named)?, scope.caller().condition.clone());

@@ -5,6 +5,7 @@
 //! nothing of it.
 
 use domain::address::{Reason, Refusal};
+use domain::rights::Right;
 
 use super::condition::Tag;
 
@@ -17,6 +18,13 @@ pub enum Error {
     /// The token works, but not for this.
     #[error("{0}")]
     Forbidden(&'static str),
+    /// The token was not granted a right.
+    #[error(
+        "this token lacks the right `{}`; the operator can grant it with the setting portal.may, or make a \
+         token that has it",
+        .0.word()
+    )]
+    NotGranted(Right),
     /// There is no such thing, or not in this application.
     #[error("there is no such {0}")]
     Missing(&'static str),

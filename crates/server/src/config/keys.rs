@@ -29,7 +29,7 @@ const fn key(
 }
 
 /// All settings, in the order in which they are listed to people.
-pub(super) const KEYS: [Key; 52] = [
+pub(super) const KEYS: [Key; 53] = [
     key("listen", "address", "127.0.0.1:8071", "Where the API and the dashboard listen."),
     key("tls.listen", "address", "", "Where the API listens for HTTPS, besides `listen`."),
     key("tls.certificate", "path", "", "The certificate and those that vouch for it, as PEM."),
@@ -152,6 +152,12 @@ pub(super) const KEYS: [Key; 52] = [
         "span",
         "30s",
         "How long stopping may take, notice included; `5s` more than the longest timeout.",
+    ),
+    key(
+        "portal.may",
+        "list of words",
+        "endpoints, secrets, replay",
+        "What tokens for one application may do beside reading, unless they were granted something else.",
     ),
     key(
         "retention.messages",

@@ -187,15 +187,21 @@ pub(super) fn blank(application: ApplicationKey, id: EndpointId, at: Timestamp) 
 }
 
 impl App {
-    /// Checks what a draft names field by field, what it refers to, and where its URL leads.
-    pub(super) async fn vet(&self, scope: &Scope, draft: Draft) -> Result<Vetted, Error> {
+    /// Checks what a draft names field by field, what it refers to, and where its URL leads. Event types
+    /// that the endpoint has already are not hidden from its owner.
+    pub(super) async fn vet(
+        &self,
+        scope: &Scope,
+        draft: Draft,
+        known: &[String],
+    ) -> Result<Vetted, Error> {
         draft.check()?;
         let address = match &draft.url {
             Some(url) => Some(self.vet_url(scope, url)?),
             None => None,
         };
         if let Some(types) = draft.event_types.iter().flatten().next() {
-            self.exist(types).await?;
+            self.exist(scope.caller(), types, known).await?;
         }
         Ok(Vetted { draft, address })
     }
