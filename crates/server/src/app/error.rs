@@ -5,6 +5,7 @@
 //! nothing of it.
 
 use domain::address::{Reason, Refusal};
+use domain::rights::Right;
 
 use super::condition::Tag;
 
@@ -20,6 +21,13 @@ pub enum Error {
     /// The token works, but not for this.
     #[error("{0}")]
     Forbidden(&'static str),
+    /// The token was not granted a right.
+    #[error(
+        "this token lacks the right `{}`; the operator can grant it with the setting portal.may, or make a \
+         token that has it",
+        .0.word()
+    )]
+    NotGranted(Right),
     /// There is no such thing, or not in this application.
     #[error("there is no such {0}")]
     Missing(&'static str),
@@ -145,9 +153,14 @@ impl Error {
         let text = refusal.for_application();
         match refusal.reason() {
             Reason::Malformed(_) | Reason::InvalidName(_) => Self::field("url", text),
+            // The scheme is spelling, too, as long as no name is looked up.
+            Reason::PlainHttp => {
+                let text = "must begin with https://: this server sends to no plain http, unless its \
+                            operator allows it";
+                Self::field("url", text)
+            }
             Reason::Name(..)
             | Reason::Port(..)
-            | Reason::PlainHttp
             | Reason::NotPublic { .. }
             | Reason::OwnAddress(_)
             | Reason::NoAddress

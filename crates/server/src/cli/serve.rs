@@ -547,6 +547,7 @@ fn settings(configuration: &Configuration, address: SocketAddr) -> Settings {
         token_age: limits.token_age,
         configuration_rate: limits.configuration_rate,
         caps: limits.caps,
+        portal: configuration.portal,
         cached_tokens: limits.cached_tokens,
         cached_applications: limits.cached_applications,
         readers: configuration.database.as_ref().map_or(sqlite::READERS, |it| it.connections),

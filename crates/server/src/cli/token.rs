@@ -52,6 +52,10 @@ pub(crate) struct Create {
     /// It may only read
     #[arg(long)]
     read_only: bool,
+    /// What a token for an application may do beside reading, such as send,replay; what the server's
+    /// setting portal.may says otherwise
+    #[arg(long, value_name = "RIGHTS", value_delimiter = ',')]
+    may: Option<Vec<String>>,
     /// How long it works, such as 90d; for ever otherwise
     #[arg(long, value_name = "SPAN")]
     lasts: Option<String>,
@@ -133,6 +137,7 @@ async fn create(arguments: &Create, streams: &mut Streams<'_>) -> Result<(), Fai
         "name": arguments.name,
         "appId": arguments.application,
         "readOnly": arguments.read_only,
+        "may": arguments.may,
         "expiry": lasts.map(|span| span.as_secs()),
     });
     let client = arguments.connection.client()?;
@@ -167,11 +172,20 @@ async fn list(arguments: &List, streams: &mut Streams<'_>) -> Result<(), Failure
     for token in &tokens {
         let text = |name: &str| token[name].as_str().unwrap_or_default().to_owned();
         let reach = token["appId"].as_str().unwrap_or("everything").to_owned();
-        let may = if token["readOnly"] == true { "read" } else { "change" }.to_owned();
-        table.row([text("id"), text("name"), reach, may, state(token)]);
+        table.row([text("id"), text("name"), reach, may(token), state(token)]);
     }
     write!(streams.out, "{table}")?;
     Ok(())
+}
+
+fn may(token: &Value) -> String {
+    let words = token["may"].as_array().map_or(&[][..], Vec::as_slice);
+    let words = ["read"].into_iter().chain(words.iter().filter_map(Value::as_str));
+    if token["readOnly"] == true || token["may"].is_array() {
+        words.collect::<Vec<_>>().join(",")
+    } else {
+        "change".to_owned()
+    }
 }
 
 fn state(token: &Value) -> String {

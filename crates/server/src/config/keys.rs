@@ -200,6 +200,12 @@ pub(super) const KEYS: [Key; 57] = [
         "How long stopping may take, notice included; `5s` more than the longest timeout.",
     ),
     key(
+        "portal.may",
+        "list of words",
+        "endpoints, secrets, replay",
+        "What tokens for one application may do beside reading, unless they were granted something else.",
+    ),
+    key(
         "retention.messages",
         "span",
         "30d",

@@ -20,6 +20,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::address::{Host, PlainHttp, Proxy, Proxying, Settings as Egress, UsablePort};
 use domain::policy::{self, Preset};
+use domain::rights::{Right, Rights};
 use gather::Gathered;
 pub use keys::table;
 use store::catalog::Size;
@@ -58,6 +59,8 @@ pub struct Configuration {
     pub egress: Egress,
     /// How much of everything there may be.
     pub limits: Limits,
+    /// What tokens for one application may do beside reading.
+    pub portal: Rights,
     /// How long things are kept.
     pub retention: Retention,
     /// What is logged, and how.
@@ -310,6 +313,7 @@ impl Configuration {
             policy: server_policy(&gathered)?,
             egress: egress(&gathered)?,
             limits: limits(&gathered)?,
+            portal: gathered.list::<Right>("portal.may")?.into_iter().collect(),
             retention: retention(&gathered)?,
             log: Log {
                 format: gathered.word("log.format", &formats)?,

@@ -31,7 +31,7 @@ pub use endpoint::{
 pub use event_type::{EventType, EventTypeSettings, Schemas};
 pub use renamed::{Renamed, Whose};
 pub use size::{Admission, Growth, Size, admit_all};
-pub use token::{Scope, Token};
+pub use token::{Ends, Expiry, Granted, Scope, Token};
 
 use crate::Answer;
 use crate::keys::{ApplicationKey, EndpointKey};
@@ -195,8 +195,8 @@ pub trait Catalog: Send + Sync {
     fn token(&self, id: String) -> Answer<'_, Token>;
     /// Revokes a token.
     fn revoke_token(&self, id: String, at: Timestamp) -> Answer<'_, ()>;
-    /// Revokes all tokens of an application that are not revoked yet, and tells how many these were.
-    fn expire_tokens(&self, application: ApplicationId, at: Timestamp) -> Answer<'_, u32>;
+    /// Ends tokens of an application that are not revoked yet, and tells how many these were.
+    fn expire_tokens(&self, expiry: Expiry) -> Answer<'_, u32>;
     /// Lists tokens by id, ascending.
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>>;
 
