@@ -67,6 +67,17 @@ pub struct Described {
     pub revoked_at: Option<Timestamp>,
 }
 
+/// How the configured admin token compares with that of the last start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminToken {
+    /// It is the same, or there was none.
+    AsBefore,
+    /// It is another one.
+    Replaced,
+    /// There was one, and there is none now.
+    Unset,
+}
+
 /// What a new token should be.
 #[derive(Debug, Clone)]
 pub struct Wish {
@@ -137,6 +148,21 @@ impl App {
         };
         self.catalog.create_token(token.clone()).await?;
         Ok((text, token.into()))
+    }
+
+    /// Compares the configured admin token with that of the last start, of whichever node, and keeps it for
+    /// the next one.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn compare_admin_token(&self) -> Result<AdminToken, Error> {
+        let now = self.settings.admin_token;
+        let before = self.catalog.keep_admin_token(now).await?;
+        Ok(match (before, now) {
+            (Some(before), Some(now)) if before != now => AdminToken::Replaced,
+            (Some(_), None) => AdminToken::Unset,
+            (Some(_), Some(_)) | (None, _) => AdminToken::AsBefore,
+        })
     }
 
     /// Makes the first admin token, if there never was one and none is configured.

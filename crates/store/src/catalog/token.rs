@@ -3,6 +3,11 @@
 use domain::ids::ApplicationId;
 use domain::time::Timestamp;
 
+use crate::{Error, Vault};
+
+/// The place that the hash of the configured admin token is sealed for.
+const ADMIN_TOKEN: &str = "meta, admin token";
+
 /// A token as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
@@ -31,4 +36,14 @@ pub enum Scope {
     Admin,
     /// One application.
     Application(ApplicationId),
+}
+
+/// Encrypts the hash of the configured admin token.
+pub(crate) fn seal_admin(vault: &Vault, hash: &[u8; 32]) -> Result<Vec<u8>, Error> {
+    vault.seal(ADMIN_TOKEN, hash)
+}
+
+/// Decrypts it. What does not read counts as if there was none: it only serves a warning.
+pub(crate) fn open_admin(vault: &Vault, sealed: &[u8]) -> Option<[u8; 32]> {
+    vault.open(ADMIN_TOKEN, sealed).ok()?.try_into().ok()
 }

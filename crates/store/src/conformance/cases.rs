@@ -308,6 +308,7 @@ macro_rules! conformance {
             tokens:
                 the_tokens_of_a_deleted_application_are_revoked_with_it
                 the_tokens_of_a_deleted_application_go_with_it
+                the_configured_admin_token_is_compared_with_the_one_before
                 a_token_goes_thirty_days_after_it_expired_or_was_revoked
                 old_tokens_are_found_however_many_stay
             ;

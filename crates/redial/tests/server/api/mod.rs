@@ -29,6 +29,7 @@ mod renaming;
 mod replays;
 mod sending;
 mod specification;
+mod starting;
 mod waiting;
 mod wire;
 
