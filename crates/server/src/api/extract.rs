@@ -260,7 +260,8 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Given<T> {
 pub(super) fn read_object<'de, T: serde::Deserialize<'de>>(text: &'de [u8]) -> Result<T, Error> {
     match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'{') => read(text),
-        Some(_) | None => Err(fault(&[], "must be a JSON object".to_owned())),
+        Some(_) => Err(fault(&[], "must be a JSON object".to_owned())),
+        None => Err(fault(&[], "is empty, and must be a JSON object".to_owned())),
     }
 }
 

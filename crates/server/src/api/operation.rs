@@ -353,7 +353,7 @@ impl Operation {
             (409, self.method != Method::GET),
             (412, self.rule.conditional),
             (413, given),
-            (422, asks || given || offered && token),
+            (422, given || offered && token),
             (429, token),
             (500, true),
             (501, !offered),

@@ -55,7 +55,9 @@ pub enum Error {
         text: String,
     },
     /// The request's body is larger than allowed.
-    #[error("the body is larger than {0} bytes")]
+    #[error(
+        "the body is larger than {0} bytes, which limits.body_bytes sets (a batch may have 16 times that)"
+    )]
     TooLarge(usize),
     /// The application sends faster than its share allows.
     #[error("this application sends faster than its messages can be stored; try again soon")]

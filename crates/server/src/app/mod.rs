@@ -181,6 +181,8 @@ pub struct Settings {
     pub retention: Duration,
     /// SHA-256 of the admin token, if it is set from outside.
     pub admin_token: Option<[u8; 32]>,
+    /// SHA-256 of the token for commands on this machine, if there is one.
+    pub local_token: Option<[u8; 32]>,
     /// Under which URL people reach this server, without a slash at its end.
     pub public_url: String,
     /// The most messages in one batch.

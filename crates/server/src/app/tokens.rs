@@ -20,7 +20,7 @@ use store::catalog::{Scope, Token};
 use super::fields::{Checks, LONGEST_NAME};
 use super::idempotency::Promise;
 use super::pages::{BEHIND_ALL, Slice, Wanted};
-use super::{App, Caller, Error, applications, messages};
+use super::{App, Caller, Error};
 use crate::dice;
 
 const PREFIX: &str = "rdl_";
@@ -72,6 +72,17 @@ pub struct Described {
     pub expires_at: Option<Timestamp>,
     /// When it was revoked, if it was.
     pub revoked_at: Option<Timestamp>,
+}
+
+/// How the configured admin token compares with that of the last start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminToken {
+    /// It is the same, or there was none.
+    AsBefore,
+    /// It is another one.
+    Replaced,
+    /// There was one, and there is none now.
+    Unset,
 }
 
 /// What a new token should be.
@@ -189,6 +200,21 @@ impl App {
         };
         self.catalog.create_token(token.clone()).await?;
         Ok((text, Described::of(token, setting)))
+    }
+
+    /// Compares the configured admin token with that of the last start, of whichever node, and keeps it for
+    /// the next one.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn compare_admin_token(&self) -> Result<AdminToken, Error> {
+        let now = self.settings.admin_token;
+        let before = self.catalog.keep_admin_token(now).await?;
+        Ok(match (before, now) {
+            (Some(before), Some(now)) if before != now => AdminToken::Replaced,
+            (Some(_), None) => AdminToken::Unset,
+            (Some(_), Some(_)) | (None, _) => AdminToken::AsBefore,
+        })
     }
 
     /// Makes the first admin token, if there never was one and none is configured.

@@ -54,7 +54,12 @@ pub(super) const KEYS: [Key; 57] = [
     key("public_url", "URL", "", "Under which URL people reach this server."),
     key("admin_token", "secret", "", "The admin token; without it the first start makes one."),
     key("encryption_key", "secret", "", "32 bytes in base64; needed with `database`."),
-    key("policy", "preset or document", "redial", "The policy where nothing nearer sets one."),
+    key(
+        "policy",
+        "preset, path or document",
+        "redial",
+        "The policy where nothing nearer sets one.",
+    ),
     key("allow_egress", "list of ranges", "", "Private ranges that endpoints may be in."),
     key("egress.plain_http", "yes or no", "no", "Whether endpoints may have `http` URLs."),
     key("egress.proxy", "host:port", "", "An HTTP proxy that all deliveries go through."),

@@ -17,7 +17,7 @@ mod endpoint;
 mod event_type;
 mod renamed;
 mod size;
-mod token;
+pub(crate) mod token;
 
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
@@ -199,6 +199,10 @@ pub trait Catalog: Send + Sync {
     fn expire_tokens(&self, expiry: Expiry) -> Answer<'_, u32>;
     /// Lists tokens by id, ascending.
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>>;
+
+    /// Keeps the hash of the admin token that is configured, or that none is, and returns the one that was
+    /// kept before. It is sealed: an operator may have chosen a token that can be guessed.
+    fn keep_admin_token(&self, hash: Option<[u8; 32]>) -> Answer<'_, Option<[u8; 32]>>;
 
     /// Forgets the names that a migration has changed and that were told of, and returns the next of
     /// them, at most [`crate::limits::RENAMED`]. A store that was never migrated has none.

@@ -7,6 +7,11 @@ use domain::rights::{Grant, Right, Rights};
 use domain::time::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::{Error, Vault};
+
+/// The place that the hash of the configured admin token is sealed for.
+const ADMIN_TOKEN: &str = "meta, admin token";
+
 /// A token as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
@@ -116,6 +121,16 @@ fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Grant, D::Error> {
         Some(Written::Within(words)) => Grant::Within(rights(words)),
         Some(Written::Exactly(words)) => Grant::Exactly(rights(words)),
     })
+}
+
+/// Encrypts the hash of the configured admin token.
+pub(crate) fn seal_admin(vault: &Vault, hash: &[u8; 32]) -> Result<Vec<u8>, Error> {
+    vault.seal(ADMIN_TOKEN, hash)
+}
+
+/// Decrypts it. What does not read counts as if there was none: it only serves a warning.
+pub(crate) fn open_admin(vault: &Vault, sealed: &[u8]) -> Option<[u8; 32]> {
+    vault.open(ADMIN_TOKEN, sealed).ok()?.try_into().ok()
 }
 
 #[cfg(test)]

@@ -58,6 +58,25 @@ pub async fn the_tokens_of_a_deleted_application_go_with_it(harness: Harness) {
     assert_eq!(tokens(&scene).await, others);
 }
 
+pub async fn the_configured_admin_token_is_compared_with_the_one_before(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let catalogs = [&scene.harness.store.catalog, &scene.harness.other.catalog];
+    let (one, other) = (Some([1; 32]), Some([2; 32]));
+    let table = [
+        (one, None),
+        (one, one),
+        (other, one),
+        (one, other),
+        (None, one),
+        (None, None),
+        (other, None),
+    ];
+    for (number, (now, before)) in table.into_iter().enumerate() {
+        let kept = catalogs[number % 2].keep_admin_token(now).await.unwrap();
+        assert_eq!(kept, before, "{number}");
+    }
+}
+
 pub async fn a_token_goes_thirty_days_after_it_expired_or_was_revoked(harness: Harness) {
     let scene = Scene::new(harness).await;
     let catalog = &scene.store().catalog;

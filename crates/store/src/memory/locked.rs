@@ -267,6 +267,10 @@ impl Catalog for Memory {
         self.answer(move |state| state.create_token(token))
     }
 
+    fn keep_admin_token(&self, hash: Option<[u8; 32]>) -> Answer<'_, Option<[u8; 32]>> {
+        self.answer(move |state| Ok(state.keep_admin_token(hash)))
+    }
+
     fn token(&self, id: String) -> Answer<'_, Token> {
         self.answer(move |state| state.token(&id))
     }

@@ -36,6 +36,7 @@ mod replays;
 mod rights;
 mod sending;
 mod specification;
+mod starting;
 mod turns;
 mod unknown;
 mod waiting;

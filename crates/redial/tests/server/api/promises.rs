@@ -89,6 +89,7 @@ where
             policy: policy::preset("redial").unwrap().clone(),
             retention: Duration::from_secs(86_400),
             admin_token: Some(Sha256::digest(ADMIN.as_bytes()).into()),
+            local_token: None,
             public_url: String::new(),
             batch_messages: 1,
             batch_concurrency: 1,

@@ -24,6 +24,11 @@ impl State {
         Ok(())
     }
 
+    /// Keeps the hash of the configured admin token, and returns the one before.
+    pub fn keep_admin_token(&mut self, hash: Option<[u8; 32]>) -> Option<[u8; 32]> {
+        std::mem::replace(&mut self.admin_token, hash)
+    }
+
     /// Finds a token.
     ///
     /// # Errors

@@ -167,6 +167,10 @@ impl Catalog for Postgres {
         self.answer(token::create(self, token))
     }
 
+    fn keep_admin_token(&self, hash: Option<[u8; 32]>) -> Answer<'_, Option<[u8; 32]>> {
+        self.answer(token::keep_admin(self, hash))
+    }
+
     fn token(&self, id: String) -> Answer<'_, Token> {
         self.answer(token::find(self, id))
     }

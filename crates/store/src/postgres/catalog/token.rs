@@ -5,6 +5,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::Error;
+use crate::catalog::token::{open_admin, seal_admin};
 use crate::catalog::{Ends, Expiry, Granted, Scope, Token};
 use crate::page::{Direction, Listed, Page};
 use crate::postgres::Postgres;
@@ -66,6 +67,47 @@ async fn insert(transaction: &mut Transaction<'_>, token: &Token) -> Result<u64,
         text(token.session.as_deref()),
     ];
     transaction.execute(statement, &parameters(&columns)).await
+}
+
+/// Keeps the hash of the configured admin token, and returns the one before. What stays as it was is not
+/// written.
+pub(super) async fn keep_admin(
+    store: &Postgres,
+    hash: Option<[u8; 32]>,
+) -> Result<Option<[u8; 32]>, Failure> {
+    let sealed = hash.map(|hash| seal_admin(&store.vault, &hash)).transpose()?;
+    store
+        .writing(async |transaction| {
+            let row = find_admin(transaction).await?;
+            let known = row.map(|row| field::<Vec<u8>>(&row, "value")).transpose()?;
+            let before = known.and_then(|known| open_admin(&store.vault, &known));
+            match &sealed {
+                _ if before == hash => {}
+                Some(sealed) => put_admin(transaction, sealed).await?,
+                None => forget_admin(transaction).await?,
+            }
+            Ok(before)
+        })
+        .await
+}
+
+/// Index: the primary key of meta.
+async fn find_admin(transaction: &mut Transaction<'_>) -> Result<Option<Row>, Failure> {
+    transaction.one("select value from meta where name = 'admin token'", &[]).await
+}
+
+/// Index: the primary key of meta.
+async fn put_admin(transaction: &mut Transaction<'_>, sealed: &[u8]) -> Result<(), Failure> {
+    let statement = "\
+        insert into meta (name, value) values ('admin token', $1) \
+        on conflict (name) do update set value = excluded.value";
+    transaction.execute(statement, &parameters(&[bytea(sealed)])).await.map(drop)
+}
+
+/// Index: the primary key of meta.
+async fn forget_admin(transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+    let statement = "delete from meta where name = 'admin token'";
+    transaction.execute(statement, &[]).await.map(drop)
 }
 
 /// Finds a token.

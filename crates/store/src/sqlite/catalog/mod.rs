@@ -176,6 +176,10 @@ impl Catalog for Sqlite {
         self.write(move |writing| token::create(writing.connection, &token))
     }
 
+    fn keep_admin_token(&self, hash: Option<[u8; 32]>) -> Answer<'_, Option<[u8; 32]>> {
+        self.write(move |writing| token::keep_admin(writing, hash))
+    }
+
     fn token(&self, id: String) -> Answer<'_, Token> {
         self.look_up(move |reading| token::find(reading.connection, &id))
     }

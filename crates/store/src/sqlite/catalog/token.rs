@@ -5,10 +5,12 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::Error;
+use crate::catalog::token::{open_admin, seal_admin};
 use crate::catalog::{Ends, Expiry, Granted, Scope, Token};
 use crate::keys::ApplicationKey;
 use crate::page::{Direction, Listed, Page};
 use crate::sqlite::io::reader::Reading;
+use crate::sqlite::io::writer::Writing;
 use crate::sqlite::page::{self, List};
 use crate::sqlite::row;
 
@@ -22,6 +24,34 @@ pub(crate) fn create(connection: &Connection, token: &Token) -> Result<(), Error
             _ => Ok(()),
         },
     }
+}
+
+/// Keeps the hash of the configured admin token, and returns the one before. What stays as it was is not
+/// written. Needs the primary key of `meta`.
+pub(super) fn keep_admin(
+    writing: &mut Writing<'_>,
+    hash: Option<[u8; 32]>,
+) -> Result<Option<[u8; 32]>, Error> {
+    let find = "SELECT value FROM meta WHERE name = 'admin token'";
+    let sealed: Option<Vec<u8>> =
+        writing.connection.prepare_cached(find)?.query_row([], |row| row.get(0)).optional()?;
+    let before = sealed.and_then(|sealed| open_admin(writing.vault, &sealed));
+    if before == hash {
+        return Ok(before);
+    }
+    let put = "INSERT INTO meta (name, value) VALUES ('admin token', ?1)
+        ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    match hash {
+        Some(hash) => {
+            let sealed = seal_admin(writing.vault, &hash)?;
+            writing.connection.prepare_cached(put)?.execute([sealed])?;
+        }
+        None => {
+            let forget = "DELETE FROM meta WHERE name = 'admin token'";
+            writing.connection.prepare_cached(forget)?.execute([])?;
+        }
+    }
+    Ok(before)
 }
 
 pub(crate) fn find(connection: &Connection, id: &str) -> Result<Token, Error> {
