@@ -72,12 +72,6 @@ impl Fill {
         (self.bytes, self.begun) = (sum, true);
         true
     }
-
-    /// Tells whether any entry that is not empty would be too much.
-    #[must_use]
-    pub const fn is_full(&self) -> bool {
-        self.begun && self.bytes >= self.most
-    }
 }
 
 /// Makes a page of rows that are given by ascending id, of those that `keep` makes an entry of. A list has
@@ -171,7 +165,7 @@ mod tests {
     #[test]
     fn a_page_takes_what_fits_and_always_a_first_entry() {
         let mut fill = Fill::up_to(10);
-        assert!(!fill.is_full() && fill.takes(4) && fill.takes(6) && fill.is_full());
+        assert!(fill.takes(4) && fill.takes(6));
         assert!(!fill.takes(1) && fill.takes(0));
         let mut fill = Fill::up_to(10);
         assert!(fill.takes(11) && !fill.takes(1));

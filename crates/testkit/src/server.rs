@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use http::{Request, header};
+use http::{Request, StatusCode, header};
 use http_body_util::Full;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -83,6 +83,19 @@ impl Server {
         Ok(server)
     }
 
+    /// Starts a server as [`Server::start`] does, and waits only until it answers, whether it is ready or not.
+    pub async fn start_answering(
+        launch: Launch,
+        directory: PathBuf,
+        port: u16,
+    ) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&directory)?;
+        let child = launch.spawn(&directory, port)?;
+        let mut server = Self { launch, directory, port, child };
+        server.wait_until(async || health(port).await.is_some()).await?;
+        Ok(server)
+    }
+
     /// Starts the server again that was killed or stopped, and does not wait until it is ready.
     pub fn respawn(&mut self) -> anyhow::Result<()> {
         self.child = self.launch.spawn(&self.directory, self.port)?;
@@ -97,12 +110,17 @@ impl Server {
 
     /// Waits until the server says that it can be used.
     pub async fn ready(&mut self) -> anyhow::Result<()> {
+        let port = self.port;
+        self.wait_until(async || health(port).await.is_some_and(|status| status.is_success())).await
+    }
+
+    async fn wait_until(&mut self, is_so: impl AsyncFn() -> bool) -> anyhow::Result<()> {
         let ready = async {
             loop {
                 if let Some(status) = self.child.try_wait()? {
                     anyhow::bail!("the server ended with {status}:\n{}", self.last_words());
                 }
-                if is_healthy(self.port).await {
+                if is_so().await {
                     return Ok(());
                 }
                 tokio::time::sleep(LOOK).await;
@@ -233,12 +251,12 @@ fn memory(process: u32, which: &str) -> Option<u64> {
     Some(kibibytes * 1_024)
 }
 
-async fn is_healthy(port: u16) -> bool {
+/// Returns how a server answers that is asked for its health, if it does.
+async fn health(port: u16) -> Option<StatusCode> {
     let request = Request::get(HEALTH).header(header::HOST, "localhost").body(Full::default());
-    let (Ok(request), Ok(mut connection)) = (request, Connection::open(port).await) else {
-        return false;
-    };
-    connection.exchange(request).await.is_ok_and(|answer| answer.status().is_success())
+    let mut connection = Connection::open(port).await.ok()?;
+    let answer = connection.exchange(request.ok()?).await.ok()?;
+    Some(answer.status())
 }
 
 #[cfg(test)]

@@ -14,8 +14,6 @@ use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use store::limits::PAGE_BYTES;
-use store::page::Fill;
 use utoipa::ToSchema;
 
 use super::Shared;
@@ -24,6 +22,7 @@ use super::messages::MessageIn;
 use super::operation::{Operation, Routes};
 use super::values::Answer;
 use crate::app::messages::Draft;
+use crate::app::pages::{Fill, PAGE_BYTES};
 use crate::app::{Error, RefusalKind, idempotency};
 use crate::problem::Problem;
 

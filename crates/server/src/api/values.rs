@@ -11,8 +11,6 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
-use store::limits::PAGE_BYTES;
-use store::page::Fill;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
@@ -20,7 +18,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use super::condition::Tagged;
 use crate::app::applications::Made;
 use crate::app::condition::Tag;
-use crate::app::pages::{Order, Slice, Wanted};
+use crate::app::pages::{Fill, Order, PAGE_BYTES, Slice, Wanted};
 use crate::app::{Error, RefusalKind};
 use crate::problem::Problem;
 

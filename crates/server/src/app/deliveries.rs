@@ -15,7 +15,7 @@ use super::waits::{Wait, is_pending};
 use super::{App, Error, Nudge, Scope};
 
 /// The most attempts that are shown with their delivery.
-pub const SHOWN_ATTEMPTS: u64 = 50;
+const SHOWN_ATTEMPTS: u64 = 50;
 /// How often a delivery is looked at that changes while it is being sent again.
 const LOOKS: usize = 3;
 

@@ -7,7 +7,9 @@
 use std::fmt::Display;
 
 use domain::ids::{Id, Noun};
-use store::page::{Fill, From, Listed, Page};
+pub use store::limits::PAGE_BYTES;
+pub use store::page::Fill;
+use store::page::{From, Listed, Page};
 
 use super::Error;
 

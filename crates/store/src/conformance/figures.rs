@@ -65,9 +65,8 @@ pub async fn minutes_that_are_old_are_folded_into_their_hours(harness: Harness) 
     let endpoint = scene.endpoint().await;
     let hour = Minute::of(NOW).hour();
     let minutes = [0, 1, 59, 60].map(|minute| Minute(hour.0 + minute));
-    for subject in subjects(&endpoint) {
-        scene.roll_up(minutes.map(|minute| full(subject, minute)).to_vec()).await;
-    }
+    let sums = subjects(&endpoint).map(|subject| minutes.map(|minute| full(subject, minute)));
+    scene.roll_up(sums.concat()).await;
     let before = read(&scene, Subject::Whole).await;
     // The hour that is not over for long enough stays as it is.
     let now = hour.next_hour().begins_at().after(limits::MINUTES);
@@ -114,10 +113,10 @@ pub async fn folding_ends_however_many_minutes_a_step_may_take(harness: Harness)
     let scene = Scene::new(harness).await;
     let endpoint = scene.endpoint().await;
     let hour = Minute::of(NOW).hour();
-    for subject in subjects(&endpoint) {
-        let minutes = (0..50).map(|minute| full(subject, Minute(hour.0 + minute)));
-        scene.roll_up(minutes.collect()).await;
-    }
+    let sums = (0..50).flat_map(|minute| {
+        subjects(&endpoint).map(|subject| full(subject, Minute(hour.0 + minute)))
+    });
+    scene.roll_up(sums.collect()).await;
     let now = hour.next_hour().begins_at().after(limits::MINUTES);
     let (mut folded, mut steps) = (0, 0);
     while folded < 150 {

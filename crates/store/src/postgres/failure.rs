@@ -139,18 +139,19 @@ impl From<Failure> for Error {
     }
 }
 
-/// Says why a store could not be opened, which nobody tries again by itself.
+/// Says why a store could not be opened: for want of a right, which does not come by itself, or because
+/// the database cannot be reached.
 pub(crate) fn at_opening(error: Error) -> Error {
     let Error::Unavailable { text, source } = error else { return error };
-    let database = source.and_then(|source| source.downcast::<tokio_postgres::Error>().ok());
-    let code = database.as_ref().and_then(|error| error.code());
+    let database = source.as_ref().and_then(|it| it.downcast_ref::<tokio_postgres::Error>());
+    let code = database.and_then(|error| error.code());
     if code == Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
         return Error::CannotOpen(format!(
             "{text}; have a user who may create tables run redial migrate, or grant this one CREATE \
              on the schema and the rights on its tables"
         ));
     }
-    Error::CannotOpen(text)
+    Error::Unavailable { text, source }
 }
 
 /// Returns what the database said, without the values it said it about.

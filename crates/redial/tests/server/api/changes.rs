@@ -474,7 +474,7 @@ async fn a_disabling_by_the_receiver_beside_patches_holds() {
 
 #[tokio::test]
 async fn what_the_old_url_answers_after_a_change_does_not_disable_the_new_one() {
-    for ways in in_two_ways("old-urls").await {
+    for ways in in_two_ways("old_urls").await {
         let [here, there] = &ways;
         let receiver = Receiver::start().await;
         let (app, other) = (here.application().await, here.application().await);

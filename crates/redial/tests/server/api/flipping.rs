@@ -69,6 +69,44 @@ async fn messages_are_taken_in_however_often_the_endpoints_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_applications_fan_out_never_runs_on_anothers_time() {
+    let server = Arc::new(Running::start().await);
+    let (busy, quiet) = (server.application().await, server.application().await);
+    let mut paths = Vec::new();
+    for _ in 0..100 {
+        paths.push(format!("/app/{busy}/endpoint/{}", server.endpoint(&busy).await));
+    }
+    server.endpoint(&quiet).await;
+    let on = Arc::new(AtomicBool::new(true));
+    let mut working = JoinSet::new();
+    for path in paths.into_iter().take(2) {
+        working.spawn(flip(Arc::clone(&server), super::ADMIN.to_owned(), path, Arc::clone(&on)));
+    }
+    let taken_in = Arc::new(AtomicUsize::new(0));
+    for _ in 0..8 {
+        let (server, app, on) = (Arc::clone(&server), busy.clone(), Arc::clone(&on));
+        let taken_in = Arc::clone(&taken_in);
+        working.spawn(async move {
+            while on.load(Ordering::SeqCst) {
+                server.message(&app).await;
+                taken_in.fetch_add(1, Ordering::SeqCst);
+            }
+            0
+        });
+    }
+    let mut beside = Vec::new();
+    for _ in 0..10 {
+        let before = taken_in.load(Ordering::SeqCst);
+        server.message(&quiet).await;
+        beside.push(taken_in.load(Ordering::SeqCst) - before);
+    }
+    on.store(false, Ordering::SeqCst);
+    working.join_all().await;
+    // Each waits for a commit or two, and eight at the most are in one of them.
+    assert!(beside.iter().all(|passed| *passed <= 64), "{beside:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_applications_own_tokens_change_its_endpoints_at_a_pace() {
     let options = [("limits.configuration_rate", "1")];
     let server = Arc::new(Running::with(&options).await);

@@ -153,12 +153,16 @@ async fn lists_that_wait_for_their_turn_are_all_answered() {
     let gate = Gate::new();
     let meddle = |ledger| gate.before(ledger);
     let server = Arc::new(Running::reading(&[PATIENT], &meddle).await);
-    let mut asked = JoinSet::new();
+    let mut applications = Vec::new();
     for _ in 0..4 {
         let app = server.application().await;
         let token = server.token(&app, true).await;
-        begin((&server, &token), &app, 10, &mut asked);
-        begin((&server, ADMIN), &app, 10, &mut asked);
+        applications.push((app, token));
+    }
+    let mut asked = JoinSet::new();
+    for (app, token) in &applications {
+        begin((&server, token), app, 10, &mut asked);
+        begin((&server, ADMIN), app, 10, &mut asked);
     }
     gate.holds(1).await;
     gate.open.send_replace(true);

@@ -117,7 +117,7 @@ async fn a_request_names_its_host_once() {
         assert_eq!((status, &body["code"]), (400, &json!("generic_error")), "{hosts:?}");
         assert!(body["detail"].as_str().unwrap().contains("`Host`"), "{body}");
     }
-    for odd in ["a b", "user@a", "a:80:81", "a:port", "a/path", "http://a", "::1", "[::1", "a,b"] {
+    for odd in ["a b", "user@a", "a:80:81", "a:port", "a/path", "http://a", "::1", "[::1"] {
         for version in ["HTTP/1.1", "HTTP/1.0"] {
             let (status, body) = ask(version, &format!("host: {odd}\r\n")).await;
             assert_eq!((status, &body["code"]), (400, &json!("generic_error")), "{odd}");

@@ -169,6 +169,8 @@ impl World {
                 let full = list.iter().rposition(|count| *count > 0);
                 list.truncate(full.map_or(0, |place| place + 1));
             }
+            // Each store has numbers of its own for those that a sum is about.
+            sum.subject = Subject::Whole;
             format!("{sum:?}")
         });
         worded.collect::<Vec<_>>().join(", ")

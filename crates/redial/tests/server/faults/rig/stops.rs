@@ -14,6 +14,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use testkit::eventually;
 use testkit::receiver::Receiver;
+use testkit::server::{Server, free_ports};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -111,8 +112,9 @@ pub(crate) async fn hung(
     let mut launch = launch(ground.executable.clone(), None);
     launch.settings.push(("REDIAL_LIMITS_SHUTDOWN", format!("{}s", grace.as_secs())));
     launch.settings.push(("REDIAL_SYNC_DELAY", format!("{}s", HUNG.as_secs())));
-    // Taking its partitions is the first thing that it writes, and does not end.
-    let mut node = start(&launch, directory.join("hung")).await?;
+    // Taking its partitions is the first thing that it writes, and does not end: it answers, and is not ready.
+    let [port] = free_ports()?;
+    let mut node = Server::start_answering(launch, directory.join("hung"), port).await?;
     let asked_at = clock.now();
     node.ask_to_stop()?;
     let status = node.end().await?;
