@@ -21,7 +21,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::address::{Host, PlainHttp, Proxy, Proxying, Settings as Egress, UsablePort};
-use domain::policy::Preset;
+use domain::policy::{Preset, read_json, read_toml};
 use domain::rights::{Right, Rights};
 use gather::Gathered;
 pub use keys::table;
