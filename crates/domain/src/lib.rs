@@ -12,7 +12,7 @@
 //! - [`hold`]: what a delivery waits for, as it is shown
 //! - [`partition`]: the share of endpoints that one node owns
 //! - [`filter`]: what an endpoint lists, [`index`]: which endpoints get a message; [`replay`]: which deliveries a replay means
-//! - [`address`]: where a request may go
+//! - [`address`]: where a request may go; [`rights`]: what a token may do beside reading
 //! - [`ids`], [`names`], [`time`], [`span`], [`dice`], [`retry_after`], [`nearest`]: small values
 
 pub mod address;
@@ -35,6 +35,7 @@ pub mod policy;
 pub mod rate;
 pub mod replay;
 pub mod retry_after;
+pub mod rights;
 pub mod span;
 pub mod time;
 pub mod verdict;

@@ -72,6 +72,25 @@ impl Stops {
     }
 }
 
+/// Signals that a terminal has closed, or that the operator wants files to be read again.
+pub struct Hangups(Signal);
+
+impl Hangups {
+    /// Begins to listen, on the runtime that this is called on. From then on SIGHUP does not end the
+    /// process.
+    pub fn listen() -> std::io::Result<Self> {
+        signal(SignalKind::hangup()).map(Self)
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        // Nothing follows only once the process ends.
+        if self.0.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

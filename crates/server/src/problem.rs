@@ -57,7 +57,7 @@ impl Problem {
             Self::App(error) => match error {
                 Error::Unauthenticated => "authentication_failed",
                 // With a blank, as the SDKs' servers have always written it.
-                Error::Forbidden(_) => "insufficient access",
+                Error::Forbidden(_) | Error::NotGranted(_) => "insufficient access",
                 Error::Missing(_) => "not_found",
                 Error::Conflict(_) => "conflict",
                 Error::EventTypeExists(_) => "event_type_exists",
@@ -89,7 +89,7 @@ impl Problem {
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::App(error) => match error {
                 Error::Unauthenticated => StatusCode::UNAUTHORIZED,
-                Error::Forbidden(_) => StatusCode::FORBIDDEN,
+                Error::Forbidden(_) | Error::NotGranted(_) => StatusCode::FORBIDDEN,
                 Error::Missing(_) => StatusCode::NOT_FOUND,
                 Error::Conflict(_) | Error::EventTypeExists(_) => StatusCode::CONFLICT,
                 Error::Outdated { .. } => StatusCode::PRECONDITION_FAILED,
@@ -127,6 +127,7 @@ impl Problem {
                 }
                 Error::Unauthenticated
                 | Error::Forbidden(_)
+                | Error::NotGranted(_)
                 | Error::Missing(_)
                 | Error::Conflict(_)
                 | Error::EventTypeExists(_)

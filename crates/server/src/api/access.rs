@@ -12,7 +12,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use tracing::Instrument as _;
 
-use super::operation::{Access, Keys};
+use super::operation::{Access, Keys, Needs};
 use super::progress::Progress;
 use super::{Shared, bodies, condition, extract};
 use crate::app::idempotency::{self, Begun, LONGEST_KEY, Promise, StoredAnswer};
@@ -29,8 +29,8 @@ pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 pub(super) struct Rule {
     /// Whom.
     pub(super) access: Access,
-    /// Whether a token that may only read is enough.
-    pub(super) reads: bool,
+    /// What the token must be allowed to do.
+    pub(super) needs: Needs,
     /// How idempotency keys are kept.
     pub(super) keys: Keys,
     /// Whether an application's own tokens may ask for it only so often.
@@ -53,31 +53,53 @@ pub(super) struct Admitted {
     pub(super) progress: Progress,
 }
 
-/// Checks the token, and answers what was answered before.
-pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response {
+/// What a request is checked by before its operation sees it.
+#[derive(Debug)]
+pub(super) struct Door {
+    /// Whom the operation lets in, and how.
+    pub(super) rule: Rule,
+    /// The parameters that it knows; none if it passes all of them over.
+    pub(super) parameters: Option<Vec<String>>,
+    /// Whether it reads a body. Otherwise one that says something is refused.
+    pub(super) takes_body: bool,
+}
+
+/// Checks token and query, and answers what was answered before.
+pub(super) async fn check(door: Arc<Door>, request: Request, next: Next) -> Response {
     let Some(shared) = request.extensions().get::<Shared>().cloned() else {
         let text = "a request came in past the edge".to_owned();
         return Problem::App(Error::Internal(text)).into_response();
     };
+    let rule = door.rule;
     if rule.access == Access::Anyone {
         return next.run(request).await;
     }
     let (mut head, mut body) = request.into_parts();
     let client = head.extensions.remove::<Arc<Client>>();
-    let Admitted { caller, key, progress } =
-        match admitted(&shared, rule, (&head, client.as_ref())).await {
-            Ok(admitted) => admitted,
-            Err(error) => return Problem::App(error).into_response(),
-        };
+    let admitted = admitted(&shared, rule, (&head, client.as_ref())).await;
+    let checked = admitted.and_then(|admitted| match door.parameters.as_deref() {
+        Some(known) => extract::check_parameters(known, head.uri.query()).map(|()| admitted),
+        None => Ok(admitted),
+    });
+    let Admitted { caller, key, progress } = match checked {
+        Ok(admitted) => admitted,
+        Err(error) => return Problem::App(error).into_response(),
+    };
     let key = key.map(|hash| (hash, rule.keys));
     let mut named = None;
-    if matches!(key, Some((_, Keys::Answer))) {
+    let answers = matches!(key, Some((_, Keys::Answer)));
+    if answers {
         named = extract::application(&mut head, &shared).await;
     }
-    if rule.turns && rule.given || matches!(key, Some((_, Keys::Answer))) {
+    if rule.turns && rule.given || answers || !door.takes_body {
         // Before the key and the turn are taken: a client that stalls in the middle of a body must not hold
         // them.
-        match bodies::collect(&shared, Some(&caller), body, shared.limits.body_bytes).await {
+        let whole = bodies::collect(&shared, Some(&caller), body, shared.limits.body_bytes).await;
+        let checked = whole.and_then(|whole| match door.takes_body {
+            true => Ok(whole),
+            false => Ok(extract::refuse_fields(&whole).map(|()| whole)?),
+        });
+        match checked {
             Ok(whole) => body = Body::from(whole),
             Err(problem) => return problem.into_response(),
         }
@@ -165,8 +187,13 @@ async fn admit(
     if rule.access == Access::Admin && caller.reach != Reach::Everything {
         return Err(Error::Forbidden("this operation needs an admin token"));
     }
-    if caller.read_only && !rule.reads {
-        return Err(Error::Forbidden("this token may only read"));
+    match rule.needs {
+        Needs::Reading => {}
+        Needs::Changing if caller.read_only => {
+            return Err(Error::Forbidden("this token may only read"));
+        }
+        Needs::Changing => {}
+        Needs::Right(right) => caller.needs(right)?,
     }
     if rule.paced {
         app.pace(&caller)?;
@@ -175,7 +202,7 @@ async fn admit(
 }
 
 fn key(rule: Rule, caller: &Caller, head: &Parts) -> Result<Option<[u8; 32]>, Error> {
-    if head.method != Method::POST || rule.reads {
+    if head.method != Method::POST || rule.needs == Needs::Reading {
         return Ok(None);
     }
     let Some(value) = head.headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };

@@ -15,10 +15,10 @@ use super::deleted::{Deleted, DeletionOut};
 use super::extract::{Application as NamedApplication, Asked, By, Given, In};
 use super::operation::{Operation, Routes};
 use super::values::{Answer, Moment, PageOut, PageQuery, made, present};
-use crate::app::App;
 use crate::app::applications::{Application, Draft, Made};
 use crate::app::condition::Tag;
 use crate::app::pages::Order;
+use crate::app::{App, Error};
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let list = Operation::get("/app", "v1.application.list", "Lists applications");
@@ -31,7 +31,10 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let put = put.admin().conditional().body::<ApplicationIn>().tagged();
     let patch = patch.admin().conditional().tagged();
     routes
-        .add(list.admin().query::<PageQuery>().lists::<ApplicationOut>(), all)
+        .add(
+            list.admin().query::<ExcludeQuery>().query::<PageQuery>().lists::<ApplicationOut>(),
+            all,
+        )
         .add(create.answers::<ApplicationOut>(201).answers::<ApplicationOut>(200), new)
         .add(get.answers::<ApplicationOut>(200).tagged(), one)
         .add(put.answers::<ApplicationOut>(200).answers::<ApplicationOut>(201), replace)
@@ -41,7 +44,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 /// What an application's owner sets.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ApplicationIn {
     /// A name for people.
     #[schema(min_length = 1)]
@@ -63,7 +66,7 @@ pub(super) struct ApplicationIn {
 
 /// What is to be changed about an application. What is missing stays, null clears.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ApplicationPatch {
     /// A name for people.
     #[schema(min_length = 1)]
@@ -118,6 +121,37 @@ pub(super) struct CreateQuery {
     get_if_exists: bool,
 }
 
+/// What SDKs can leave out of the list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ExcludeQuery {
+    /// `true` is refused: the list does not know the endpoints of its applications.
+    #[serde(default)]
+    exclude_apps_with_no_endpoints: bool,
+    /// `true` is refused, too.
+    #[serde(default)]
+    exclude_apps_with_disabled_endpoints: bool,
+    /// Is passed over: no endpoint here is of that kind.
+    #[serde(rename = "exclude_apps_with_svix_play_endpoints")]
+    #[param(value_type = Option<bool>)]
+    _svix_play: Option<String>,
+}
+
+impl ExcludeQuery {
+    /// Passing it over would show more than was asked for.
+    fn refuse(&self) -> Result<(), Error> {
+        let asked = [
+            ("exclude_apps_with_no_endpoints", self.exclude_apps_with_no_endpoints),
+            ("exclude_apps_with_disabled_endpoints", self.exclude_apps_with_disabled_endpoints),
+        ];
+        let refusal = "is not possible: the list does not know the endpoints of its applications";
+        match asked.into_iter().find(|(_, asked)| *asked) {
+            Some((name, _)) => Err(Error::parameter(name, refusal)),
+            None => Ok(()),
+        }
+    }
+}
+
 impl From<ApplicationIn> for Draft {
     fn from(given: ApplicationIn) -> Self {
         Self {
@@ -158,7 +192,12 @@ fn shown(application: Application) -> Tagged<Json<ApplicationOut>> {
     Tagged(Tag::from(&application), Json(application.into()))
 }
 
-async fn all(State(app): State<Arc<App>>, Asked(page): Asked<PageQuery>) -> Answer<Json<PageOut>> {
+async fn all(
+    State(app): State<Arc<App>>,
+    Asked(query): Asked<ExcludeQuery>,
+    Asked(page): Asked<PageQuery>,
+) -> Answer<Json<PageOut>> {
+    query.refuse()?;
     let slice = app.applications(&page.ordered(Order::Ascending)?).await?;
     PageOut::of(slice, ApplicationOut::from)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
+use domain::rights::Right;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -67,9 +68,9 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .add(of_both.query::<ListQuery>().query::<PageQuery>().lists::<AttemptOut>(), by_both)
         .add(messages.query::<ListQuery>().query::<PageQuery>().lists::<EndpointMessageOut>(), sent)
         .add(endpoints.query::<PageQuery>().lists::<MessageEndpointOut>(), receivers)
-        .add(get.answers::<AttemptOut>(200), one)
-        .add(expunge.empty(204), expunge_content)
-        .add(resend.answers::<EmptyResponse>(202), again)
+        .add(get.query::<OneQuery>().answers::<AttemptOut>(200), one)
+        .add(expunge.needs(Right::Purge).empty(204), expunge_content)
+        .add(resend.needs(Right::Replay).answers::<EmptyResponse>(202), again)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -103,6 +104,15 @@ struct ListQuery {
     event_types: Vec<String>,
     /// Is refused: tags are not kept.
     tag: Option<String>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct OneQuery {
+    /// Is passed over: an attempt that was called off is told apart in any case.
+    #[serde(rename = "expanded_statuses")]
+    #[param(value_type = Option<bool>)]
+    _expanded_statuses: Option<String>,
 }
 
 /// An attempt.

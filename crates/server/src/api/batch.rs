@@ -8,6 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
+use domain::rights::Right;
 use http::StatusCode;
 use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
@@ -35,7 +36,7 @@ const NOT_TOLD: &str =
 
 pub(super) fn routes(routes: Routes) -> Routes {
     let batch = Operation::post(BATCH, "v1.message.create-batch", "Accepts many messages");
-    let batch = batch.accepts().unpaced().own_keys().body::<BatchIn>().lines();
+    let batch = batch.needs(Right::Send).accepts().unpaced().own_keys().body::<BatchIn>().lines();
     let batch = batch.answers::<BatchOut>(202);
     routes.add(batch, accept)
 }

@@ -8,15 +8,17 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse as _, Response};
 use domain::delivery::Cause;
 use domain::replay::Selection;
+use domain::rights::Right;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::deliveries::{DeliveryOut, EndpointQuery, FilterQuery};
 use super::extract::{self, Asked, Given, In};
 use super::operation::{Operation, Routes};
 use super::replays::ReplayOut;
 use super::values::{Answer, Moment, PageOut, PageQuery, unknown_number};
+use crate::app::deliveries::DeliveryFilter;
 use crate::app::replays::{Range, TaskKind, Wish, read_class};
 use crate::app::{App, Error};
 
@@ -30,7 +32,9 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let replay = Operation::post(REPLAY, "v1.dead-letter.replay", "Replays dead letters");
     let purge = Operation::delete(LIST, "v1.dead-letter.purge", "Removes dead letters for good");
     let list = list.query::<FilterQuery>().query::<EndpointQuery>().query::<PageQuery>();
-    let purge = purge.query::<FilterQuery>().query::<EndpointQuery>();
+    let purge = purge.needs(Right::Purge).query::<FilterQuery>().query::<EndpointQuery>();
+    let purge = purge.query::<PurgeQuery>();
+    let replay = replay.needs(Right::Replay);
     let redrive = Operation::post(
         "/admin/redrive-dlq",
         "v1.admin.redrive",
@@ -60,7 +64,7 @@ struct CountOut {
 
 /// Which dead letters are to be replayed.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct DeadLetterReplayIn {
     /// Since when their messages were received; at most 14 days before the end.
     since: Moment,
@@ -74,6 +78,14 @@ struct DeadLetterReplayIn {
     event_types: Option<Vec<String>>,
     /// Of the last attempt: 0 for no answer, 100, 200, 300, 400 or 500.
     status_code_class: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct PurgeQuery {
+    /// Whether all of them are meant; needed if nothing else says which.
+    #[serde(default)]
+    all: bool,
 }
 
 /// What a purge did.
@@ -120,8 +132,7 @@ async fn number(
     RawQuery(text): RawQuery,
     Asked(to): Asked<EndpointQuery>,
 ) -> Answer<Json<CountOut>> {
-    // Passing another filter over would count more than was asked for.
-    extract::refuse_others::<EndpointQuery, EndpointQuery>(text.as_deref())?;
+    extract::refuse_empty(text.as_deref())?;
     let tally = app.dead_letter_count(&scope, to.endpoint_id.as_deref()).await?;
     Ok(Json(CountOut { count: tally.number, complete: tally.complete }))
 }
@@ -143,9 +154,16 @@ async fn remove(
     In(scope): In,
     RawQuery(text): RawQuery,
     (Asked(query), Asked(to)): (Asked<FilterQuery>, Asked<EndpointQuery>),
+    Asked(PurgeQuery { all }): Asked<PurgeQuery>,
 ) -> Answer<Json<PurgeOut>> {
-    extract::refuse_others::<FilterQuery, EndpointQuery>(text.as_deref())?;
-    let filter = app.to_endpoint(&scope, to.endpoint_id.as_deref(), query.filter()?).await?;
+    extract::refuse_empty(text.as_deref())?;
+    let filter = query.filter()?;
+    if (filter == DeliveryFilter::default() && to.endpoint_id.is_none()) != all {
+        let text = "must be `true` to remove all dead letters, and left out to remove some: by `endpoint_id`, \
+                    `cause`, `status_code_class`, `event_types`, `before`, `after`";
+        return Err(Error::parameter("all", text).into());
+    }
+    let filter = app.to_endpoint(&scope, to.endpoint_id.as_deref(), filter).await?;
     let purged = app.purge_dead_letters(&scope, filter).await?;
     Ok(Json(PurgeOut { removed: purged.removed, done: purged.done }))
 }

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use domain::delivery::{Cause, Delivery};
 use domain::outcome::{NetworkFailure, Outcome};
+use domain::rights::Right;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -42,9 +43,9 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .add(whole.lists::<DeliveryOut>(), whole_list)
         .add(list.query::<FilterQuery>().query::<PageQuery>().lists::<DeliveryOut>(), all)
         .add(get.answers::<DeliveryDetailOut>(200), one)
-        .add(cancel.answers::<DeliveryOut>(200), call_off)
-        .add(retry.answers::<DeliveryOut>(200), hurry)
-        .add(replay.answers::<EmptyResponse>(202), again)
+        .add(cancel.needs(Right::Replay).answers::<DeliveryOut>(200), call_off)
+        .add(retry.needs(Right::Replay).answers::<DeliveryOut>(200), hurry)
+        .add(replay.needs(Right::Replay).answers::<EmptyResponse>(202), again)
 }
 
 /// Which deliveries are meant.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use domain::breaker::Breaker;
+use domain::rights::Right;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -34,6 +35,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         Operation::post(RESET, "v1.endpoint.reset-breaker", "Closes the breaker, ends a pause");
     let pause = Operation::post(PAUSE, "v1.endpoint.pause", "Holds an endpoint's deliveries");
     let resume = Operation::post(RESUME, "v1.endpoint.resume", "Lets them go again");
+    let right = Right::Endpoints;
     routes
         .add(stats.query::<RangeQuery>().answers::<EndpointStats>(200), statistics)
         .add(
@@ -41,9 +43,9 @@ pub(super) fn routes(routes: Routes) -> Routes {
             attempt_statistics,
         )
         .add(health.answers::<EndpointHealthOut>(200), condition)
-        .add(reset.empty(204), close)
-        .add(pause.conditional().answers::<EndpointOut>(200).tagged(), hold)
-        .add(resume.conditional().answers::<EndpointOut>(200).tagged(), release)
+        .add(reset.needs(right).empty(204), close)
+        .add(pause.needs(right).conditional().answers::<EndpointOut>(200).tagged(), hold)
+        .add(resume.needs(right).conditional().answers::<EndpointOut>(200).tagged(), release)
 }
 
 /// Which range of time is meant.

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use domain::endpoint::State as Stands;
+use domain::rights::Right;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -16,7 +17,7 @@ use super::deleted::{Deleted, DeletionOut};
 use super::extract::{Asked, Given, In, Named};
 use super::operation::{Operation, Routes};
 use super::pauses::PauseOut;
-use super::values::{Answer, Moment, PageOut, PageQuery, made, present, present_object};
+use super::values::{Answer, Moment, PageOut, PageQuery, Unused, made, present, present_object};
 use crate::app::App;
 use crate::app::applications::Made;
 use crate::app::condition::Tag;
@@ -36,19 +37,20 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let delete = Operation::delete(ONE, "v1.endpoint.delete", "Deletes an endpoint");
     let put = put.body::<EndpointIn>().answers::<EndpointOut>(200).answers::<EndpointOut>(201);
     let patch = patch.body::<EndpointPatch>().answers::<EndpointOut>(200);
+    let right = Right::Endpoints;
     routes
         .add(list.query::<PageQuery>().lists::<EndpointOut>(), all)
-        .add(create.body::<EndpointIn>().answers::<EndpointOut>(201).tagged(), new)
+        .add(create.needs(right).body::<EndpointIn>().answers::<EndpointOut>(201).tagged(), new)
         .add(get.answers::<EndpointOut>(200).tagged(), one)
-        .add(put.conditional().tagged(), replace)
-        .add(patch.conditional().tagged(), change)
-        .add(delete.conditional().empty(204).answers::<DeletionOut>(202), remove)
+        .add(put.needs(right).conditional().tagged(), replace)
+        .add(patch.needs(right).conditional().tagged(), change)
+        .add(delete.needs(right).conditional().empty(204).answers::<DeletionOut>(202), remove)
 }
 
 /// What an endpoint's owner sets. A PUT keeps `disabled` if it leaves it out, and what it leaves out from
 /// `inFlight` on, as the published SDKs do not know these fields; what else it leaves out is cleared.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EndpointIn {
     /// Where its messages go.
     url: String,
@@ -93,11 +95,15 @@ struct EndpointIn {
     /// Whether its messages arrive in the order in which they were accepted; one with `deliverAt`
     /// takes its place when it is due.
     fifo: Option<bool>,
+    /// Is passed over; older SDKs write it.
+    #[serde(default, rename = "version")]
+    #[schema(value_type = Option<u32>)]
+    _version: Unused,
 }
 
 /// How attempts authenticate themselves.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "camelCase")]
+#[serde(tag = "kind", rename_all = "camelCase", deny_unknown_fields)]
 enum CredentialsIn {
     /// A bearer token.
     Bearer {
@@ -115,7 +121,7 @@ enum CredentialsIn {
 
 /// What is to be changed about an endpoint. What is missing stays, null clears.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EndpointPatch {
     /// Where its messages go.
     url: Option<String>,
@@ -160,6 +166,12 @@ struct EndpointPatch {
     /// Whether its messages arrive in the order in which they were accepted; one with `deliverAt`
     /// takes its place when it is due.
     fifo: Option<bool>,
+    /// A signing secret that replaces the current one, which goes on signing for a day.
+    secret: Option<String>,
+    /// Is passed over; older SDKs write it.
+    #[serde(default, rename = "version")]
+    #[schema(value_type = Option<u32>)]
+    _version: Unused,
 }
 
 /// An endpoint. Its secret is shown by an operation of its own.
@@ -255,7 +267,7 @@ impl From<EndpointPatch> for Draft {
             credentials: patch.credentials.map(|it| it.map(Credentials::from)),
             fifo: patch.fifo,
             metadata: patch.metadata,
-            secret: None,
+            secret: patch.secret,
         }
     }
 }

@@ -46,19 +46,33 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 /// A new event type.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EventTypeIn {
     /// Its name.
     #[schema(min_length = 1, max_length = 256, pattern = "^[a-zA-Z0-9_.-]+$")]
     name: String,
-    /// What is set about it.
-    #[serde(flatten)]
-    rest: EventTypeUpdate,
+    /// A text for people.
+    #[serde(default)]
+    description: String,
+    /// Whether it is hidden from lists.
+    archived: Option<bool>,
+    /// Whether it is not to be used any more.
+    deprecated: Option<bool>,
+    /// JSON schemas by version.
+    schemas: Option<Value>,
+    /// Shown only to tokens with this flag.
+    feature_flag: Option<String>,
+    /// The same, as newer SDKs write it: one of these flags is enough.
+    feature_flags: Option<Vec<String>>,
+    /// The group it is listed in.
+    group_name: Option<String>,
+    /// A policy for its messages.
+    policy: Option<Value>,
 }
 
 /// What is set about an event type.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EventTypeUpdate {
     /// A text for people.
     #[serde(default)]
@@ -69,9 +83,9 @@ struct EventTypeUpdate {
     deprecated: Option<bool>,
     /// JSON schemas by version.
     schemas: Option<Value>,
-    /// Shown only to applications with this flag.
+    /// Shown only to tokens with this flag.
     feature_flag: Option<String>,
-    /// The same, as newer SDKs write it; the first one counts.
+    /// The same, as newer SDKs write it: one of these flags is enough.
     feature_flags: Option<Vec<String>>,
     /// The group it is listed in.
     group_name: Option<String>,
@@ -83,7 +97,7 @@ struct EventTypeUpdate {
 
 /// What is to be changed about an event type. What is missing stays, null clears.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EventTypePatch {
     /// A text for people.
     description: Option<String>,
@@ -95,7 +109,7 @@ struct EventTypePatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Value>)]
     schemas: Option<Option<Value>>,
-    /// Shown only to applications with this flag.
+    /// Shown only to tokens with this flag.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     feature_flag: Option<Option<String>>,
@@ -127,7 +141,7 @@ struct EventTypeOut {
     deprecated: bool,
     /// JSON schemas by version.
     schemas: Option<Value>,
-    /// Shown only to applications with this flag.
+    /// Shown only to tokens with this flag.
     feature_flag: Option<String>,
     /// The same, as newer SDKs read it.
     feature_flags: Option<Vec<String>>,
@@ -161,6 +175,26 @@ struct DeleteQuery {
     expunge: bool,
 }
 
+impl EventTypeIn {
+    /// Takes the name off what is set.
+    fn parted(self) -> (String, EventTypeUpdate) {
+        let Self { name, description, archived, deprecated, schemas, .. } = self;
+        let Self { feature_flag, feature_flags, group_name, policy, .. } = self;
+        let policy = Some(policy);
+        let rest = EventTypeUpdate {
+            description,
+            archived,
+            deprecated,
+            schemas,
+            feature_flag,
+            feature_flags,
+            group_name,
+            policy,
+        };
+        (name, rest)
+    }
+}
+
 impl From<EventTypeUpdate> for Draft {
     fn from(given: EventTypeUpdate) -> Self {
         Self {
@@ -168,7 +202,7 @@ impl From<EventTypeUpdate> for Draft {
             archived: Some(given.archived.unwrap_or(false)),
             deprecated: Some(given.deprecated.unwrap_or(false)),
             schemas: Some(given.schemas),
-            feature_flag: Some(given.feature_flag.or(first(given.feature_flags))),
+            flags: Some(flags(given.feature_flag, given.feature_flags)),
             group: Some(given.group_name),
             policy: given.policy,
         }
@@ -182,15 +216,23 @@ impl From<EventTypePatch> for Draft {
             archived: patch.archived,
             deprecated: patch.deprecated,
             schemas: patch.schemas,
-            feature_flag: patch.feature_flag.or(patch.feature_flags.map(first)),
+            flags: (patch.feature_flag.is_some() || patch.feature_flags.is_some())
+                .then(|| flags(patch.feature_flag.flatten(), patch.feature_flags.flatten())),
             group: patch.group_name,
             policy: patch.policy,
         }
     }
 }
 
-fn first(flags: Option<Vec<String>>) -> Option<String> {
-    flags?.into_iter().next()
+/// Puts together what older and newer SDKs write.
+fn flags(one: Option<String>, all: Option<Vec<String>>) -> Vec<String> {
+    let mut flags: Vec<String> = Vec::new();
+    for flag in one.into_iter().chain(all.into_iter().flatten()) {
+        if !flags.contains(&flag) {
+            flags.push(flag);
+        }
+    }
+    flags
 }
 
 fn shown(event_type: EventType) -> Tagged<Json<EventTypeOut>> {
@@ -200,13 +242,14 @@ fn shown(event_type: EventType) -> Tagged<Json<EventTypeOut>> {
 impl From<EventType> for EventTypeOut {
     fn from(event_type: EventType) -> Self {
         let settings = event_type.settings;
+        let flags: Vec<String> = settings.flags().cloned().collect();
         Self {
             name: event_type.name,
             description: settings.description,
             archived: settings.archived,
             deprecated: settings.deprecated,
             schemas: settings.schemas,
-            feature_flags: settings.feature_flag.clone().map(|flag| vec![flag]),
+            feature_flags: (!flags.is_empty()).then_some(flags),
             feature_flag: settings.feature_flag,
             group_name: settings.group,
             policy: settings.policy,
@@ -218,12 +261,14 @@ impl From<EventType> for EventTypeOut {
 
 async fn all(
     State(app): State<Arc<App>>,
+    By(caller): By,
     Asked(query): Asked<ListQuery>,
     Asked(page): Asked<PageQuery>,
 ) -> Answer<Json<PageOut>> {
     let archived = if query.include_archived { Archived::Included } else { Archived::Left };
     let schemas = if query.with_content { Schemas::Shown } else { Schemas::Omitted };
-    let slice = app.event_types(&page.ordered(Order::Ascending)?, archived, schemas).await?;
+    let page = page.ordered(Order::Ascending)?;
+    let slice = app.event_types(&caller, &page, archived, schemas).await?;
     PageOut::of(slice, EventTypeOut::from)
 }
 
@@ -232,15 +277,17 @@ async fn new(
     By(caller): By,
     Given(given): Given<EventTypeIn>,
 ) -> Answer<Response> {
-    let created = app.create_event_type(&caller, given.name, given.rest.into()).await?;
+    let (name, rest) = given.parted();
+    let created = app.create_event_type(&caller, name, rest.into()).await?;
     Ok(made(Made::Created, Tag::from(&created), EventTypeOut::from(created)))
 }
 
 async fn one(
     State(app): State<Arc<App>>,
+    By(caller): By,
     Named([name]): Named<1>,
 ) -> Answer<Tagged<Json<EventTypeOut>>> {
-    Ok(shown(app.event_type(&name).await?))
+    Ok(shown(app.event_type(&caller, &name).await?))
 }
 
 async fn replace(

@@ -1,18 +1,19 @@
 //! From a request to values: who was let in where, path, query, body.
 //!
-//! Whatever is wrong becomes a [`Problem`], so that every refusal is JSON. Unknown fields and
-//! parameters are passed over: SDKs of other versions send them.
+//! Whatever is wrong becomes a [`Problem`], so that every refusal is JSON. A field or parameter that
+//! nobody knows is refused with the nearest one that exists: one that was misspelt must not count as
+//! missing. What SDKs send and nothing is made of is a field all the same.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use bytes::Bytes;
+use domain::nearest::nearest;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 use url::form_urlencoded;
-use utoipa::IntoParams;
 
 use super::access::KeyHash;
 use super::{Shared, bodies};
@@ -21,6 +22,8 @@ use crate::problem::Problem;
 
 /// The name of the parameter that names an application.
 const APPLICATION: &str = "app_id";
+/// The most bytes of a name that is shown again to whoever wrote it.
+const MOST_SHOWN: usize = 64;
 
 /// The application that the path names, and that the caller may enter.
 pub(super) struct In(pub(super) Scope);
@@ -171,27 +174,56 @@ pub(super) fn normal(query: &str) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-/// Refuses parameters that two queries do not have, or that say nothing.
-///
-/// Elsewhere they are passed over. Where something is removed for good, a filter that was misspelt
-/// must not count as none.
-pub(super) fn refuse_others<T: IntoParams, U: IntoParams>(
-    query: Option<&str>,
-) -> Result<(), Error> {
-    let known = [T::into_params(|| None), U::into_params(|| None)].concat();
-    let known: Vec<&str> = known.iter().map(|parameter| parameter.name.as_str()).collect();
+/// Refuses parameters that an operation does not know.
+pub(super) fn check_parameters(known: &[String], query: Option<&str>) -> Result<(), Error> {
+    for (name, _) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+        let name = name.split('[').next().unwrap_or_default();
+        if !known.iter().any(|one| one == name) {
+            let text = unknown(name, known.iter().map(String::as_str));
+            return Err(Error::parameter(shown(name), text));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the beginning of a name that nobody knows: it may be as long as a body.
+fn shown(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MOST_SHOWN)]
+}
+
+/// Says that there is no such name, and which one may have been meant.
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let all: Vec<&str> = known.clone().collect();
+    match nearest(name, known) {
+        Some(meant) => format!("is not known here; did you mean `{meant}`?"),
+        None if all.is_empty() => "is not known here; nothing can be said there".to_owned(),
+        None => format!("is not known here; there are {}", all.join(", ")),
+    }
+}
+
+/// Refuses parameters that say nothing. Where something is removed for good, an empty filter must not count
+/// as none.
+pub(super) fn refuse_empty(query: Option<&str>) -> Result<(), Error> {
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         let name = name.split('[').next().unwrap_or_default();
-        if !known.contains(&name) {
-            let text = format!("is not known here; there are {}", known.join(", "));
-            return Err(Error::parameter(name, text));
-        }
         // Of a list, an empty part would be passed over.
         if value.split(',').any(|part| part.trim().is_empty()) {
             return Err(Error::parameter(name, "must not be empty; leave it out"));
         }
     }
     Ok(())
+}
+
+/// Refuses a body that says something to an operation that reads none.
+pub(super) fn refuse_fields(body: &[u8]) -> Result<(), Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+    let text = body.trim_ascii();
+    if text.is_empty() || text == b"null" {
+        return Ok(());
+    }
+    read_object::<Nothing>(text).map(|_| ())
 }
 
 impl FromRequest<Shared> for Raw {
@@ -228,7 +260,8 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Given<T> {
 pub(super) fn read_object<'de, T: serde::Deserialize<'de>>(text: &'de [u8]) -> Result<T, Error> {
     match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'{') => read(text),
-        Some(_) | None => Err(fault(&[], "must be a JSON object".to_owned())),
+        Some(_) => Err(fault(&[], "must be a JSON object".to_owned())),
+        None => Err(fault(&[], "is empty, and must be a JSON object".to_owned())),
     }
 }
 
@@ -252,7 +285,22 @@ pub(super) fn read<'de, T: serde::Deserialize<'de>>(text: &'de [u8]) -> Result<T
         path.push(field.to_owned());
         return Err(fault(&path, "is missing".to_owned()));
     }
+    if let Some((field, known)) = unknown_field(&text) {
+        if path.last().is_none_or(|last| last != field) {
+            path.push(field.to_owned());
+        }
+        if let Some(last) = path.last_mut() {
+            last.truncate(shown(last).len());
+        }
+        return Err(fault(&path, unknown(field, known.into_iter())));
+    }
     Err(fault(&path, plain(&text)))
+}
+
+/// Returns a field that is not known, and those that are, from what serde says about it.
+fn unknown_field(text: &str) -> Option<(&str, Vec<&str>)> {
+    let (field, known) = text.strip_prefix("unknown field `")?.split_once("`, ")?;
+    Some((field, known.split('`').skip(1).step_by(2).collect()))
 }
 
 /// Says `object` where serde names a type of ours, which tells nobody anything.
@@ -309,6 +357,49 @@ mod tests {
         }
         let error = read::<Whole>(b"{\"part\": {}}").unwrap_err();
         assert_eq!(error.to_string(), "body.part.name: is missing");
+    }
+
+    #[test]
+    fn a_field_or_parameter_that_nobody_knows_is_refused_with_the_nearest_one() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        struct Whole {
+            #[serde(rename = "part")]
+            _part: Option<Part>,
+            #[serde(alias = "filterTypes", rename = "eventTypes")]
+            _event_types: Option<Vec<String>>,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(tag = "kind", rename_all = "camelCase", deny_unknown_fields)]
+        enum Part {
+            Named {
+                #[serde(rename = "name")]
+                _name: Option<String>,
+            },
+        }
+        let table = [
+            ("{\"event_types\": []}", "body.event_types: ", "did you mean `eventTypes`?"),
+            ("{\"a`b\": []}", "body.a`b: ", ""),
+            (
+                "{\"part\": {\"kind\": \"named\", \"nam\": 1}}",
+                "body.part.nam: ",
+                "did you mean `name`?",
+            ),
+        ];
+        for (text, begins, ends) in table {
+            let error = read::<Whole>(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.starts_with(begins) && error.ends_with(ends), "{error}");
+        }
+        for text in ["", " {} ", "null", "\n"] {
+            refuse_fields(text.as_bytes()).unwrap();
+        }
+        let error = refuse_fields(b"{\"until\": 1}").unwrap_err().to_string();
+        assert_eq!(error, "body.until: is not known here; nothing can be said there");
+        refuse_fields(b"[1]").unwrap_err();
+        let known = ["event_types".to_owned(), "limit".to_owned()];
+        check_parameters(&known, Some("event_types[0]=a&limit=5")).unwrap();
+        let error = check_parameters(&known, Some("eventTypes=a")).unwrap_err().to_string();
+        assert_eq!(error, "query.eventTypes: is not known here; did you mean `event_types`?");
     }
 
     #[test]

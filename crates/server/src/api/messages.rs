@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
+use domain::rights::Right;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -18,7 +19,7 @@ use super::extract::{
     self, Application as NamedApplication, Asked, By, Given, In, Key, Named, Raw,
 };
 use super::operation::{Operation, Routes};
-use super::values::{Answer, Moment, PageOut, PageQuery, commas, object};
+use super::values::{Answer, Moment, PageOut, PageQuery, Unused, commas, object};
 use crate::app::messages::{Draft, Message, MessageFilter, Payload};
 use crate::app::{App, Caller, Error, nesting};
 
@@ -44,18 +45,19 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .add(list, all)
         .add(create.answers::<MessageOut>(202), new)
         .add(get.query::<ContentQuery>().answers::<MessageOut>(200), one)
-        .add(expunge.empty(204), forget)
+        .add(expunge.needs(Right::Purge).empty(204), forget)
         .add(precheck.answers::<MessagePrecheckOut>(200), asked)
 }
 
 /// The operation that everything else is there for.
 pub(super) fn creation() -> Operation {
-    Operation::post(LIST, "v1.message.create", "Accepts a message").own_keys().unpaced()
+    let create = Operation::post(LIST, "v1.message.create", "Accepts a message");
+    create.needs(Right::Send).own_keys().unpaced()
 }
 
 /// A message as its sender hands it over.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct MessageIn<'a> {
     /// What kind of message it is; the event type need not exist.
     #[schema(min_length = 1, max_length = 256, pattern = "^[a-zA-Z0-9_.-]+$")]
@@ -86,9 +88,14 @@ pub(super) struct MessageIn<'a> {
     /// Another body to be sent in place of the payload.
     #[serde(default, deserialize_with = "object")]
     transformations_params: Option<TransformationsParams>,
+    /// Are accepted and not kept.
+    #[serde(default, rename = "tags")]
+    #[schema(value_type = Option<Vec<String>>)]
+    _tags: Unused,
 }
 
-/// Another body to be sent in place of the payload.
+/// Another body to be sent in place of the payload. To SDKs it is a map of whatever their users want to
+/// hand to a transformation, so that other fields are passed over.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct TransformationsParams {
@@ -153,7 +160,7 @@ struct ListQuery {
 
 /// A message that somebody thinks of.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct MessagePrecheckIn {
     /// What kind of message it would be.
     event_type: String,

@@ -49,7 +49,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
     ];
     operations
         .into_iter()
-        .fold(routes, |routes, operation| routes.add(operation.own_keys().empty(501), not_offered))
+        .fold(routes, |routes, operation| routes.add(operation.reads().empty(501), not_offered))
 }
 
 async fn not_offered() -> Answer<()> {

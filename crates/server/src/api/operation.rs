@@ -3,10 +3,13 @@
 //! So the router, the OpenAPI document and the check of tokens cannot disagree, and a test can walk
 //! all operations with a foreign token without knowing any of them.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::handler::Handler;
 use axum::middleware::from_fn;
 use axum::routing::{MethodFilter, on};
+use domain::rights::Right;
 use http::Method;
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::header::HeaderBuilder;
@@ -21,7 +24,7 @@ use utoipa::openapi::{Ref, RefOr, Required};
 use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
-use super::access::{self, Rule};
+use super::access::{self, Door, Rule};
 
 /// Whom an operation lets in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +35,17 @@ pub(super) enum Access {
     Token,
     /// Admins only.
     Admin,
+}
+
+/// What a token must be allowed to do for an operation, beside being let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// Reading, which every token may.
+    Reading,
+    /// Something that a token which may only read does not; for operations of admins.
+    Changing,
+    /// This right. An admin's token has all of them, unless it may only read.
+    Right(Right),
 }
 
 /// How an operation's `Idempotency-Key` is kept.
@@ -67,8 +81,9 @@ impl Operation {
     fn new(method: Method, path: &'static str, id: &'static str, summary: &'static str) -> Self {
         let reads = method == Method::GET;
         let (access, keys) = (Access::Token, Keys::Answer);
+        let needs = if reads { Needs::Reading } else { Needs::Changing };
         let (paced, turns) = (!reads, true);
-        let rule = Rule { access, reads, keys, paced, conditional: false, given: false, turns };
+        let rule = Rule { access, needs, keys, paced, conditional: false, given: false, turns };
         let parameters = path.split('/').filter_map(|part| {
             let name = part.strip_prefix('{')?.strip_suffix('}')?;
             let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path);
@@ -127,15 +142,15 @@ impl Operation {
         self
     }
 
-    /// Keeps tokens out that may only read, although nothing is changed.
-    pub(super) fn confidential(mut self) -> Self {
-        self.rule.reads = false;
+    /// Keeps tokens out that were not granted a right.
+    pub(super) fn needs(mut self, right: Right) -> Self {
+        self.rule.needs = Needs::Right(right);
         self
     }
 
     /// Lets tokens in that may only read, although it is a POST.
     pub(super) fn reads(mut self) -> Self {
-        self.rule.reads = true;
+        self.rule.needs = Needs::Reading;
         self.rule.paced = false;
         self.rule.keys = Keys::Own;
         self
@@ -289,21 +304,46 @@ impl Operation {
                 .content("application/json", content.build());
             builder = builder.response(status.to_string(), response.build());
         }
-        let security: &[&str] = match self.rule.access {
-            Access::Anyone => &[],
-            Access::Token => &["token"],
-            Access::Admin => &["admin token"],
+        let security = match self.rule.access {
+            Access::Anyone => None,
+            Access::Token => Some("token"),
+            Access::Admin => Some("admin token"),
         };
-        let required = security.iter().map(|name| SecurityRequirement::new(*name, [""; 0]));
+        let right = match self.rule.needs {
+            Needs::Reading | Needs::Changing => None,
+            Needs::Right(right) => Some(right.word()),
+        };
+        // What would be scopes elsewhere are the roles that a bearer token must have.
+        let required = security.map(|name| SecurityRequirement::new(name, right));
         builder.securities(Some(required)).build()
+    }
+
+    /// Tells whether it does anything but say that it does not.
+    fn is_offered(&self) -> bool {
+        !self.answers.iter().any(|(status, _)| *status == 501)
+    }
+
+    /// Returns the names of what its query may have.
+    fn asked(&self) -> impl Iterator<Item = &Parameter> {
+        self.parameters.iter().filter(|it| it.parameter_in == ParameterIn::Query)
+    }
+
+    /// Returns what its requests are checked by before they reach it.
+    fn door(&self) -> Door {
+        let offered = self.is_offered();
+        let names = self.asked().map(|parameter| parameter.name.clone());
+        Door {
+            rule: self.rule,
+            parameters: offered.then(|| names.collect()),
+            takes_body: !offered || self.body.is_some() || self.method == Method::GET,
+        }
     }
 
     /// Lists the statuses of all that can be refused, by what the operation takes.
     fn refusals(&self) -> Vec<u16> {
-        let asks = self.parameters.iter().any(|it| it.parameter_in == ParameterIn::Query);
         let given = self.body.is_some();
         let token = self.rule.access != Access::Anyone;
-        let offered = !self.answers.iter().any(|(status, _)| *status == 501);
+        let offered = self.is_offered();
         let table = [
             (400, true),
             (401, token),
@@ -313,7 +353,7 @@ impl Operation {
             (409, self.method != Method::GET),
             (412, self.rule.conditional),
             (413, given),
-            (422, asks || given),
+            (422, given || offered && token),
             (429, token),
             (500, true),
             (501, !offered),
@@ -376,9 +416,9 @@ impl Routes {
         T: 'static,
     {
         let (filter, method) = methods(&operation.method);
-        let rule = operation.rule;
+        let door = Arc::new(operation.door());
         let guarded = on(filter, handler)
-            .layer(from_fn(move |request, next| access::check(rule, request, next)));
+            .layer(from_fn(move |request, next| access::check(Arc::clone(&door), request, next)));
         let path = format!("/api/v1{}", operation.path);
         self.router = self.router.route(&path, guarded);
         self.paths.add_path_operation(path, vec![method], operation.describe());

@@ -31,6 +31,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 /// A policy that somebody thinks of.
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct PolicyPreviewIn {
     /// The name of a preset, or a document.
     policy: Value,

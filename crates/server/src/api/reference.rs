@@ -65,8 +65,13 @@ fn page(document: &Value) -> String {
 fn operation_section(path: &str, method: &str, operation: &Value, document: &Value) -> String {
     let id = escaped(operation["operationId"].as_str().unwrap_or_default());
     let summary = escaped(operation["summary"].as_str().unwrap_or_default());
-    let who = match operation["security"][0].as_object().and_then(|it| it.keys().next()) {
-        Some(scheme) => format!("Needs: {}.", escaped(scheme)),
+    let who = match operation["security"][0].as_object().and_then(|it| it.iter().next()) {
+        Some((scheme, roles)) => match roles[0].as_str() {
+            Some(right) => {
+                format!("Needs: {}, with the right {}.", escaped(scheme), escaped(right))
+            }
+            None => format!("Needs: {}.", escaped(scheme)),
+        },
         None => "Needs no token.".to_owned(),
     };
     let method = escaped(&method.to_uppercase());

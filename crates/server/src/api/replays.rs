@@ -6,10 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use domain::replay::{Selection, States, Tried};
+use domain::rights::Right;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use utoipa::ToSchema;
+use serde_json::{Map, Value, json};
+use utoipa::{IntoParams, ToSchema};
 
 use super::attempts::read_status;
 use super::extract::{Asked, By, Given, In, Named};
@@ -17,7 +18,7 @@ use super::messages::MessageOut;
 use super::operation::{Operation, Routes};
 use super::values::{Answer, Moment, PageOut, PageQuery, unknown_number};
 use crate::app::attempts::Status;
-use crate::app::replays::{Range, Task, TaskKind, TaskState, Wish, read_class};
+use crate::app::replays::{Example, Range, Task, TaskKind, TaskState, Wish, read_class};
 use crate::app::{App, Error};
 
 const RECOVER: &str = "/app/{app_id}/endpoint/{endpoint_id}/recover";
@@ -34,17 +35,20 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let list = Operation::get("/background-task", "v1.background-task.list", "Lists tasks");
     let get =
         Operation::get("/background-task/{task_id}", "v1.background-task.get", "Shows a task");
+    let (recover, missing) = (recover.needs(Right::Replay), missing.needs(Right::Replay));
+    let (bulk, example) = (bulk.needs(Right::Replay), example.needs(Right::Replay));
     routes
         .add(recover.body::<ReplayIn>().answers::<ReplayOut>(202), failed)
         .add(missing.body::<ReplayIn>().answers::<ReplayOut>(202), never_sent)
         .add(bulk.body::<BulkReplayIn>().answers::<ReplayOut>(202), described)
         .add(example.accepts().body::<EventExampleIn>().answers::<MessageOut>(200), send_example)
-        .add(list.query::<PageQuery>().lists::<BackgroundTaskOut>(), all)
+        .add(list.query::<TaskQuery>().query::<PageQuery>().lists::<BackgroundTaskOut>(), all)
         .add(get.answers::<BackgroundTaskOut>(200), one)
 }
 
 /// Which time a replay is about: at most 14 days.
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct ReplayIn {
     /// Since when.
     since: Moment,
@@ -54,7 +58,7 @@ struct ReplayIn {
 
 /// Which deliveries a replay is about.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct BulkReplayIn {
     /// Since when.
     since: Moment,
@@ -74,10 +78,14 @@ struct BulkReplayIn {
 
 /// Which example is to be sent.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EventExampleIn {
     /// Of which event type.
     event_type: String,
+    /// Which of its examples, counted from 0, if it lists several; the first if it is missing.
+    example_index: Option<usize>,
+    /// Another payload in place of the example. A token for one application needs the right `send`, too.
+    payload: Option<Map<String, Value>>,
 }
 
 /// A replay that was started.
@@ -104,19 +112,44 @@ struct BackgroundTaskOut {
     data: Value,
 }
 
+/// Which tasks are meant.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct TaskQuery {
+    /// `running`, `finished` or `failed`; no task fails here.
+    status: Option<String>,
+    /// `endpoint.recover`, `endpoint.replay` or `endpoint.bulk-replay`; there are no others here.
+    task: Option<String>,
+}
+
+const fn status_word(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Running => "running",
+        TaskState::Finished => "finished",
+    }
+}
+
+const fn kind_word(kind: TaskKind) -> &'static str {
+    match kind {
+        TaskKind::Recover => "endpoint.recover",
+        TaskKind::ReplayMissing => "endpoint.replay",
+        TaskKind::BulkReplay => "endpoint.bulk-replay",
+    }
+}
+
+impl TaskQuery {
+    fn means(&self, task: &Task) -> bool {
+        let is = |wanted: &Option<String>, word| wanted.as_deref().is_none_or(|it| it == word);
+        is(&self.status, status_word(task.state)) && is(&self.task, kind_word(task.kind))
+    }
+}
+
 impl From<&Task> for ReplayOut {
     fn from(task: &Task) -> Self {
         Self {
             id: task.id.to_string(),
-            status: match task.state {
-                TaskState::Running => "running",
-                TaskState::Finished => "finished",
-            },
-            task: match task.kind {
-                TaskKind::Recover => "endpoint.recover",
-                TaskKind::ReplayMissing => "endpoint.replay",
-                TaskKind::BulkReplay => "endpoint.bulk-replay",
-            },
+            status: status_word(task.state),
+            task: kind_word(task.kind),
             updated_at: Moment(task.updated_at),
         }
     }
@@ -209,16 +242,20 @@ async fn send_example(
     Named([endpoint]): Named<1>,
     Given(given): Given<EventExampleIn>,
 ) -> Answer<Json<MessageOut>> {
-    let message = app.send_example(&scope, &endpoint, given.event_type).await?;
+    let EventExampleIn { event_type, example_index, payload } = given;
+    let (index, payload) = (example_index.unwrap_or(0), payload.map(Value::Object));
+    let example = Example { event_type, index, payload };
+    let message = app.send_example(&scope, &endpoint, example).await?;
     Ok(Json(MessageOut::of(message, true)))
 }
 
 async fn all(
     State(app): State<Arc<App>>,
     By(caller): By,
+    Asked(query): Asked<TaskQuery>,
     Asked(page): Asked<PageQuery>,
 ) -> Answer<Json<PageOut>> {
-    let slice = app.tasks(&caller, &page.wanted()?).await?;
+    let slice = app.tasks(&caller, &page.wanted()?, |task| query.means(task)).await?;
     PageOut::of(slice, BackgroundTaskOut::from)
 }
 

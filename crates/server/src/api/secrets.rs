@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use domain::rights::Right;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -28,8 +29,10 @@ pub(super) fn routes(routes: Routes) -> Routes {
     let headers = Operation::get(HEADERS, "v1.endpoint.get-headers", "Shows added headers");
     let put = Operation::put(HEADERS, "v1.endpoint.update-headers", "Replaces added headers");
     let patch = Operation::patch(HEADERS, "v1.endpoint.patch-headers", "Changes added headers");
+    let (rotate, put) = (rotate.needs(Right::Secrets), put.needs(Right::Endpoints));
+    let patch = patch.needs(Right::Endpoints);
     routes
-        .add(get.confidential().answers::<EndpointSecretOut>(200), secret)
+        .add(get.needs(Right::ViewSecrets).answers::<EndpointSecretOut>(200), secret)
         .add(
             rotate.conditional().body::<EndpointSecretRotateIn>().answers::<EndpointSecretOut>(200),
             another,
@@ -53,7 +56,7 @@ struct EndpointSecretOut {
 
 /// How a secret is to be replaced.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EndpointSecretRotateIn {
     /// The new secret; one is made if it is missing.
     key: Option<String>,
@@ -72,6 +75,7 @@ struct EndpointHeadersOut {
 
 /// Headers to be added to an endpoint's attempts.
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 struct EndpointHeadersIn {
     /// All of them.
     headers: BTreeMap<String, String>,
@@ -79,7 +83,7 @@ struct EndpointHeadersIn {
 
 /// Changes to an endpoint's headers.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct EndpointHeadersPatchIn {
     /// Headers to set; null removes one.
     #[serde(default)]

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use domain::time::Timestamp;
 use http::StatusCode;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error as _, MapAccess, Visitor};
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use utoipa::openapi::RefOr;
@@ -163,6 +163,16 @@ pub(super) fn made<T: Serialize>(made: Made, tag: Tag, value: T) -> Response {
         Made::Found => StatusCode::OK,
     };
     (status, Tagged(tag, Json(value))).into_response()
+}
+
+/// A field that SDKs write and nothing is made of.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Unused;
+
+impl<'de> Deserialize<'de> for Unused {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
 }
 
 /// Reads a field of a patch: missing leaves as it is, null clears.

@@ -3,11 +3,13 @@
 //! A token is an admin's or an application's. What is not an application's own is "no such thing"
 //! to it, never "forbidden": otherwise it could find out which ids exist.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use domain::ids::ApplicationId;
+use domain::rights::{Right, Rights};
 use sha2::{Digest as _, Sha256};
-use store::catalog::{Application, Name, Token};
+use store::catalog::{Application, EventType, Name, Token};
 use subtle::ConstantTimeEq as _;
 
 use super::condition::Condition;
@@ -20,6 +22,9 @@ use crate::network::Network;
 /// The longest bearer token that is looked at.
 const LONGEST_TOKEN: usize = 512;
 
+/// What stands for the public part of the token that commands on the server's machine use.
+const LOCAL: &str = "of the server's machine";
+
 /// Somebody whose token was checked.
 #[derive(Debug, Clone)]
 pub struct Caller {
@@ -27,6 +32,10 @@ pub struct Caller {
     pub reach: Reach,
     /// Whether they may only read.
     pub read_only: bool,
+    /// What they may do beside reading.
+    pub rights: Rights,
+    /// With which flags they see event types; none if they see all.
+    pub feature_flags: Option<Arc<BTreeSet<String>>>,
     /// The public part of their token; none for the one that the operator configured.
     pub token: Option<String>,
     /// SHA-256 of their token.
@@ -49,9 +58,14 @@ pub struct Scope {
 }
 
 impl Caller {
-    fn new((reach, read_only): (Reach, bool), token: Option<String>, hash: [u8; 32]) -> Self {
+    fn new(
+        (reach, read_only, rights): (Reach, bool, Rights),
+        token: Option<String>,
+        hash: [u8; 32],
+    ) -> Self {
         let (promise, condition, turn) = (None, Condition::Always, HeldTurn::default());
-        Self { reach, read_only, token, hash, promise, condition, turn }
+        let feature_flags = None;
+        Self { reach, read_only, rights, feature_flags, token, hash, promise, condition, turn }
     }
 
     /// Tells whether an application is theirs to reach.
@@ -61,6 +75,22 @@ impl Caller {
             Reach::Everything => true,
             Reach::Application(own) => own == application,
         }
+    }
+
+    /// Makes sure of a right.
+    pub(crate) fn needs(&self, right: Right) -> Result<(), Error> {
+        match () {
+            () if self.rights.has(right) => Ok(()),
+            () if self.read_only => Err(Error::Forbidden("this token may only read")),
+            () => Err(Error::NotGranted(right)),
+        }
+    }
+
+    /// Tells whether an event type is shown to them.
+    pub(super) fn sees(&self, event_type: &EventType) -> bool {
+        let Some(own) = &self.feature_flags else { return true };
+        let mut flags = event_type.settings.flags().peekable();
+        flags.peek().is_none() || flags.any(|flag| own.contains(flag))
     }
 
     /// Notes which application the request acts in, if it has an idempotency key.
@@ -125,9 +155,16 @@ impl App {
             return Err(Error::Unauthenticated);
         }
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        let configured = self.settings.admin_token.as_ref();
-        if configured.is_some_and(|own| bool::from(own.ct_eq(&hash))) {
-            return Ok(Caller::new((Reach::Everything, false), None, hash));
+        let is = |own: &Option<[u8; 32]>| own.is_some_and(|own| bool::from(own.ct_eq(&hash)));
+        let known = if is(&self.settings.admin_token) {
+            Some(None)
+        } else if is(&self.settings.local_token) {
+            Some(Some(LOCAL.to_owned()))
+        } else {
+            None
+        };
+        if let Some(token) = known {
+            return Ok(Caller::new((Reach::Everything, false, Rights::ALL), token, hash));
         }
         let id = tokens::public_part(token).ok_or(Error::Unauthenticated)?;
         let now = self.clock.now();
@@ -140,7 +177,14 @@ impl App {
         if !fits || over {
             return Err(Error::Unauthenticated);
         }
-        Ok(Caller::new((Reach::from(kept.scope), kept.read_only), Some(kept.id.clone()), hash))
+        let reach = Reach::from(kept.scope);
+        let reach = (reach, kept.read_only, tokens::rights(&kept, self.settings.portal));
+        let mut caller = Caller::new(reach, Some(kept.id.clone()), hash);
+        caller.feature_flags = match caller.reach {
+            Reach::Everything => None,
+            Reach::Application(_) => Some(Arc::new(kept.granted.feature_flags.clone())),
+        };
+        Ok(caller)
     }
 
     /// Finds a token in the store, unless another caller has just done so.

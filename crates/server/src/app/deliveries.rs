@@ -147,7 +147,12 @@ impl App {
         entry: &DeliveryEntry,
     ) -> Result<DeliveryEntry, Error> {
         let now = self.clock.now();
-        entry.state.retry_now(now).map_err(|refusal| Error::Conflict(refusal.to_string()))?;
+        entry.state.retry_now(now).map_err(|refusal| {
+            let (application, delivery) = (scope.application().id, entry.id);
+            Error::Conflict(format!(
+                "{refusal}: use POST /api/v1/app/{application}/delivery/{delivery}/replay"
+            ))
+        })?;
         let place = (entry.key.application, entry.key.endpoint);
         let paused = self.pause_of(place).await?.is_some();
         let hurried = self.ledger.retry_now(entry.key, now).await?;

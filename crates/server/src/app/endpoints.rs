@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::{EndpointId, Noun as _, noun};
+use domain::rights::Right;
 pub use draft::Draft;
 use store::catalog::{Changed, EndpointEdit, Name, NewEndpoint, NewSecret};
 pub use store::catalog::{Credentials, Endpoint};
@@ -70,6 +71,9 @@ impl App {
         if draft.url.is_none() {
             return Err(Error::field("url", "is missing"));
         }
+        if draft.secret.is_some() {
+            caller.needs(Right::Secrets)?;
+        }
         let secret = secrets::make(draft.secret.as_deref(), "secret", caller.promise.as_ref(), at)?;
         let vetted = self.vet(scope, None, draft).await?;
         let id = self.id_for(caller);
@@ -79,6 +83,7 @@ impl App {
             return Ok(made);
         }
         let row = vetted.apply(&draft::blank(application, id, at))?;
+        self.check_permitted(scope, &row)?;
         self.settings.caps.check(None, &row)?;
         let Endpoint { uid, state, order, settings, confidential, .. } = row;
         let new =
@@ -139,10 +144,13 @@ impl App {
         let before = self.endpoint(scope, named).await?;
         let at = self.clock.now();
         let secret = match draft.secret.as_deref() {
-            Some(text) => Some(NewSecret {
-                secret: secrets::make(Some(text), "secret", None, at)?,
-                grace_ends: at.after(Duration::from_secs(secrets::USUAL_GRACE)),
-            }),
+            Some(text) => {
+                scope.caller().needs(Right::Secrets)?;
+                Some(NewSecret {
+                    secret: secrets::make(Some(text), "secret", None, at)?,
+                    grace_ends: at.after(Duration::from_secs(secrets::USUAL_GRACE)),
+                })
+            }
             None => None,
         };
         let resumes = draft.disabled == Some(false);
@@ -241,7 +249,7 @@ impl App {
         named: &str,
         Change { edit, secret, resumes }: Change,
     ) -> Result<Endpoint, Error> {
-        let (edit, mut look) = (self.capped(edit), 1);
+        let (edit, mut look) = (self.capped(self.permitted(scope, edit)), 1);
         let Changed { before, after } = loop {
             let endpoint = self.endpoint(scope, named).await?;
             let (named, condition) = (name(named)?, scope.caller().condition.clone());

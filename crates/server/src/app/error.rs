@@ -5,6 +5,7 @@
 //! nothing of it.
 
 use domain::address::{Reason, Refusal};
+use domain::rights::Right;
 
 use super::condition::Tag;
 
@@ -20,6 +21,13 @@ pub enum Error {
     /// The token works, but not for this.
     #[error("{0}")]
     Forbidden(&'static str),
+    /// The token was not granted a right.
+    #[error(
+        "this token lacks the right `{}`; the operator can grant it with the setting portal.may, or make a \
+         token that has it",
+        .0.word()
+    )]
+    NotGranted(Right),
     /// There is no such thing, or not in this application.
     #[error("there is no such {0}")]
     Missing(&'static str),
@@ -47,7 +55,9 @@ pub enum Error {
         text: String,
     },
     /// The request's body is larger than allowed.
-    #[error("the body is larger than {0} bytes")]
+    #[error(
+        "the body is larger than {0} bytes, which limits.body_bytes sets (a batch may have 16 times that)"
+    )]
     TooLarge(usize),
     /// The application sends faster than its share allows.
     #[error("this application sends faster than its messages can be stored; try again soon")]
@@ -145,9 +155,14 @@ impl Error {
         let text = refusal.for_application();
         match refusal.reason() {
             Reason::Malformed(_) | Reason::InvalidName(_) => Self::field("url", text),
+            // The scheme is spelling, too, as long as no name is looked up.
+            Reason::PlainHttp => {
+                let text = "must begin with https://: this server sends to no plain http, unless its \
+                            operator allows it";
+                Self::field("url", text)
+            }
             Reason::Name(..)
             | Reason::Port(..)
-            | Reason::PlainHttp
             | Reason::NotPublic { .. }
             | Reason::OwnAddress(_)
             | Reason::NoAddress

@@ -19,6 +19,8 @@ const PING: &str = "svix.ping";
 
 /// How often a name is looked up whose meaning changes under the request.
 const LOOKS: u32 = 4;
+/// The most feature flags of an event type.
+const MOST_FLAGS: usize = 100;
 /// The most bytes of an event type's schemas, written as JSON.
 const MOST_SCHEMAS: usize = 256 << 10;
 
@@ -42,8 +44,8 @@ pub struct Draft {
     pub deprecated: Option<bool>,
     /// JSON schemas by version, or that it has none.
     pub schemas: Option<Option<Value>>,
-    /// The flag it is shown with, or that it needs none.
-    pub feature_flag: Option<Option<String>>,
+    /// The flags of which a token needs one to see it; none if every token does.
+    pub flags: Option<Vec<String>>,
     /// The group it is listed in, or that it is in none.
     pub group: Option<Option<String>>,
     /// Its policy, or that it has none.
@@ -57,7 +59,10 @@ impl Draft {
         set(&mut settings.archived, self.archived.as_ref());
         set(&mut settings.deprecated, self.deprecated.as_ref());
         set(&mut settings.schemas, self.schemas.as_ref());
-        set(&mut settings.feature_flag, self.feature_flag.as_ref());
+        if let Some(flags) = &self.flags {
+            settings.feature_flag = flags.first().cloned();
+            settings.other_flags = flags.iter().skip(1).cloned().collect();
+        }
         set(&mut settings.group, self.group.as_ref());
         set(&mut settings.policy, self.policy.as_ref());
     }
@@ -74,9 +79,10 @@ impl App {
     /// Finds an event type, archived or not.
     ///
     /// # Errors
-    /// If there is none of that name.
-    pub async fn event_type(&self, name: &str) -> Result<EventType, Error> {
-        Ok(self.catalog.event_type(name.to_owned()).await?)
+    /// If there is none of that name, or it is not shown to the caller.
+    pub async fn event_type(&self, caller: &Caller, name: &str) -> Result<EventType, Error> {
+        let found = self.catalog.event_type(name.to_owned()).await?;
+        if caller.sees(&found) { Ok(found) } else { Err(Error::Missing("event type")) }
     }
 
     /// Creates an event type. An archived one of that name comes back with what is given.
@@ -144,7 +150,7 @@ impl App {
         draft: Draft,
     ) -> Result<EventType, Error> {
         // What is not there is missing, whatever is wrong with the request.
-        self.event_type(name).await?;
+        self.event_type(caller, name).await?;
         check(name, &draft.alone())?;
         let condition = caller.condition.clone();
         let edit = move |row: &EventType| {
@@ -182,6 +188,7 @@ impl App {
     /// If the iterator is no name.
     pub async fn event_types(
         &self,
+        caller: &Caller,
         wanted: &Wanted,
         archived: Archived,
         schemas: Schemas,
@@ -189,45 +196,53 @@ impl App {
         let read = |text: &str| EventTypeName::parse(text).ok().map(|name| name.to_string());
         let page = wanted.by(read, BEHIND_ALL.to_owned())?;
         let Listed { mut entries, reached, done } = self.catalog.event_types(schemas, page).await?;
-        if archived == Archived::Left {
-            entries.retain(|event_type| !event_type.settings.archived);
-        }
+        let wants = |entry: &EventType| archived == Archived::Included || !entry.settings.archived;
+        entries.retain(|entry| wants(entry) && caller.sees(entry));
         let listed = Listed { entries, reached, done };
         Ok(wanted.slice(listed, |event_type| event_type.name.clone()))
     }
 
-    /// Returns the example of an event type's newest schema, as JSON.
+    /// Returns an example of an event type's newest schema, as JSON: the one at that place if it lists
+    /// several.
     ///
     /// # Errors
-    /// If it has none.
-    pub async fn example(&self, name: &str) -> Result<Value, Error> {
+    /// If it has none there.
+    pub async fn example(&self, caller: &Caller, name: &str, index: usize) -> Result<Value, Error> {
         if name == PING {
             return Ok(serde_json::json!({ "success": true }));
         }
-        let event_type = self.event_type(name).await?;
+        let event_type = self.event_type(caller, name).await?;
         let newest = event_type.settings.schemas.as_ref().and_then(Value::as_object);
         let newest = newest.and_then(|schemas| {
             schemas.iter().max_by_key(|(version, _)| version.parse::<u64>().unwrap_or(0))
         });
         let example = newest.and_then(|(_, schema)| {
-            let first = schema.get("examples").and_then(|examples| examples.get(0));
+            let first = schema.get("examples").and_then(|examples| examples.get(index));
             first.or_else(|| schema.get("example")).filter(|example| example.is_object())
         });
         example.cloned().ok_or_else(|| {
-            let text = format!("the event type `{name}` has no schema with an example object");
+            let text = format!(
+                "the event type `{name}` has no schema with an example object, or not so many of them"
+            );
             Error::refused(RefusalKind::InvalidScheme, text)
         })
     }
 
-    /// Makes sure that the event types an endpoint names exist.
-    pub(super) async fn exist(&self, patterns: &[String]) -> Result<(), Error> {
+    /// Makes sure that the event types an endpoint names exist, and are shown to the caller if they are
+    /// new to it.
+    pub(super) async fn exist(
+        &self,
+        caller: &Caller,
+        patterns: &[String],
+        known: &[String],
+    ) -> Result<(), Error> {
         let mut unknown = Vec::new();
         for text in patterns {
             if let Ok(EventTypePattern::Exact(name)) = EventTypePattern::parse(text) {
-                match self.event_type(name.as_str()).await {
-                    Ok(_) => {}
-                    Err(Error::Missing(_)) => unknown.push(text.as_str()),
-                    Err(other) => return Err(other),
+                match self.catalog.event_type(name.to_string()).await {
+                    Ok(found) if caller.sees(&found) || known.contains(text) => {}
+                    Ok(_) | Err(store::Error::Missing(_)) => unknown.push(text.as_str()),
+                    Err(other) => return Err(other.into()),
                 }
             }
         }
@@ -298,9 +313,11 @@ fn check(name: &str, settings: &EventTypeSettings) -> Result<(), Error> {
     let text = format!("has {size} bytes as JSON; allowed are {MOST_SCHEMAS}");
     checks.holds("schemas", size <= MOST_SCHEMAS, &text);
     checks.length("description", &settings.description, LONGEST_DESCRIPTION);
-    let words = [("featureFlag", &settings.feature_flag), ("groupName", &settings.group)];
-    for (field, word) in words {
-        checks.length(field, word.as_deref().unwrap_or_default(), LONGEST_NAME);
+    for flag in settings.flags() {
+        checks.length("featureFlags", flag, LONGEST_NAME);
     }
+    let text = format!("may be at most {MOST_FLAGS}");
+    checks.holds("featureFlags", settings.flags().count() <= MOST_FLAGS, &text);
+    checks.length("groupName", settings.group.as_deref().unwrap_or_default(), LONGEST_NAME);
     checks.finish()
 }

@@ -5,9 +5,9 @@
 //! through a [`Scope`], which only [`App::enter`] makes: whoever has one was let in.
 //!
 //! # Layout
-//! - `access`, `tokens`: who calls, and what they may do; `memory`: what is remembered of both
+//! - `access`, `tokens`, `portal`: who calls, and what they may do; `memory`: what is remembered of both
 //! - `applications`, `endpoints`, `secrets`, `headers`, `event_types`: what people set up;
-//!   `condition`: which version of it a request means
+//!   `condition`: which version of it a request means; `permitted`: how far a caller may go
 //! - `messages`, `attempts`, `deliveries`, `dead_letters`, `replays`, `statistics`, `figures`: what
 //!   becomes of messages
 //! - `delivery_walk`: deliveries by way of their messages; `waits`: what holds those that are pending;
@@ -39,8 +39,10 @@ pub mod nesting;
 mod pace;
 pub mod pages;
 pub mod pauses;
+mod permitted;
 mod places;
 pub mod policies;
+pub mod portal;
 pub mod replays;
 pub mod secrets;
 pub mod statistics;
@@ -59,6 +61,7 @@ use domain::address::Guard;
 use domain::ids::{Id, Noun, TaskId};
 use domain::partition::Partition;
 use domain::policy::Preset;
+use domain::rights::Rights;
 use domain::time::Timestamp;
 pub use error::{Error, Fault, FaultKind, RefusalKind};
 use store::keys::{ApplicationKey, EndpointKey};
@@ -178,6 +181,8 @@ pub struct Settings {
     pub retention: Duration,
     /// SHA-256 of the admin token, if it is set from outside.
     pub admin_token: Option<[u8; 32]>,
+    /// SHA-256 of the token for commands on this machine, if there is one.
+    pub local_token: Option<[u8; 32]>,
     /// Under which URL people reach this server, without a slash at its end.
     pub public_url: String,
     /// The most messages in one batch.
@@ -192,6 +197,8 @@ pub struct Settings {
     pub configuration_rate: u32,
     /// How much the owner of an application may set up.
     pub caps: Caps,
+    /// What tokens for one application may do beside reading, unless they were granted something else.
+    pub portal: Rights,
     /// The most tokens remembered.
     pub cached_tokens: usize,
     /// The most applications remembered.

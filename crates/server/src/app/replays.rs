@@ -10,7 +10,9 @@ use domain::endpoint::State;
 use domain::ids::TaskId;
 use domain::names::{Channel, EventTypeName};
 use domain::replay::Selection;
+use domain::rights::Right;
 use domain::time::Timestamp;
+use serde_json::Value;
 use store::catalog::{Endpoint, Name};
 pub use store::ledger::{DeliveryEntry, Task, TaskKind, TaskState};
 use store::ledger::{NewTask, Payload};
@@ -40,6 +42,17 @@ pub struct Range {
     pub since: Timestamp,
     /// Until when, if not until now.
     pub until: Option<Timestamp>,
+}
+
+/// Which example is to be sent.
+#[derive(Debug, Clone)]
+pub struct Example {
+    /// Of which event type.
+    pub event_type: String,
+    /// Which of its examples, counted from 0.
+    pub index: usize,
+    /// Another payload in its place.
+    pub payload: Option<Value>,
 }
 
 impl App {
@@ -151,11 +164,19 @@ impl App {
         &self,
         scope: &Scope,
         endpoint: &str,
-        event_type: String,
+        Example { event_type, index, payload }: Example,
     ) -> Result<Message, Error> {
         let endpoint = self.endpoint(scope, endpoint).await?;
         refuse_disabled(&endpoint)?;
-        let payload = self.example(&event_type).await?.to_string().into();
+        let payload = match payload {
+            // What the caller makes up is a message like any other.
+            Some(own) => {
+                scope.caller().needs(Right::Send)?;
+                own
+            }
+            None => self.example(scope.caller(), &event_type, index).await?,
+        };
+        let payload = payload.to_string().into();
         let only = Some(endpoint.key);
         let idempotency = scope.caller().promise.as_ref().map(Promise::hash);
         let draft = messages::Draft {
@@ -182,13 +203,19 @@ impl App {
         }
     }
 
-    /// Lists tasks, newest first: all, or those of the caller's application.
+    /// Lists tasks that are meant, newest first: all, or those of the caller's application.
     ///
     /// # Errors
     /// If the iterator is no id.
-    pub async fn tasks(&self, caller: &Caller, wanted: &Wanted) -> Result<Slice<Task>, Error> {
+    pub async fn tasks(
+        &self,
+        caller: &Caller,
+        wanted: &Wanted,
+        is_meant: impl Fn(&Task) -> bool,
+    ) -> Result<Slice<Task>, Error> {
         let own = self.own_application(caller).await?;
-        let listed = self.ledger.tasks(own, wanted.by_id(Order::Descending)?).await?;
+        let mut listed = self.ledger.tasks(own, wanted.by_id(Order::Descending)?).await?;
+        listed.entries.retain(is_meant);
         Ok(wanted.slice(listed, |task| task.id.to_string()))
     }
 

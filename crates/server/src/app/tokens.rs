@@ -4,31 +4,32 @@
 //! random bits, and a checksum, so that scanners for leaked secrets recognise it and a mistyped one
 //! costs no look-up.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use domain::ids::ApplicationId;
 use domain::names;
+use domain::rights::{Grant, Rights};
 use domain::time::Timestamp;
 use sha2::{Digest as _, Sha256};
+pub use store::catalog::Granted;
 use store::catalog::{Scope, Token};
 
-use super::fields::Checks;
+use super::fields::{Checks, LONGEST_NAME};
 use super::idempotency::Promise;
 use super::pages::{BEHIND_ALL, Slice, Wanted};
-use super::{App, Caller, Error, applications, messages};
+use super::{App, Caller, Error};
 use crate::dice;
 
 const PREFIX: &str = "rdl_";
 const PUBLIC_CHARACTERS: usize = 16;
 const CHECKSUM_CHARACTERS: usize = 8;
-/// How long a portal's token works if nobody says.
-const USUAL_PORTAL_SECONDS: u64 = 7 * 86_400;
 /// For how many seconds any other token may work, if not for ever: up to a hundred years.
 const SECONDS: std::ops::RangeInclusive<u64> = 1..=100 * 365 * 86_400;
-/// How long it may work.
-const PORTAL_SECONDS: std::ops::RangeInclusive<u64> = 3_600..=28 * 86_400;
+/// The most feature flags of a token.
+const MOST_FLAGS: usize = 100;
 
 /// What a token reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +60,29 @@ pub struct Described {
     pub reach: Reach,
     /// Whether it may only read.
     pub read_only: bool,
+    /// What it may do beside reading, as of now, if it is for one application.
+    pub rights: Option<Rights>,
+    /// Which event types it sees beside those that need no flag.
+    pub feature_flags: BTreeSet<String>,
+    /// What the sender calls the session that it was made for.
+    pub session: Option<String>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it stops working, if it does.
     pub expires_at: Option<Timestamp>,
     /// When it was revoked, if it was.
     pub revoked_at: Option<Timestamp>,
+}
+
+/// How the configured admin token compares with that of the last start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AdminToken {
+    /// It is the same, or there was none.
+    AsBefore,
+    /// It is another one.
+    Replaced,
+    /// There was one, and there is none now.
+    Unset,
 }
 
 /// What a new token should be.
@@ -76,21 +94,69 @@ pub struct Wish {
     pub reach: Reach,
     /// Whether it may only read.
     pub read_only: bool,
+    /// What else a token for one application is granted.
+    pub granted: Granted,
+    /// What the sender calls the session that it is made for.
+    pub session: Option<String>,
     /// How long it works, if not for ever.
     pub lasts: Option<Duration>,
 }
 
-impl From<Token> for Described {
-    fn from(token: Token) -> Self {
+impl Described {
+    fn of(token: Token, setting: Rights) -> Self {
         Self {
+            rights: match token.scope {
+                Scope::Admin => None,
+                Scope::Application(_) => Some(rights(&token, setting)),
+            },
             id: token.id,
             name: token.name,
             reach: token.scope.into(),
             read_only: token.read_only,
+            feature_flags: token.granted.feature_flags,
+            session: token.session,
             created_at: token.created_at,
             expires_at: token.expires_at,
             revoked_at: token.revoked_at,
         }
+    }
+}
+
+/// Returns what a token may do beside reading, under the operator's setting.
+pub(super) fn rights(token: &Token, setting: Rights) -> Rights {
+    match token.scope {
+        Scope::Admin | Scope::Application(_) if token.read_only => Rights::NONE,
+        Scope::Admin => Rights::ALL,
+        Scope::Application(_) => token.granted.rights.rights(setting),
+    }
+}
+
+impl Wish {
+    fn check(&self) -> Result<(), Error> {
+        let mut checks = Checks::default();
+        checks.value("name", names::readable(&self.name));
+        let fits = self.lasts.is_none_or(|lasts| SECONDS.contains(&lasts.as_secs()));
+        let text =
+            "must be at least 1 second and at most 100 years, in seconds; leave it out for ever";
+        checks.holds("expiry", fits, text);
+        let own = matches!(self.reach, Reach::Application(_));
+        let usual = self.granted.rights == Grant::Usual;
+        checks.holds("may", own || usual, "is for a token of one application; name its `appId`");
+        let grants =
+            matches!(self.granted.rights, Grant::Exactly(rights) if rights != Rights::NONE);
+        checks.holds("may", !(grants && self.read_only), "makes no sense with `readOnly`");
+        let flags = &self.granted.feature_flags;
+        let text = "is for a token of one application, which does not see all event types";
+        checks.holds("featureFlags", own || flags.is_empty(), text);
+        let text = format!("may be at most {MOST_FLAGS}");
+        checks.holds("featureFlags", flags.len() <= MOST_FLAGS, &text);
+        for flag in flags {
+            checks.length("featureFlags", flag, LONGEST_NAME);
+        }
+        if let Some(session) = &self.session {
+            checks.value("sessionId", names::readable(session));
+        }
+        checks.finish()
     }
 }
 
@@ -104,13 +170,8 @@ impl App {
         promise: Option<&Promise>,
         wish: Wish,
     ) -> Result<(String, Described), Error> {
-        let mut checks = Checks::default();
-        checks.value("name", names::readable(&wish.name));
-        let fits = wish.lasts.is_none_or(|lasts| SECONDS.contains(&lasts.as_secs()));
-        let text =
-            "must be at least 1 second and at most 100 years, in seconds; leave it out for ever";
-        checks.holds("expiry", fits, text);
-        checks.finish()?;
+        wish.check()?;
+        let setting = self.settings.portal;
         let (id, text) = match promise {
             Some(promise) => make(promise.bytes("token id"), promise.bytes("token")),
             None => make(dice::unguessable(), dice::unguessable()),
@@ -118,7 +179,7 @@ impl App {
         if promise.is_some_and(Promise::again)
             && let Ok(made) = self.catalog.token(id.clone()).await
         {
-            return Ok((text, made.into()));
+            return Ok((text, Described::of(made, setting)));
         }
         let now = self.clock.now();
         let scope = match wish.reach {
@@ -131,12 +192,29 @@ impl App {
             name: wish.name,
             scope,
             read_only: wish.read_only,
+            granted: wish.granted,
+            session: wish.session,
             created_at: now,
             expires_at: wish.lasts.map(|span| now.after(span)),
             revoked_at: None,
         };
         self.catalog.create_token(token.clone()).await?;
-        Ok((text, token.into()))
+        Ok((text, Described::of(token, setting)))
+    }
+
+    /// Compares the configured admin token with that of the last start, of whichever node, and keeps it for
+    /// the next one.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn compare_admin_token(&self) -> Result<AdminToken, Error> {
+        let now = self.settings.admin_token;
+        let before = self.catalog.keep_admin_token(now).await?;
+        Ok(match (before, now) {
+            (Some(before), Some(now)) if before != now => AdminToken::Replaced,
+            (Some(_), None) => AdminToken::Unset,
+            (Some(_), Some(_)) | (None, _) => AdminToken::AsBefore,
+        })
     }
 
     /// Makes the first admin token, if there never was one and none is configured.
@@ -155,6 +233,8 @@ impl App {
             name: "first admin token".to_owned(),
             reach: Reach::Everything,
             read_only: false,
+            granted: Granted::default(),
+            session: None,
             lasts: None,
         };
         self.create_token(None, wish).await.map(|(text, _)| Some(text))
@@ -177,7 +257,8 @@ impl App {
     pub async fn tokens(&self, wanted: &Wanted) -> Result<Slice<Described>, Error> {
         let read = |text: &str| is_public_part(text).then(|| text.to_owned());
         let listed = self.catalog.tokens(wanted.by(read, BEHIND_ALL.to_owned())?).await?;
-        Ok(wanted.slice(listed, |token| token.id.clone()).map(Described::from))
+        let describe = |token| Described::of(token, self.settings.portal);
+        Ok(wanted.slice(listed, |token| token.id.clone()).map(describe))
     }
 
     /// Revokes the token that is being used. Only an application's token can end itself: an
@@ -192,50 +273,6 @@ impl App {
                 Err(Error::Forbidden("only an application's token can log itself out"))
             }
         }
-    }
-
-    /// Revokes every token of an application: at once here, within seconds elsewhere.
-    ///
-    /// # Errors
-    /// If the store does not answer.
-    pub async fn expire_tokens(&self, application: ApplicationId) -> Result<(), Error> {
-        self.catalog.expire_tokens(application, self.clock.now()).await?;
-        self.remembered.forget_tokens();
-        Ok(())
-    }
-
-    /// Makes a token for an application's own people, and says where it can be used.
-    ///
-    /// # Errors
-    /// If there is no such application and none to create, or the time is too long.
-    pub async fn portal_access(
-        &self,
-        caller: &Caller,
-        application: &str,
-        draft: Option<applications::Draft>,
-        (seconds, read_only): (Option<u64>, bool),
-    ) -> Result<(String, String), Error> {
-        let seconds = seconds.unwrap_or(USUAL_PORTAL_SECONDS);
-        if !PORTAL_SECONDS.contains(&seconds) {
-            return Err(Error::field("expiry", "must be between 1 hour and 28 days, in seconds"));
-        }
-        messages::check_uid(application, draft.as_ref())?;
-        let id = match (self.enter(caller, application).await, draft) {
-            (Ok(scope), _) => scope.application().id,
-            (Err(Error::Missing(_)), Some(draft)) => {
-                let made = self.ensure_application(caller, draft).await?.0;
-                caller.act_in(made.id)?;
-                made.id
-            }
-            (Err(error), _) => return Err(error),
-        };
-        let name = format!("portal of {id}");
-        let lasts = Some(Duration::from_secs(seconds));
-        let wish = Wish { name, reach: Reach::Application(id), read_only, lasts };
-        let (token, _) = self.create_token(caller.promise.as_ref(), wish).await?;
-        // Behind the hash sign a browser keeps it to itself.
-        let url = format!("{}/portal#token={token}", self.settings.public_url);
-        Ok((url, token))
     }
 }
 

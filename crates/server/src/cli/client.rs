@@ -47,7 +47,14 @@ impl Client {
         }
         let detail = &answer["detail"];
         let detail = detail.as_str().map_or_else(|| detail.to_string(), str::to_owned);
-        bail!("the server answered {status}: {detail}")
+        let advice = match status {
+            StatusCode::UNAUTHORIZED => {
+                "; on the server's machine no token is needed: leave out --token and --server, and name \
+                 the server's data directory with --data"
+            }
+            _ => "",
+        };
+        bail!("the server answered {status}: {detail}{advice}")
     }
 
     /// Asks, and returns status and JSON whatever they are.

@@ -109,17 +109,20 @@ fn found(subject: &'static str, state: State, text: impl Into<String>) -> Findin
     Finding { subject, state, text: text.into() }
 }
 
-/// The configuration was read, or this would not be asked; what it names may be missing.
+/// The configuration was read, or this would not be asked; what it names may be missing, and some of it may
+/// set nothing.
 fn read(configuration: &Configuration) -> Finding {
     let subject = "configuration";
-    match configuration.tls.as_ref().map(Secure::read) {
-        Some(Err(error)) => {
-            let text = format!("{error:#}; correct the path, or make the file readable");
-            found(subject, State::Bad, text)
-        }
-        Some(Ok(_)) => found(subject, State::Good, "it makes sense; certificate and key fit"),
-        None => found(subject, State::Good, "it makes sense"),
+    if let Some(Err(error)) = configuration.tls.as_ref().map(Secure::read) {
+        let text = format!("{error:#}; correct the path, or make the file readable");
+        return found(subject, State::Bad, text);
     }
+    let warnings: Vec<String> = configuration.warnings.iter().map(ToString::to_string).collect();
+    if !warnings.is_empty() {
+        return found(subject, State::Doubtful, warnings.join("; "));
+    }
+    let fits = configuration.tls.as_ref().map_or("", |_| "; certificate and key fit");
+    found(subject, State::Good, format!("it makes sense{fits}"))
 }
 
 /// Looks whether others may read the key file, if it is used.

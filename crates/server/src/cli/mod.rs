@@ -3,6 +3,7 @@
 //! Exit codes: 0 it worked; 1 it failed; 2 what was asked for makes no sense, and the message says
 //! what would; 3 a server's data directory has gone while it ran.
 
+mod access;
 mod client;
 mod doctor;
 mod migrate;
@@ -20,7 +21,7 @@ pub use host::command::{Failure, Streams};
 pub(crate) use host::table;
 
 /// The most letters of a line of an error: what a file says in one line may fill a screen.
-const LONGEST_LINE: usize = 200;
+const LONGEST_LINE: usize = 400;
 
 const EXIT_CODES: &str = "Exit codes: 0 it worked, 1 it failed, 2 what was asked for makes no sense, \
      3 the data directory of a running server has gone";

@@ -2,14 +2,20 @@
 //!
 //! It prints where it listens and where its data is, and at the first start the admin token. SIGTERM
 //! and SIGINT stop it: it says that it is not ready, takes in nothing more, finishes what it began. A
-//! second one ends it at once. Whatever hangs, the process is gone soon after its time is over.
+//! second one ends it at once. Whatever hangs, the process is gone soon after its time is over. SIGHUP has
+//! it read its certificate again.
 //!
 //! # Layout
-//! - `runtimes`: what all of it runs on
-//! - `renamed`: names that a migration had to change
+//! - `settings`: what its parts are told of the configuration; `opening`: its store
+//! - `runtimes`: what all of it runs on; `banner`: what it says when it is ready
+//! - `renamed`: names that a migration had to change; `tokens`: an admin token that has changed
 
+mod banner;
+mod opening;
 mod renamed;
 mod runtimes;
+mod settings;
+mod tokens;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,38 +25,33 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use domain::address::Guard;
-use engine::commit::{Bound, Limits, Weight};
-use engine::roster::Read;
-use sha2::{Digest as _, Sha256};
-use store::postgres::{self, Postgres};
-use store::sqlite::{self, Sqlite};
-use store::{Catalog, Ledger, Queue, Vault};
+use store::{Ledger, Queue};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use self::banner::Banner;
+use self::opening::Store;
+pub(super) use self::opening::open_store;
 use self::runtimes::Sending;
-use super::{Failure, Streams};
-use crate::api;
-use crate::app::{App, Parts, Settings};
+pub(super) use self::settings::disk;
+use self::settings::{app_settings, node_settings};
+use super::access::Access;
+use super::{Failure, Streams, access, token};
+use crate::app::{App, Parts};
 use crate::clock::{Clock, SystemClock};
-use crate::committer::Transactions;
-use crate::config::{Configuration, Database, Hidden, Role, Sources};
-use crate::http::scraping::{self, Scraping};
-use crate::http::{Door, Secure};
-use crate::node::{self, Disk, Ending, Node, Outward, again_and_again};
-use crate::process::{Stops, end_after, raise_file_limit, within_files};
+use crate::config::{Configuration, Role, Sources};
+use crate::http::scraping::Scraping;
+use crate::http::{Door, Identity, Secure, listen};
+use crate::node::{self, Ending, Node, Outward, again_and_again};
+use crate::process::{Hangups, Stops, end_after, raise_file_limit};
 use crate::telemetry::{Measured, Metrics};
 use crate::transport::{Resolver, Transport, TransportSettings};
-use crate::{dice, telemetry};
+use crate::{api, telemetry};
 
-/// The most deliveries that wait to be handed over from accepting to sending.
-const HANDED_OVER: usize = 16_384;
 /// How long closing may take after the time to stop is over, or was cut short. Nothing that still
 /// runs then is worth waiting for: what counts is on disk.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
-/// What a stop needs beside the longest attempt: the notice before it, and the last steps after it.
-const BESIDE_ATTEMPTS: Duration = Duration::from_secs(5);
 /// How often it is looked whether the store's files are still there.
 const FILES_LOOKED_FOR_EVERY: Duration = Duration::from_secs(1);
 /// For how long a server without its files answers 503, so that whoever spreads requests over servers
@@ -72,10 +73,10 @@ pub(crate) struct FilesGone(String);
 // Other commands take the same options, and clap wants each group to be named once.
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Where the API listens
+    /// The IP address and port where the API listens, such as 127.0.0.1:8071
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// The data directory
+    /// The data directory, for a store in a file
     #[arg(long, value_name = "PATH")]
     data: Option<String>,
     /// A PostgreSQL URL; nodes with the same one form a fleet
@@ -87,13 +88,13 @@ pub(crate) struct Arguments {
     /// A private range that endpoints may be in; may be given more than once
     #[arg(long, value_name = "CIDR")]
     allow_egress: Vec<String>,
-    /// The policy where nothing nearer sets one: a preset, or a document
+    /// The policy where nothing nearer sets one: a preset, or a .toml or .json file
     #[arg(long)]
     policy: Option<String>,
-    /// The configuration file
+    /// The configuration file; redial.toml in this directory otherwise, if it is there
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Any other setting of docs/configuration.md
+    /// Any other setting of docs/configuration.md; may be given more than once
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
@@ -132,20 +133,24 @@ impl Arguments {
 pub(crate) fn run_command(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
     let configuration = arguments.configuration()?;
     telemetry::begin(&configuration.log).map_err(Failure::Usage)?;
+    for warning in &configuration.warnings {
+        tracing::warn!("{warning}");
+    }
     raise_file_limit();
     let shutdown = configuration.limits.shutdown;
     let (answering, sending) = (runtimes::answering()?, Sending::start()?);
     let served = answering.block_on(async {
-        let listen = configuration.listen;
-        let listener = TcpListener::bind(listen).await;
-        let listener = listener.with_context(|| format!("cannot listen on {listen}"));
-        let listener = listener.map_err(Failure::Other)?;
+        // Before anything takes its time: a terminal that closes must not end it in the middle.
+        let hangups = Hangups::listen()?;
+        let listener = listen("listen", configuration.listen).await.map_err(Failure::Other)?;
         let server =
             Server::open_on(configuration, listener, (sending.handle(), |ledger| ledger)).await;
         let server = server.map_err(Failure::Other)?;
         // Before anybody is told that the server is there, and could stop it.
         let [mut first, mut second] = [Stops::listen()?, Stops::listen()?];
-        server.announce(streams.out)?;
+        server.banner()?.write(server.configuration.log.format, streams.out)?;
+        let identity = server.secure.as_ref().map(|secure| Arc::clone(&secure.identity));
+        tokio::spawn(read_again(hangups, identity));
         let asked = async {
             first.next().await;
             end_after(shutdown.saturating_add(CLOSED_WITHIN));
@@ -194,14 +199,7 @@ pub struct Server {
     node: Node,
     tasks: Vec<JoinHandle<()>>,
     first_token: Option<String>,
-}
-
-/// A store, by what it is used for.
-pub(super) struct Store {
-    catalog: Arc<dyn Catalog>,
-    ledger: Arc<dyn Ledger>,
-    queue: Arc<dyn Queue>,
-    vault: Arc<Vault>,
+    access: Option<Access>,
 }
 
 impl Server {
@@ -236,7 +234,7 @@ impl Server {
             None => None,
         };
         let figures = match configuration.metrics {
-            Some(address) => Some(scraping::listen(address).await?),
+            Some(address) => Some(listen("metrics.listen", address).await?),
             None => None,
         };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
@@ -248,22 +246,7 @@ impl Server {
         let resolver = Resolver::system().context("the system's name servers cannot be read")?;
         let transport = TransportSettings::new(guard.clone(), resolver);
         let transport = Arc::new(Transport::new(transport));
-        let parts = node::Parts {
-            queue: Arc::new(Measured {
-                queue: Arc::clone(&store.queue),
-                metrics: Arc::clone(&metrics),
-                clock: Arc::clone(&clock),
-            }),
-            catalog: Arc::clone(&store.catalog),
-            ledger: Arc::clone(&store.ledger),
-            carrier: Arc::new(Outward {
-                transport: Arc::clone(&transport),
-                clock: Arc::clone(&clock),
-                in_flight: metrics.in_flight(),
-            }),
-            clock: Arc::clone(&clock),
-            answering: Handle::current(),
-        };
+        let parts = node_parts(&store, &transport, &metrics, &clock);
         let node = sending.spawn(Node::start(parts, node_settings(&configuration))).await??;
         let tasks = vec![
             sending.spawn(look_after(transport, clock)),
@@ -276,7 +259,9 @@ impl Server {
             clock: node.clock(),
             data: disk(&configuration).map(|disk| disk.directory),
         };
-        let settings = settings(&configuration, listener.local_addr()?);
+        let address = listener.local_addr()?;
+        let (access, local) = access::grant(&configuration, address);
+        let settings = app_settings(&configuration, (address, local));
         let app = Arc::new(App::new(Parts {
             catalog: store.catalog,
             ledger: store.ledger,
@@ -286,6 +271,7 @@ impl Server {
             guard: Arc::new(RwLock::new(guard)),
             settings,
         }));
+        tokens::tell(&app).await?;
         let first_token = app.first_token().await?;
         Ok(Self {
             configuration,
@@ -297,6 +283,7 @@ impl Server {
             node,
             tasks,
             first_token,
+            access,
         })
     }
 
@@ -322,25 +309,31 @@ impl Server {
         self.first_token.as_deref()
     }
 
-    /// Says where it listens, where the data is and, at the first start, what the token is.
-    fn announce(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
-        writeln!(out, "listening on http://{}", self.address()?)?;
+    /// Puts together what is said once it is ready.
+    fn banner(&self) -> std::io::Result<Banner> {
+        let address = self.address()?;
         let (secure, metrics) = self.other_addresses();
-        if let Some(address) = secure {
-            writeln!(out, "listening on https://{address}")?;
-        }
-        if let Some(address) = metrics {
-            writeln!(out, "metrics are at http://{address}/metrics")?;
-        }
-        match &self.configuration.database {
-            Some(_) => writeln!(out, "data is in PostgreSQL")?,
-            None => writeln!(out, "data is in {}", self.configuration.data.display())?,
-        }
-        writeln!(out, "{}", self.configuration.egress.proxying.announcement())?;
-        if let Some(token) = &self.first_token {
-            writeln!(out, "admin token, shown this once: {token}")?;
-        }
-        out.flush()
+        // What somebody on this machine can open.
+        let near = token::url_at(address).map_or_else(|_| String::new(), |url| url.to_string());
+        let public = self.configuration.public_url.as_ref().map(ToString::to_string);
+        let base = public.unwrap_or(near);
+        let serves_api = match self.configuration.role {
+            Role::All | Role::Api => true,
+            Role::Worker => false,
+        };
+        Ok(Banner {
+            api: format!("http://{address}"),
+            tls: secure.map(|address| format!("https://{address}")),
+            metrics: metrics.map(|address| format!("http://{address}/metrics")),
+            docs: serves_api.then(|| format!("{}/docs", base.trim_end_matches('/'))),
+            data: match &self.configuration.database {
+                Some(_) => "PostgreSQL".to_owned(),
+                None => self.configuration.data.display().to_string(),
+            },
+            egress: self.configuration.egress.proxying.announcement(),
+            first_token: self.first_token.clone(),
+            at: SystemClock::start().wall(),
+        })
     }
 
     /// Serves until `shutdown` is done, then finishes what was begun, within `limits.shutdown`.
@@ -350,7 +343,7 @@ impl Server {
     /// if not everything has ended in time.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Self { configuration, listener, secure, metrics, scraping, app, node, .. } = self;
-        let mut tasks = self.tasks;
+        let (mut tasks, access) = (self.tasks, self.access);
         let queue = Arc::clone(&scraping.queue);
         tasks.extend(metrics.map(|listener| tokio::spawn(scraping.serve(listener))));
         let limits = configuration.limits;
@@ -369,6 +362,8 @@ impl Server {
             () = door.open(&listener, secure.as_ref()) => {}
         }
         app.stop();
+        // While the store is still open here, so that it is not the next server's that goes.
+        drop(access);
         let seconds = limits.shutdown.as_secs_f64();
         tracing::info!(seconds, "stopping; a second signal ends it at once");
         // Whoever spreads requests over servers has to see that this one is not ready any more,
@@ -387,6 +382,45 @@ impl Server {
             Ending::TooLate => Err(anyhow::anyhow!(UNFINISHED)),
             Ending::Broken(what) => Err(broken(what)),
         }
+    }
+}
+
+/// Has certificate and key read again at each SIGHUP, if there are any.
+async fn read_again(mut hangups: Hangups, identity: Option<Arc<Identity>>) {
+    loop {
+        hangups.next().await;
+        match identity.as_ref().map(|identity| identity.read_again()) {
+            Some(Ok(())) => tracing::info!("SIGHUP: certificate and key were read again"),
+            Some(Err(error)) => {
+                tracing::error!("SIGHUP: the certificate before stays in use: {error:#}");
+            }
+            None => tracing::info!("SIGHUP: nothing is read again, as there is no tls.certificate"),
+        }
+    }
+}
+
+/// Puts together what a node is made of.
+fn node_parts(
+    store: &Store,
+    transport: &Arc<Transport>,
+    metrics: &Arc<Metrics>,
+    clock: &Arc<dyn Clock>,
+) -> node::Parts {
+    node::Parts {
+        queue: Arc::new(Measured {
+            queue: Arc::clone(&store.queue),
+            metrics: Arc::clone(metrics),
+            clock: Arc::clone(clock),
+        }),
+        catalog: Arc::clone(&store.catalog),
+        ledger: Arc::clone(&store.ledger),
+        carrier: Arc::new(Outward {
+            transport: Arc::clone(transport),
+            clock: Arc::clone(clock),
+            in_flight: metrics.in_flight(),
+        }),
+        clock: Arc::clone(clock),
+        answering: Handle::current(),
     }
 }
 
@@ -422,139 +456,6 @@ fn broken(what: &str) -> anyhow::Error {
     )
 }
 
-pub(super) async fn open_store(
-    configuration: &Configuration,
-    clock: &Arc<dyn Clock>,
-) -> anyhow::Result<Store> {
-    if let Some(database) = &configuration.database {
-        return open_postgres(configuration, database).await;
-    }
-    let rows = Arc::clone(clock);
-    let timeline: sqlite::Clock = Arc::new(move || rows.now());
-    let mut settings = sqlite::Settings::new(&configuration.data, dice::entropy, timeline);
-    settings.key = configuration.encryption_key.as_ref().map(|Hidden(key)| *key);
-    settings.dead_letters_kept = configuration.retention.dead_letters;
-    settings.sync_delay = configuration.sync_delay.unwrap_or_default();
-    let opened = tokio::task::spawn_blocking(move || Sqlite::open(settings)).await?;
-    let store = Arc::new(opened?);
-    let vault = store.vault();
-    Ok(Store {
-        catalog: Arc::clone(&store) as _,
-        ledger: Arc::clone(&store) as _,
-        queue: store,
-        vault,
-    })
-}
-
-async fn open_postgres(
-    configuration: &Configuration,
-    database: &Database,
-) -> anyhow::Result<Store> {
-    let key = configuration.encryption_key.as_ref().context("encryption_key is missing")?;
-    let mut key = key.0;
-    let vault = Vault::new(&mut key, dice::entropy);
-    let mut settings = postgres::Settings::new(&database.url.0, vault);
-    settings.listen_url = database.listen_url.as_ref().map(|Hidden(url)| url.clone());
-    settings.connections = database.connections;
-    settings.dead_letters_kept = configuration.retention.dead_letters;
-    let store = Arc::new(Postgres::connect(settings).await?);
-    let vault = store.vault();
-    Ok(Store {
-        catalog: Arc::clone(&store) as _,
-        ledger: Arc::clone(&store) as _,
-        queue: store,
-        vault,
-    })
-}
-
-/// Tells whether a stop may be over before an attempt that began just before it.
-fn stops_before(timeout: Duration, shutdown: Duration) -> bool {
-    timeout.saturating_add(BESIDE_ATTEMPTS) > shutdown
-}
-
-fn node_settings(configuration: &Configuration) -> node::Settings {
-    let limits = &configuration.limits;
-    let shared = configuration.database.is_some();
-    let mut engine = engine::Settings::of(node::unique_name("redial"));
-    // The rest is for clients, the store, and connections in waiting.
-    engine.in_flight = within_files(limits.in_flight);
-    engine.hanging = within_files(limits.hanging);
-    if (engine.in_flight, engine.hanging) != (limits.in_flight, limits.hanging) {
-        let (in_flight, hanging) = (engine.in_flight, engine.hanging);
-        tracing::warn!(
-            in_flight,
-            hanging,
-            "fewer attempts at a time: this process may open few files"
-        );
-    }
-    let (timeout, shutdown) = (configuration.policy.policy.timeouts.whole(), limits.shutdown);
-    if stops_before(timeout, shutdown) {
-        tracing::warn!(
-            ?timeout,
-            ?shutdown,
-            "a stop may interrupt attempts, which are sent again: raise limits.shutdown"
-        );
-    }
-    engine.payload_bytes = limits.payload_memory;
-    engine.roster_memory = limits.roster_memory;
-    if shared {
-        // They share statements, and another node may call with something for many endpoints.
-        engine.loads = 32;
-    } else {
-        // Nobody else writes: what memory knows is what there is, unless a hand-over got lost.
-        engine.walk_every = Duration::from_secs(30);
-    }
-    node::Settings {
-        engine,
-        lanes: Limits {
-            lane: Weight { rows: limits.lane_rows, bytes: limits.lane_bytes },
-            waiting: Bound { items: limits.waiting_messages, bytes: limits.waiting_bytes },
-            wait: limits.lane_wait,
-            ..Limits::default()
-        },
-        transactions: if shared { Transactions::Apart } else { Transactions::Together },
-        policy: Read::from(&configuration.policy),
-        sends: match configuration.role {
-            Role::All | Role::Worker => true,
-            Role::Api => false,
-        },
-        handed_over: HANDED_OVER,
-        grace: limits.shutdown.saturating_sub(limits.notice()),
-        disk: disk(configuration),
-    }
-}
-
-/// Where the store's files are, if it has any, and the room that they need.
-pub(super) fn disk(configuration: &Configuration) -> Option<Disk> {
-    let least = u64::try_from(configuration.limits.body_bytes).unwrap_or(u64::MAX);
-    let in_file = configuration.database.is_none();
-    in_file.then(|| Disk { directory: configuration.data.clone(), least })
-}
-
-fn settings(configuration: &Configuration, address: SocketAddr) -> Settings {
-    let limits = &configuration.limits;
-    let token = configuration.admin_token.as_ref();
-    let public_url = configuration.public_url.as_ref().map(|url| url.as_str().to_owned());
-    let public_url = public_url.unwrap_or_else(|| format!("http://{address}"));
-    Settings {
-        policy: configuration.policy.clone(),
-        retention: configuration.retention.messages,
-        admin_token: token.map(|Hidden(token)| Sha256::digest(token.as_bytes()).into()),
-        public_url: public_url.trim_end_matches('/').to_owned(),
-        batch_messages: limits.batch_messages,
-        batch_concurrency: limits.batch_concurrency,
-        shared: configuration.database.is_some(),
-        token_age: limits.token_age,
-        configuration_rate: limits.configuration_rate,
-        caps: limits.caps,
-        cached_tokens: limits.cached_tokens,
-        cached_applications: limits.cached_applications,
-        readers: configuration.database.as_ref().map_or(sqlite::READERS, |it| it.connections),
-        waiting_requests: limits.waiting_requests,
-        read_wait: limits.lane_wait,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -576,15 +477,6 @@ mod tests {
 
         fn wall(&self) -> Timestamp {
             Timestamp::EPOCH
-        }
-    }
-
-    #[test]
-    fn a_stop_has_to_leave_time_for_the_notice_and_for_what_is_written() {
-        let usual = Duration::from_secs(30);
-        for (timeout, interrupts) in [(20, false), (25, false), (26, true), (60, true)] {
-            let timeout = Duration::from_secs(timeout);
-            assert_eq!(stops_before(timeout, usual), interrupts, "{timeout:?}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! `redial token`: make, list and revoke API tokens of a running server, over its API.
+//! `redial token`: make, list and revoke API tokens of a running server, over its API. On the server's own
+//! machine this needs no token, if its store is a file.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use http::Method;
 use serde_json::{Value, json};
 use url::Url;
 
+use super::access::{self, Local};
 use super::client::Client;
 use super::table::{Side, Table};
 use super::{Failure, Streams};
@@ -31,12 +33,17 @@ pub(crate) enum Command {
 /// Where the server is, and who asks.
 #[derive(Debug, Args)]
 pub(crate) struct Connection {
-    /// The server's URL; the one that the configuration gives it otherwise
+    /// The server's URL; without it, the server of the data directory, or else the one that the
+    /// configuration names
     #[arg(long, value_name = "URL")]
     server: Option<Url>,
-    /// The admin token to use; REDIAL_ADMIN_TOKEN otherwise
+    /// The admin token to use; without it, none is needed on the server's machine if its store is a file,
+    /// and elsewhere it is REDIAL_ADMIN_TOKEN
     #[arg(long)]
     token: Option<String>,
+    /// The server's data directory
+    #[arg(long, value_name = "PATH")]
+    data: Option<String>,
     /// The server's configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -52,6 +59,10 @@ pub(crate) struct Create {
     /// It may only read
     #[arg(long)]
     read_only: bool,
+    /// What a token for an application may do beside reading, such as send,replay; what the server's
+    /// setting portal.may says otherwise
+    #[arg(long, value_name = "RIGHTS", value_delimiter = ',')]
+    may: Option<Vec<String>>,
     /// How long it works, such as 90d; for ever otherwise
     #[arg(long, value_name = "SPAN")]
     lasts: Option<String>,
@@ -94,21 +105,39 @@ impl Command {
 
 impl Connection {
     pub(super) fn client(&self) -> Result<Client, Failure> {
-        let configuration = configuration(self.config.clone())?;
+        let configuration = self.configuration()?;
+        let local = match (&self.server, &self.token) {
+            // What is in the data directory is for its own server alone.
+            (None, None) => access::read(&configuration.data).map_err(Failure::Other)?,
+            _ => None,
+        };
+        if let Some(Local { server, token }) = local {
+            let server = server.parse().context("redial.access in the data directory has no URL");
+            let client = server.and_then(|server| Client::new(server, Some(token)));
+            return client.map_err(Failure::Other);
+        }
         let server = match &self.server {
             Some(server) => server.clone(),
             None => own_url(&configuration).map_err(Failure::Other)?,
         };
         let token = configuration.admin_token.map(|Hidden(token)| token);
-        Client::new(server, self.token.clone().or(token)).map_err(Failure::Other)
+        let Some(token) = self.token.clone().or(token) else {
+            return Err(Failure::Usage(format!(
+                "there is no token to use, and no server runs on {}; name the data directory of one \
+                 with --data, or give --token",
+                configuration.data.display()
+            )));
+        };
+        Client::new(server, Some(token)).map_err(Failure::Other)
     }
-}
 
-/// Reads the configuration that the server would read, options aside.
-pub(super) fn configuration(file: Option<PathBuf>) -> Result<Configuration, Failure> {
-    let usage = |problem: crate::config::Problem| Failure::Usage(problem.to_string());
-    let sources = Sources::of_process(file, Vec::new()).map_err(usage)?;
-    Configuration::read(sources).map_err(usage)
+    /// Reads the configuration that the server would read, other options aside.
+    fn configuration(&self) -> Result<Configuration, Failure> {
+        let usage = |problem: crate::config::Problem| Failure::Usage(problem.to_string());
+        let data = self.data.iter().map(|path| ("data".to_owned(), path.clone())).collect();
+        let sources = Sources::of_process(self.config.clone(), data).map_err(usage)?;
+        Configuration::read(sources).map_err(usage)
+    }
 }
 
 /// Returns where a server with this configuration is reached from beside it.
@@ -133,6 +162,7 @@ async fn create(arguments: &Create, streams: &mut Streams<'_>) -> Result<(), Fai
         "name": arguments.name,
         "appId": arguments.application,
         "readOnly": arguments.read_only,
+        "may": arguments.may,
         "expiry": lasts.map(|span| span.as_secs()),
     });
     let client = arguments.connection.client()?;
@@ -167,11 +197,20 @@ async fn list(arguments: &List, streams: &mut Streams<'_>) -> Result<(), Failure
     for token in &tokens {
         let text = |name: &str| token[name].as_str().unwrap_or_default().to_owned();
         let reach = token["appId"].as_str().unwrap_or("everything").to_owned();
-        let may = if token["readOnly"] == true { "read" } else { "change" }.to_owned();
-        table.row([text("id"), text("name"), reach, may, state(token)]);
+        table.row([text("id"), text("name"), reach, may(token), state(token)]);
     }
     write!(streams.out, "{table}")?;
     Ok(())
+}
+
+fn may(token: &Value) -> String {
+    let words = token["may"].as_array().map_or(&[][..], Vec::as_slice);
+    let words = ["read"].into_iter().chain(words.iter().filter_map(Value::as_str));
+    if token["readOnly"] == true || token["may"].is_array() {
+        words.collect::<Vec<_>>().join(",")
+    } else {
+        "change".to_owned()
+    }
 }
 
 fn state(token: &Value) -> String {

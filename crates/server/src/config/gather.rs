@@ -1,7 +1,9 @@
 //! Gathers settings from the file, the environment and the command line; the later one wins.
 //!
-//! Nothing is interpreted here beyond names. A name that nobody knows is refused with the nearest
-//! one that exists: a setting that is silently ignored is worse than a server that does not start.
+//! Nothing is interpreted here beyond names. In a file and on the command line a name that does not exist
+//! is refused, with the nearest one that does: a setting that is silently ignored is worse than a server
+//! that does not start. In the environment it is a warning, because others set variables there, too:
+//! Kubernetes sets a dozen in each pod for a service that is called `redial`.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +17,10 @@ use super::keys::{self, KEYS};
 const FOR_TESTS: &str = "REDIAL_TEST_";
 /// Names the file itself, so it cannot stand in it.
 const FILE_VARIABLE: &str = "REDIAL_CONFIG";
+
+/// What people call settings by whose names no letter leads to ours.
+const OTHER_NAMES: [(&str, &str); 4] =
+    [("PORT", "listen"), ("HOST", "listen"), ("ADDRESS", "listen"), ("BIND", "listen")];
 
 /// Settings that have an option of their own.
 const OPTIONS: [&str; 6] = ["listen", "data", "database", "role", "allow_egress", "policy"];
@@ -32,6 +38,7 @@ pub(super) struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     entries: BTreeMap<&'static str, Entry>,
+    warnings: Vec<Problem>,
 }
 
 impl Gathered {
@@ -60,26 +67,28 @@ impl Gathered {
         Ok(())
     }
 
-    /// Adds what the environment says. Empty values count as not set.
-    pub(super) fn environment(
-        &mut self,
-        variables: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<(), Problem> {
+    /// Adds what the environment says. Empty values count as not set, and names that do not exist are
+    /// noted.
+    pub(super) fn environment(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         for (name, value) in variables {
-            let ours = name.starts_with(keys::PREFIX) && !name.starts_with(FOR_TESTS);
-            if !ours || name == FILE_VARIABLE || value.is_empty() {
+            let Some(own) = name.strip_prefix(keys::PREFIX) else { continue };
+            let others = name.starts_with(FOR_TESTS) || is_of_a_service(own, &value);
+            if others || name == FILE_VARIABLE || value.is_empty() {
                 continue;
             }
-            let Some(key) = KEYS.iter().find(|key| key.variable() == name) else {
-                // The search for the nearest name is for lower case.
-                let names = KEYS.map(|key| key.variable().to_lowercase());
-                let meant = nearest(&name, names.iter().map(String::as_str));
-                let meant = meant.map(str::to_uppercase);
-                return Err(unknown(&name, &name, meant.as_deref()));
-            };
-            self.entries.insert(key.name, Entry { origin: name, value: Value::String(value) });
+            match KEYS.iter().find(|key| key.variable() == name) {
+                Some(key) => {
+                    let entry = Entry { origin: name, value: Value::String(value) };
+                    self.entries.insert(key.name, entry);
+                }
+                None => self.warnings.push(unknown_variable(&name, own)),
+            }
         }
-        Ok(())
+    }
+
+    /// Takes what was noted.
+    pub(super) fn take_warnings(&mut self) -> Vec<Problem> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Adds what the command line says.
@@ -107,6 +116,40 @@ impl Gathered {
         let value = Value::String(key.default.to_owned());
         (!key.default.is_empty()).then(|| Entry { origin: key.name.to_owned(), value })
     }
+}
+
+/// Tells whether Kubernetes or Docker set a variable: for a service that is called `redial`, or whose name
+/// begins so, they tell its address in a number of ways.
+fn is_of_a_service(own: &str, value: &str) -> bool {
+    let words: Vec<&str> = own.split('_').collect();
+    let port_of_protocol = |rest: &[&str]| match rest {
+        [port, protocol, rest @ ..] => {
+            !port.is_empty()
+                && port.bytes().all(|byte| byte.is_ascii_digit())
+                && ["TCP", "UDP", "SCTP"].contains(protocol)
+                && matches!(rest, [] | ["PROTO" | "PORT" | "ADDR"])
+        }
+        _ => false,
+    };
+    let tells_port = |at: usize| match &words[at + 1..] {
+        [] => value.contains("://"),
+        rest => port_of_protocol(rest),
+    };
+    let pairs = words.windows(2);
+    pairs.into_iter().any(|pair| matches!(pair, ["SERVICE", "HOST" | "PORT"]))
+        || (0..words.len()).any(|at| words[at] == "PORT" && tells_port(at))
+}
+
+/// Warns of a variable that sets nothing.
+fn unknown_variable(name: &str, own: &str) -> Problem {
+    let other = OTHER_NAMES.iter().find(|(other, _)| *other == own).map(|(_, key)| *key);
+    // The beginning that all of them have would make everything look alike.
+    let like_ours = own.to_lowercase();
+    let spelled = KEYS.map(|key| key.name.replace('.', "_"));
+    let near = nearest(&like_ours, spelled.iter().map(String::as_str));
+    let key = other.map(str::to_owned).or_else(|| near.map(str::to_owned));
+    let meant = key.map(|key| format!("{}{}", keys::PREFIX, key.to_uppercase()));
+    unknown(name, name, meant.as_deref())
 }
 
 fn nearest_key(name: &str) -> Option<&'static str> {

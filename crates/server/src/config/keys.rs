@@ -29,7 +29,7 @@ const fn key(
 }
 
 /// All settings, in the order in which they are listed to people.
-pub(super) const KEYS: [Key; 57] = [
+pub(super) const KEYS: [Key; 58] = [
     key("listen", "address", "127.0.0.1:8071", "Where the API and the dashboard listen."),
     key("tls.listen", "address", "", "Where the API listens for HTTPS, besides `listen`."),
     key("tls.certificate", "path", "", "The certificate and those that vouch for it, as PEM."),
@@ -54,7 +54,12 @@ pub(super) const KEYS: [Key; 57] = [
     key("public_url", "URL", "", "Under which URL people reach this server."),
     key("admin_token", "secret", "", "The admin token; without it the first start makes one."),
     key("encryption_key", "secret", "", "32 bytes in base64; needed with `database`."),
-    key("policy", "preset or document", "redial", "The policy where nothing nearer sets one."),
+    key(
+        "policy",
+        "preset, path or document",
+        "redial",
+        "The policy where nothing nearer sets one.",
+    ),
     key("allow_egress", "list of ranges", "", "Private ranges that endpoints may be in."),
     key("egress.plain_http", "yes or no", "no", "Whether endpoints may have `http` URLs."),
     key("egress.proxy", "host:port", "", "An HTTP proxy that all deliveries go through."),
@@ -198,6 +203,12 @@ pub(super) const KEYS: [Key; 57] = [
         "span",
         "30s",
         "How long stopping may take, notice included; `5s` more than the longest timeout.",
+    ),
+    key(
+        "portal.may",
+        "list of words",
+        "endpoints, secrets, replay",
+        "What tokens for one application may do beside reading, unless they were granted something else.",
     ),
     key(
         "retention.messages",

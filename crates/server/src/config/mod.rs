@@ -5,13 +5,15 @@
 //!
 //! # Layout
 //! - `keys`: every setting there is, as a table; `gather`: where they come from
-//! - `values`: from what was written to what is meant
+//! - `values`: from what was written to what is meant; `policy`: where a policy comes from
 
 mod gather;
 mod keys;
+mod policy;
 mod values;
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,9 +21,11 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::address::{Host, PlainHttp, Proxy, Proxying, Settings as Egress, UsablePort};
-use domain::policy::{self, Preset};
+use domain::policy::{Preset, read_json, read_toml};
+use domain::rights::{Right, Rights};
 use gather::Gathered;
 pub use keys::table;
+pub use policy::load_policy;
 use store::catalog::Size;
 
 use crate::network::Range;
@@ -58,10 +62,14 @@ pub struct Configuration {
     pub egress: Egress,
     /// How much of everything there may be.
     pub limits: Limits,
+    /// What tokens for one application may do beside reading.
+    pub portal: Rights,
     /// How long things are kept.
     pub retention: Retention,
     /// What is logged, and how.
     pub log: Log,
+    /// What was passed over, for the operator to look at.
+    pub warnings: Vec<Problem>,
 }
 
 /// A listener whose connections are encrypted.
@@ -268,15 +276,26 @@ impl Sources {
         options: Vec<(String, String)>,
     ) -> Result<Self, Problem> {
         #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
-        let environment: Vec<_> = std::env::vars().collect();
+        let environment = std::env::vars_os();
+        // Other programs' variables may hold anything; a setting that is no text is told as one that
+        // makes no sense.
+        let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        let environment: Vec<_> =
+            environment.map(|(name, value)| (lossy(name), lossy(value))).collect();
         let named = environment.iter().find(|(name, _)| name == "REDIAL_CONFIG");
         let named = file.or_else(|| named.map(|(_, path)| PathBuf::from(path)));
         let path = named.clone().unwrap_or_else(|| PathBuf::from("redial.toml"));
         let name = path.display().to_string();
         let file = match std::fs::read_to_string(&path) {
             Ok(text) => Some((name, text)),
-            Err(_) if named.is_none() => None,
-            Err(error) => return Err(Problem::new(name, format!("cannot be read: {error}"))),
+            Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => None,
+            Err(error) => {
+                let text = format!(
+                    "the configuration file cannot be read: {error}; correct the path that --config or \
+                     REDIAL_CONFIG gives"
+                );
+                return Err(Problem::new(name, text));
+            }
         };
         Ok(Self { file, environment, options })
     }
@@ -292,14 +311,15 @@ impl Configuration {
         if let Some((name, text)) = &sources.file {
             gathered.file(name, text)?;
         }
-        gathered.environment(sources.environment)?;
+        gathered.environment(sources.environment);
         gathered.options(sources.options)?;
+        let warnings = gathered.take_warnings();
         let roles = [("all", Role::All), ("api", Role::Api), ("worker", Role::Worker)];
         let formats = [("text", LogFormat::Text), ("json", LogFormat::Json)];
         let configuration = Self {
-            listen: required(&gathered, "listen")?,
+            listen: gathered.required_address("listen")?,
             tls: tls(&gathered)?,
-            metrics: gathered.parsed("metrics.listen")?,
+            metrics: gathered.address("metrics.listen")?,
             data: required(&gathered, "data")?,
             sync_delay: gathered.span_if_any("sync_delay")?,
             database: database(&gathered)?,
@@ -310,11 +330,13 @@ impl Configuration {
             policy: server_policy(&gathered)?,
             egress: egress(&gathered)?,
             limits: limits(&gathered)?,
+            portal: gathered.list::<Right>("portal.may")?.into_iter().collect(),
             retention: retention(&gathered)?,
             log: Log {
                 format: gathered.word("log.format", &formats)?,
                 filter: gathered.text("log.filter")?.unwrap_or_default(),
             },
+            warnings,
         };
         configuration.check(&gathered)
     }
@@ -347,7 +369,7 @@ fn tls(gathered: &Gathered) -> Result<Option<Tls>, Problem> {
         return Ok(None);
     }
     Ok(Some(Tls {
-        listen: required(gathered, "tls.listen")?,
+        listen: gathered.required_address("tls.listen")?,
         certificate: required(gathered, "tls.certificate")?,
         key: required(gathered, "tls.key")?,
     }))
@@ -386,18 +408,17 @@ fn server_policy(gathered: &Gathered) -> Result<Preset, Problem> {
         origin: "policy".to_owned(),
         value: toml::Value::String("redial".to_owned()),
     });
-    let document = toml::to_string(&entry.value).unwrap_or_default();
     let read = match entry.value.as_str() {
-        Some(text) if text.trim_start().starts_with('{') => policy::read_json(text),
-        Some(name) => {
-            return match policy::preset(name) {
-                Ok(preset) => Ok(preset.clone()),
-                Err(unknown) => Err(Problem::new(entry.origin, unknown.to_string())),
-            };
+        Some(text) if text.trim_start().starts_with('{') => {
+            read_json(text).map_err(|error| error.to_string())
         }
-        None => policy::read_toml(&document),
+        Some(source) => load_policy(source),
+        None => {
+            let document = toml::to_string(&entry.value).unwrap_or_default();
+            read_toml(&document).map_err(|error| error.to_string())
+        }
     };
-    read.map_err(|error| Problem::new(entry.origin, error.to_string()))
+    read.map_err(|text| Problem::new(entry.origin, text))
 }
 
 fn egress(gathered: &Gathered) -> Result<Egress, Problem> {

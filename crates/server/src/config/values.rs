@@ -3,6 +3,7 @@
 //! A variable and an option are always text, a file has types; both are taken where they say the
 //! same, so that `limits.in_flight = 500` and `REDIAL_LIMITS_IN_FLIGHT=500` do.
 
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -33,6 +34,36 @@ impl Entry {
     }
 }
 
+/// Says what is wrong with a text that should be an address to listen at, and what to write instead.
+fn no_address(text: &str) -> String {
+    let text = text.trim();
+    let (host, port) = text.rsplit_once(':').unwrap_or((text, ""));
+    let number = port.parse::<u32>().ok();
+    let both = |port: &str| {
+        format!(
+            "write 127.0.0.1:{port} for this machine alone, or 0.0.0.0:{port} for every network"
+        )
+    };
+    let advice = if text.contains("://") {
+        "leave out what is in front of the address, and write 127.0.0.1:8071".to_owned()
+    } else if text.parse::<IpAddr>().is_ok() {
+        let bracketed = if text.contains(':') { format!("[{text}]") } else { text.to_owned() };
+        format!("it has no port; write {bracketed}:8071")
+    } else if number.is_some_and(|port| port > u32::from(u16::MAX)) {
+        format!("a port is at most {}; {}", u16::MAX, both("8071"))
+    } else if host.is_empty() && number.is_some() {
+        both(port)
+    } else if port.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty()
+    {
+        both(text)
+    } else if number.is_some() {
+        format!("it must be an IP address, not a name; {}", both(port))
+    } else {
+        both("8071")
+    };
+    format!("`{text}` is no address to listen at: {advice}")
+}
+
 impl Gathered {
     /// Reads a text, if there is one.
     pub(super) fn text(&self, name: &str) -> Result<Option<String>, Problem> {
@@ -50,6 +81,18 @@ impl Gathered {
             .parse()
             .map_err(|error: T::Err| entry.problem(format!("`{text}` cannot be read: {error}")));
         parsed.map(Some)
+    }
+
+    /// Reads an address to listen at, if there is one.
+    pub(super) fn address(&self, name: &str) -> Result<Option<SocketAddr>, Problem> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let read = text.trim().parse().map_err(|_| self.wrong(name, &no_address(&text)));
+        read.map(Some)
+    }
+
+    /// Reads an address to listen at.
+    pub(super) fn required_address(&self, name: &str) -> Result<SocketAddr, Problem> {
+        self.address(name)?.ok_or_else(|| self.wrong(name, "is missing"))
     }
 
     /// Reads a list, written as one or with commas. Missing is empty.

@@ -2,14 +2,15 @@
 //! closes their connections when it stops. Requests are answered by `api`; only `/metrics` is served here.
 //!
 //! # Layout
-//! - `door`: where clients connect; `clients`, `ranked`: who holds the connections, and who gives one up;
-//!   `tls`: encrypted connections
+//! - `listen`: beginning to listen; `door`: where clients connect; `clients`, `ranked`: who holds the
+//!   connections, and who gives one up; `tls`: encrypted connections
 //! - `patient`, `activity`, `pieces`: clients that do not read, or do nothing; `rest`: what they send in vain
 //! - [`scraping`]: `/metrics`, on a listener of its own
 
 mod activity;
 mod clients;
 mod door;
+mod listen;
 mod patient;
 mod pieces;
 mod ranked;
@@ -19,5 +20,6 @@ mod tls;
 
 pub(crate) use clients::{Client, Holder, Serving};
 pub(crate) use door::Door;
+pub(crate) use listen::listen;
 pub(crate) use pieces::Pieces;
-pub(crate) use tls::Secure;
+pub(crate) use tls::{Identity, Secure};

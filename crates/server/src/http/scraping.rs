@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -47,12 +46,6 @@ pub(crate) struct Scraping {
     pub(crate) clock: Arc<dyn Clock>,
     /// The directory of the store's files, if it has any.
     pub(crate) data: Option<PathBuf>,
-}
-
-/// Begins to listen.
-pub(crate) async fn listen(address: std::net::SocketAddr) -> anyhow::Result<TcpListener> {
-    let listener = TcpListener::bind(address).await;
-    listener.with_context(|| format!("metrics.listen: cannot listen on {address}"))
 }
 
 impl Scraping {

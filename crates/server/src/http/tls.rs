@@ -1,7 +1,7 @@
 //! The listener for TLS, with its certificate and key.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::Context as _;
 use rustls::ServerConfig;
@@ -11,22 +11,29 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
+use super::listen::listen;
 use crate::config::Tls;
 
 /// A listener whose connections are encrypted.
 pub(crate) struct Secure {
     /// Where it listens.
     pub(crate) listener: TcpListener,
-    acceptor: TlsAcceptor,
+    /// What it shows its clients.
+    pub(crate) identity: Arc<Identity>,
+}
+
+/// A certificate with its key, as they were last read.
+pub(crate) struct Identity {
+    files: Tls,
+    acceptor: RwLock<TlsAcceptor>,
 }
 
 impl Secure {
     /// Reads certificate and key, and begins to listen.
     pub(crate) async fn listen(tls: &Tls) -> anyhow::Result<Self> {
-        let config = Self::read(tls)?;
-        let listener = TcpListener::bind(tls.listen).await;
-        let listener = listener.with_context(|| format!("cannot listen on {}", tls.listen))?;
-        Ok(Self { listener, acceptor: TlsAcceptor::from(Arc::new(config)) })
+        let acceptor = RwLock::new(acceptor(tls)?);
+        let listener = listen("tls.listen", tls.listen).await?;
+        Ok(Self { listener, identity: Arc::new(Identity { files: tls.clone(), acceptor }) })
     }
 
     /// Reads certificate and key.
@@ -52,8 +59,26 @@ impl Secure {
         secure: Option<&Self>,
     ) -> (std::io::Result<(TcpStream, SocketAddr)>, TlsAcceptor) {
         match secure {
-            Some(secure) => (secure.listener.accept().await, secure.acceptor.clone()),
+            Some(secure) => (secure.listener.accept().await, secure.identity.acceptor()),
             None => std::future::pending().await,
         }
     }
+}
+
+impl Identity {
+    /// Reads both files again: connections from now on get what is in them. If they do not read, what
+    /// was read before stays.
+    pub(crate) fn read_again(&self) -> anyhow::Result<()> {
+        let acceptor = acceptor(&self.files)?;
+        *self.acceptor.write().unwrap_or_else(PoisonError::into_inner) = acceptor;
+        Ok(())
+    }
+
+    fn acceptor(&self) -> TlsAcceptor {
+        self.acceptor.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn acceptor(tls: &Tls) -> anyhow::Result<TlsAcceptor> {
+    Ok(TlsAcceptor::from(Arc::new(Secure::read(tls)?)))
 }

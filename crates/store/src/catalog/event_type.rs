@@ -56,13 +56,23 @@ pub struct EventTypeSettings {
     /// JSON schemas by version, with examples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schemas: Option<serde_json::Value>,
-    /// Shown only to applications with this flag.
+    /// Shown only to tokens with this flag, or one of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feature_flag: Option<String>,
+    /// The other flags, if it has more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_flags: Vec<String>,
     /// The group it is listed in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Its policy, as a document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<serde_json::Value>,
+}
+
+impl EventTypeSettings {
+    /// Lists the flags of which a token needs one to see it; with none of them every token does.
+    pub fn flags(&self) -> impl Iterator<Item = &String> {
+        self.feature_flag.iter().chain(&self.other_flags)
+    }
 }

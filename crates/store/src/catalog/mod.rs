@@ -17,7 +17,7 @@ mod endpoint;
 mod event_type;
 mod renamed;
 mod size;
-mod token;
+pub(crate) mod token;
 
 use domain::ids::{ApplicationId, EndpointId};
 use domain::time::Timestamp;
@@ -31,7 +31,7 @@ pub use endpoint::{
 pub use event_type::{EventType, EventTypeSettings, Schemas};
 pub use renamed::{Renamed, Whose};
 pub use size::{Admission, Growth, Size, admit_all};
-pub use token::{Scope, Token};
+pub use token::{Ends, Expiry, Granted, Scope, Token};
 
 use crate::Answer;
 use crate::keys::{ApplicationKey, EndpointKey};
@@ -195,10 +195,14 @@ pub trait Catalog: Send + Sync {
     fn token(&self, id: String) -> Answer<'_, Token>;
     /// Revokes a token.
     fn revoke_token(&self, id: String, at: Timestamp) -> Answer<'_, ()>;
-    /// Revokes all tokens of an application that are not revoked yet, and tells how many these were.
-    fn expire_tokens(&self, application: ApplicationId, at: Timestamp) -> Answer<'_, u32>;
+    /// Ends tokens of an application that are not revoked yet, and tells how many these were.
+    fn expire_tokens(&self, expiry: Expiry) -> Answer<'_, u32>;
     /// Lists tokens by id, ascending.
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>>;
+
+    /// Keeps the hash of the admin token that is configured, or that none is, and returns the one that was
+    /// kept before. It is sealed: an operator may have chosen a token that can be guessed.
+    fn keep_admin_token(&self, hash: Option<[u8; 32]>) -> Answer<'_, Option<[u8; 32]>>;
 
     /// Forgets the names that a migration has changed and that were told of, and returns the next of
     /// them, at most [`crate::limits::RENAMED`]. A store that was never migrated has none.

@@ -333,6 +333,8 @@ macro_rules! conformance {
             tokens:
                 the_tokens_of_a_deleted_application_are_revoked_with_it
                 the_tokens_of_a_deleted_application_go_with_it
+                the_configured_admin_token_is_compared_with_the_one_before
+                tokens_of_a_session_end_now_or_later_and_no_others
                 no_token_is_made_for_an_application_that_is_deleted
                 a_token_goes_thirty_days_after_it_expired_or_was_revoked
                 old_tokens_are_found_however_many_stay

@@ -2,14 +2,15 @@
 
 use domain::endpoint::{Reason, State};
 use domain::partition::Partition;
+use domain::rights::{Grant, Right, Rights};
 
 use super::scene::new_application;
 use super::{Harness, NOW, Scene, later};
 use crate::Error;
 use crate::catalog::{
     Application, ApplicationSettings, Changed, Check, Confidential, Credentials, Edit, Endpoint,
-    EndpointSettings, EventType, EventTypeSettings, Name, NewApplication, NewEndpoint, Scope,
-    Token,
+    EndpointSettings, EventType, EventTypeSettings, Granted, Name, NewApplication, NewEndpoint,
+    Scope, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::queue::{Accepted, NextState, Order, Upkeep};
@@ -344,6 +345,7 @@ pub async fn an_event_type_is_kept_changed_and_removed(harness: Harness) {
         deprecated: true,
         schemas: Some(serde_json::json!({ "1": { "type": "object" } })),
         feature_flag: Some("beta".to_owned()),
+        other_flags: vec!["early".to_owned()],
         group: Some("invoices".to_owned()),
         policy: Some(serde_json::json!({ "preset": "slack" })),
     };
@@ -378,6 +380,11 @@ pub async fn a_token_is_kept_and_revoked(harness: Harness) {
         name: "for tests".to_owned(),
         scope: Scope::Application(scene.application.id),
         read_only: true,
+        granted: Granted {
+            rights: Grant::Within(Rights::from_iter([Right::Secrets, Right::Replay])),
+            feature_flags: ["beta".to_owned()].into(),
+        },
+        session: Some("monday".to_owned()),
         created_at: NOW,
         expires_at: Some(later(60)),
         revoked_at: None,
@@ -386,6 +393,8 @@ pub async fn a_token_is_kept_and_revoked(harness: Harness) {
         id: "two".to_owned(),
         scope: Scope::Admin,
         read_only: false,
+        granted: Granted::default(),
+        session: None,
         expires_at: None,
         ..token.clone()
     };

@@ -5,7 +5,7 @@ use domain::endpoint::{Reason, State};
 use super::tokens::token;
 use super::{Harness, NOW, Scene, later};
 use crate::Error;
-use crate::catalog::{Endpoint, EndpointEdit, EndpointSettings, Name, Scope};
+use crate::catalog::{Endpoint, EndpointEdit, EndpointSettings, Expiry, Name, Scope};
 use crate::page::{From, Page};
 
 pub async fn a_disabled_endpoint_says_why_and_is_otherwise_as_it_was(harness: Harness) {
@@ -136,12 +136,18 @@ pub async fn the_tokens_of_an_application_are_revoked_together(harness: Harness)
         catalog.create_token(token(id, scope)).await.unwrap();
     }
     catalog.revoke_token("b".to_owned(), later(1)).await.unwrap();
-    assert_eq!(catalog.expire_tokens(scene.application.id, later(5)).await.unwrap(), 1);
+    assert_eq!(
+        catalog.expire_tokens(Expiry::of_all(scene.application.id, later(5))).await.unwrap(),
+        1
+    );
     let page = Page { from: From::Start, limit: 10 };
     let revoked = catalog.tokens(page).await.unwrap().entries;
     let revoked: Vec<_> = revoked.into_iter().map(|token| token.revoked_at).collect();
     assert_eq!(revoked, [Some(later(5)), Some(later(1)), None, None]);
-    assert_eq!(catalog.expire_tokens(scene.application.id, later(6)).await.unwrap(), 0);
+    assert_eq!(
+        catalog.expire_tokens(Expiry::of_all(scene.application.id, later(6))).await.unwrap(),
+        0
+    );
 }
 
 async fn disable(

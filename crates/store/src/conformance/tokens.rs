@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Harness, NOW, Scene, later, long_ago};
-use crate::catalog::{Scope, Token};
+use crate::catalog::{Ends, Expiry, Granted, Scope, Token};
 use crate::page::{From, Page};
 use crate::queue::Upkeep;
 use crate::{Error, limits};
@@ -58,6 +58,25 @@ pub async fn the_tokens_of_a_deleted_application_go_with_it(harness: Harness) {
     assert_eq!(tokens(&scene).await, others);
 }
 
+pub async fn the_configured_admin_token_is_compared_with_the_one_before(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let catalogs = [&scene.harness.store.catalog, &scene.harness.other.catalog];
+    let (one, other) = (Some([1; 32]), Some([2; 32]));
+    let table = [
+        (one, None),
+        (one, one),
+        (other, one),
+        (one, other),
+        (None, one),
+        (None, None),
+        (other, None),
+    ];
+    for (number, (now, before)) in table.into_iter().enumerate() {
+        let kept = catalogs[number % 2].keep_admin_token(now).await.unwrap();
+        assert_eq!(kept, before, "{number}");
+    }
+}
+
 pub async fn a_token_goes_thirty_days_after_it_expired_or_was_revoked(harness: Harness) {
     let scene = Scene::new(harness).await;
     let catalog = &scene.store().catalog;
@@ -95,6 +114,56 @@ pub async fn old_tokens_are_found_however_many_stay(harness: Harness) {
     assert_eq!(tokens(&scene).await, wanted);
 }
 
+pub async fn tokens_of_a_session_end_now_or_later_and_no_others(harness: Harness) {
+    let scene = Scene::new(harness).await;
+    let (own, catalog) = (scene.application.id, &scene.store().catalog);
+    let other = scene.another_application().await.id;
+    let of = |id: &str, application, session: Option<&str>, expires_at| Token {
+        session: session.map(str::to_owned),
+        expires_at,
+        ..token(id, Scope::Application(application))
+    };
+    let made = [
+        of("a", own, Some("one"), None),
+        of("b", own, Some("one"), Some(later(20))),
+        of("c", own, Some("two"), Some(later(90))),
+        of("d", own, None, None),
+        of("e", other, Some("one"), None),
+    ];
+    for token in &made {
+        catalog.create_token(token.clone()).await.unwrap();
+    }
+    let expiry = |sessions: &[&str], ends| Expiry {
+        application: own,
+        sessions: sessions.iter().map(|session| (*session).to_owned()).collect(),
+        ends,
+    };
+    let ended = catalog.expire_tokens(expiry(&["one", "zero"], Ends::Later(later(60)))).await;
+    assert_eq!(ended.unwrap(), 2);
+    let shown = tokens(&scene).await.into_iter().map(|it| (it.expires_at, it.revoked_at));
+    let wanted = [
+        (Some(later(60)), None),
+        (Some(later(20)), None),
+        (Some(later(90)), None),
+        (None, None),
+        (None, None),
+    ];
+    assert_eq!(shown.collect::<Vec<_>>(), wanted);
+    let ended = catalog.expire_tokens(expiry(&["two"], Ends::Now(later(5)))).await;
+    assert_eq!(ended.unwrap(), 1);
+    let ended = catalog.expire_tokens(expiry(&[], Ends::Later(later(10)))).await;
+    assert_eq!(ended.unwrap(), 3, "the revoked one stays as it is");
+    let shown = tokens(&scene).await.into_iter().map(|it| (it.expires_at, it.revoked_at));
+    let wanted = [
+        (Some(later(10)), None),
+        (Some(later(10)), None),
+        (Some(later(90)), Some(later(5))),
+        (Some(later(10)), None),
+        (None, None),
+    ];
+    assert_eq!(shown.collect::<Vec<_>>(), wanted);
+}
+
 async fn tokens(scene: &Scene) -> Vec<Token> {
     let page = Page { from: From::Start, limit: 1_000 };
     scene.store().catalog.tokens(page).await.unwrap().entries
@@ -108,6 +177,8 @@ pub(super) fn token(id: &str, scope: Scope) -> Token {
         name: String::new(),
         scope,
         read_only: false,
+        granted: Granted::default(),
+        session: None,
         created_at: NOW,
         expires_at: None,
         revoked_at: None,

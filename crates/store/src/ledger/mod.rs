@@ -35,6 +35,9 @@ pub const MOST_WALKED: u32 = 20_000;
 /// The most dead letters that are counted.
 pub const MOST_COUNTED: u32 = 100_000;
 
+/// What is kept of an attempt's answer that was removed on purpose.
+pub const EXPUNGED: &str = "EXPUNGED";
+
 /// What the API and the dashboard read, and the few things they change there.
 pub trait Ledger: Send + Sync {
     /// Finds a message by its id, or by the sender's id for it.
@@ -148,8 +151,8 @@ pub trait Ledger: Send + Sync {
         page: Page<AttemptId>,
     ) -> Answer<'_, Listed<AttemptEntry, AttemptId>>;
 
-    /// Removes what an attempt sent and got back on purpose: headers and body. That it was made, and
-    /// how it ended, stays.
+    /// Removes what an attempt sent and got back on purpose: headers and body, for which [`EXPUNGED`]
+    /// stands from then on. That it was made, and how it ended, stays.
     fn expunge_attempt(&self, key: DeliveryKey, id: AttemptId) -> Answer<'_, ()>;
 
     /// Returns a subject's sums from one minute up to, but without, another.

@@ -9,7 +9,7 @@ use domain::time::Timestamp;
 
 use crate::catalog::{
     Admission, Application, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
-    EventType, FanOut, Name, NewApplication, NewEndpoint, Schemas, Secret, Token,
+    EventType, Expiry, FanOut, Name, NewApplication, NewEndpoint, Schemas, Secret, Token,
 };
 use crate::damage::Damage;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, Lease, MessageKey, Node};
@@ -267,6 +267,10 @@ impl Catalog for Memory {
         self.answer(move |state| state.create_token(token))
     }
 
+    fn keep_admin_token(&self, hash: Option<[u8; 32]>) -> Answer<'_, Option<[u8; 32]>> {
+        self.answer(move |state| Ok(state.keep_admin_token(hash)))
+    }
+
     fn token(&self, id: String) -> Answer<'_, Token> {
         self.answer(move |state| state.token(&id))
     }
@@ -275,8 +279,8 @@ impl Catalog for Memory {
         self.answer(move |state| state.revoke_token(&id, at))
     }
 
-    fn expire_tokens(&self, application: ApplicationId, at: Timestamp) -> Answer<'_, u32> {
-        self.answer(move |state| Ok(state.expire_tokens(application, at)))
+    fn expire_tokens(&self, expiry: Expiry) -> Answer<'_, u32> {
+        self.answer(move |state| Ok(state.expire_tokens(&expiry)))
     }
 
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>> {

@@ -32,7 +32,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 13] = [
+const MIGRATIONS: [Migration; 14] = [
     Migration {
         version: 1,
         name: "first",
@@ -97,6 +97,11 @@ const MIGRATIONS: [Migration; 13] = [
         version: 13,
         name: "turns",
         statements: include_str!("../../migrations/postgres/0013_turns.sql"),
+    },
+    Migration {
+        version: 14,
+        name: "grants",
+        statements: include_str!("../../migrations/postgres/0014_grants.sql"),
     },
 ];
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step { version: 1, name: "first", sql: include_str!("../../migrations/sqlite/0001_first.sql") },
     Step {
         version: 2,
@@ -58,6 +58,11 @@ const STEPS: [Step; 13] = [
         version: 13,
         name: "turns",
         sql: include_str!("../../migrations/sqlite/0013_turns.sql"),
+    },
+    Step {
+        version: 14,
+        name: "grants",
+        sql: include_str!("../../migrations/sqlite/0014_grants.sql"),
     },
 ];
 

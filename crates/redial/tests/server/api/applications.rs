@@ -9,7 +9,6 @@ async fn an_application_has_all_that_the_sdks_of_both_generations_read() {
     let server = Running::start().await;
     let body = json!({
         "name": "Shop", "uid": "shop-1", "throttleRate": 10, "metadata": { "plan": "large" },
-        "unknownField": [1, 2, 3],
     });
     let made = server.post("/app", body).await.expect(201);
     let id = made["id"].as_str().unwrap();

@@ -65,19 +65,21 @@ fn the_first_start_says_where_it_is_and_shows_the_token_once() {
         command.args(["serve", "--listen", "127.0.0.1:0", "--data", "data"]);
         let mut child =
             command.current_dir(directory.path()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut first = String::new();
-        out.read_line(&mut first).unwrap();
-        assert!(first.starts_with("listening on http://127.0.0.1:"), "{first}");
+        let mut out = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let who = out.next().unwrap();
         let pid = Pid::from_child(&child);
         kill_process(pid, Signal::TERM).unwrap();
-        let rest: Vec<String> = out.lines().map(Result::unwrap).collect();
+        let lines: Vec<String> = [who].into_iter().chain(out).collect();
         assert_eq!(child.wait().unwrap().code(), Some(0));
-        rest
+        lines
     };
     let first = start();
-    assert_eq!(first[0], "data is in data");
-    assert!(first.last().unwrap().starts_with("admin token, shown this once: rdl_"), "{first:?}");
+    assert_eq!(first[0], concat!("redial ", env!("CARGO_PKG_VERSION")));
+    assert!(first[1].starts_with("listening on http://127.0.0.1:"), "{first:?}");
+    let has = |text: &str| first.iter().any(|line| line.starts_with(text));
+    assert!(has("the API is described at http://") && has("data is in data"), "{first:?}");
+    assert!(has("admin token, shown this once: rdl_"), "{first:?}");
+    assert!(first.last().unwrap().starts_with("next: keep that token"), "{first:?}");
     let second = start();
     assert!(!second.iter().any(|line| line.contains("rdl_")), "{second:?}");
 }

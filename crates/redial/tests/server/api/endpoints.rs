@@ -45,17 +45,19 @@ async fn a_url_must_be_one_that_deliveries_may_go_to() {
     let server = Running::start().await;
     let app = server.application().await;
     let path = format!("/app/{app}/endpoint");
-    for url in
-        ["nonsense", "ftp://receiver.example/", "https://a b/", "https://u:p@receiver.example/"]
-    {
+    for url in [
+        "nonsense",
+        "ftp://receiver.example/",
+        "https://a b/",
+        "https://u:p@receiver.example/",
+        "http://receiver.example/",
+        "http://192.0.2.1.example/",
+    ] {
         server.post(&path, json!({ "url": url })).await.invalid("body.url");
     }
-    for url in [
-        "https://127.0.0.1/",
-        "https://localhost/",
-        "http://receiver.example/",
-        "https://10.0.0.1/",
-    ] {
+    for url in
+        ["https://127.0.0.1/", "http://127.0.0.1:9000/", "https://localhost/", "https://10.0.0.1/"]
+    {
         server.post(&path, json!({ "url": url })).await.refused(400, "destination_not_allowed");
     }
 }

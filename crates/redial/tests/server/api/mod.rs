@@ -27,14 +27,18 @@ mod listeners;
 mod messages;
 mod own;
 mod pauses;
+mod portal;
 mod promises;
 mod quantities;
 mod races;
 mod renaming;
 mod replays;
+mod rights;
 mod sending;
 mod specification;
+mod starting;
 mod turns;
+mod unknown;
 mod waiting;
 mod wire;
 
@@ -42,6 +46,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use domain::rights::Right;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client;
@@ -309,9 +314,23 @@ impl Running {
         made["id"].as_str().unwrap().to_owned()
     }
 
-    /// Makes a token for an application and returns it.
+    /// Makes a token for an application that may do everything there, or only read, and returns it.
     pub(crate) async fn token(&self, application: &str, read_only: bool) -> String {
-        let body = json!({ "readOnly": read_only });
+        let rights = if read_only { &[][..] } else { &Right::ALL[..] };
+        self.token_with(application, rights).await
+    }
+
+    /// Makes a token for an application with these rights, and returns it.
+    pub(crate) async fn token_with(&self, application: &str, rights: &[Right]) -> String {
+        let may: Vec<_> = rights.iter().map(|right| right.word()).collect();
+        let read_only = may.is_empty();
+        let body = json!({ "name": "x", "appId": application, "may": may, "readOnly": read_only });
+        let made = self.post("/token", body).await.expect(201);
+        made["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Makes a token for an application's portal, and returns it.
+    pub(crate) async fn portal(&self, application: &str, body: Value) -> String {
         let path = format!("/auth/app-portal-access/{application}");
         let made = self.post(&path, body).await.expect(200);
         made["token"].as_str().unwrap().to_owned()

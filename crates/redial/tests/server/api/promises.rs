@@ -12,7 +12,7 @@ use domain::policy;
 use domain::time::Timestamp;
 use redial::app::idempotency::{Begun, StoredAnswer, hash_of_part};
 use redial::app::messages::{Kind, NewMessage, Taken};
-use redial::app::tokens::{Reach, Wish};
+use redial::app::tokens::{Granted, Reach, Wish};
 use redial::app::{Accepting, Answer, App, Ask, Caller, Error, Nudge, Parts, Settings};
 use redial::clock::{Clock, SystemClock};
 use redial::config::{Configuration, Sources};
@@ -89,6 +89,7 @@ where
             policy: policy::preset("redial").unwrap().clone(),
             retention: Duration::from_secs(86_400),
             admin_token: Some(Sha256::digest(ADMIN.as_bytes()).into()),
+            local_token: None,
             public_url: String::new(),
             batch_messages: 1,
             batch_concurrency: 1,
@@ -96,6 +97,7 @@ where
             token_age: Duration::from_secs(1),
             configuration_rate: 10,
             caps: Configuration::read(Sources::default()).unwrap().limits.caps,
+            portal: domain::rights::Rights::NONE,
             cached_tokens: 1,
             cached_applications: 1,
             readers: 5,
@@ -131,7 +133,9 @@ async fn what_was_made_before_a_crash_is_found_by_the_request_that_is_repeated()
         let secret = app.rotate_secret(&scope, &name, None, None).await.unwrap().key;
         assert_eq!(app.secret(&scope, &name).await.unwrap(), secret);
         let (reach, lasts) = (Reach::Everything, None);
-        let wish = Wish { name: "robot".to_owned(), reach, read_only: false, lasts };
+        let (granted, session) = (Granted::default(), None);
+        let name_of = "robot".to_owned();
+        let wish = Wish { name: name_of, reach, read_only: false, granted, session, lasts };
         let token = app.create_token(caller.promise.as_ref(), wish).await.unwrap().0;
         app.authenticate(&token).await.unwrap();
         seen.push((application.id, endpoint.id, event_type.created_at, secret, token));

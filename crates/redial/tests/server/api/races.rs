@@ -116,7 +116,7 @@ async fn a_delivery_that_is_settled_while_it_is_being_sent_again_is_replayed() {
     app.replay_one(&scope, &entry.id.to_string()).await.unwrap();
     assert_eq!(*meddling.settles.lock().unwrap(), None);
     let page = redial::app::pages::Wanted::read(None, None).unwrap();
-    let tasks = app.tasks(scope.caller(), &page).await.unwrap().entries;
+    let tasks = app.tasks(scope.caller(), &page, |_| true).await.unwrap().entries;
     assert_eq!(tasks.len(), 1, "a replay was started");
 }
 

@@ -12,24 +12,43 @@ const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi
 const OFFERED: usize = 51;
 
 /// An operation of the document.
-struct Operation {
-    method: Method,
-    path: String,
-    id: String,
-    admin: bool,
-    open: bool,
+pub(super) struct Operation {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) id: String,
+    pub(super) admin: bool,
+    pub(super) open: bool,
+    /// Which rights its token must have.
+    pub(super) rights: Vec<String>,
+    /// Whether it only says that it is not offered.
+    pub(super) is_missing: bool,
+    /// Where its body is described.
+    pub(super) body: Option<String>,
 }
 
-async fn document(server: &Running) -> Value {
+impl Operation {
+    /// Tells whether it changes nothing although it is a POST.
+    pub(super) fn reads(&self) -> bool {
+        ["v1.message.precheck", "v1.policy.preview"].contains(&self.id.as_str())
+    }
+}
+
+pub(super) async fn document(server: &Running) -> Value {
     server.get("/openapi.json").await.expect(200)
 }
 
-fn operations(document: &Value) -> Vec<Operation> {
+pub(super) fn operations(document: &Value) -> Vec<Operation> {
     let mut found = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             let security = operation["security"].as_array().cloned().unwrap_or_default();
+            let roles = security.first().and_then(|it| it.as_object()?.values().next());
+            let body = &operation["requestBody"]["content"]["application/json"]["schema"]["$ref"];
             found.push(Operation {
+                rights: serde_json::from_value(roles.cloned().unwrap_or_default())
+                    .unwrap_or_default(),
+                is_missing: operation["responses"].get("501").is_some(),
+                body: body.as_str().map(str::to_owned),
                 method: method.to_uppercase().parse().unwrap(),
                 path: path.strip_prefix("/api/v1").unwrap().to_owned(),
                 id: operation["operationId"].as_str().unwrap().to_owned(),

@@ -33,14 +33,86 @@ fn an_unknown_name_is_refused_with_the_nearest_one() {
     let table = [
         (read("lisen = \"x\"\n", &[], &[]), "redial.toml: lisen", "`listen`"),
         (read("[limits]\nin_fligt = 1\n", &[], &[]), "limits.in_fligt", "`limits.in_flight`"),
-        (read("", &[("REDIAL_DATABSE", "x")], &[]), "REDIAL_DATABSE", "`REDIAL_DATABASE`"),
         (read("", &[], &[("rol", "all")]), "--set", "`role`"),
     ];
     for (answer, place, meant) in table {
         let text = answer.unwrap_err();
         assert!(text.contains(place) && text.contains(meant), "{text}");
     }
-    assert!(read("", &[("REDIAL_TEST_POSTGRES", "x"), ("HOME", "/")], &[]).is_ok());
+}
+
+#[test]
+fn a_variable_that_sets_nothing_is_a_warning_with_the_nearest_name() {
+    let told = |name: &str, value: &str| -> Vec<String> {
+        let configuration = read("", &[(name, value)], &[]).unwrap();
+        configuration.warnings.iter().map(ToString::to_string).collect()
+    };
+    let table = [
+        ("REDIAL_DATABSE", "x", Some("`REDIAL_DATABASE`")),
+        ("REDIAL_LIMITS_IN_FLIGT", "5", Some("`REDIAL_LIMITS_IN_FLIGHT`")),
+        ("REDIAL_PORT", "8071", Some("`REDIAL_LISTEN`")),
+        ("REDIAL_HOST", "localhost", Some("`REDIAL_LISTEN`")),
+        ("REDIAL_WEATHER", "fine", Some("docs/configuration.md")),
+        // Nothing of ours.
+        ("REDIAL_TEST_POSTGRES", "x", None),
+        ("HOME", "/", None),
+        ("REDIAL_LISTN", "", None),
+        // What Kubernetes and Docker set for a service that is called so, or whose name begins so.
+        ("REDIAL_SERVICE_HOST", "10.0.0.1", None),
+        ("REDIAL_SERVICE_PORT", "8071", None),
+        ("REDIAL_SERVICE_PORT_HTTP", "8071", None),
+        ("REDIAL_PORT", "tcp://10.0.0.1:8071", None),
+        ("REDIAL_PORT_8071_TCP", "tcp://10.0.0.1:8071", None),
+        ("REDIAL_PORT_8071_TCP_PROTO", "tcp", None),
+        ("REDIAL_PORT_8071_TCP_PORT", "8071", None),
+        ("REDIAL_PORT_8071_TCP_ADDR", "10.0.0.1", None),
+        ("REDIAL_API_SERVICE_HOST", "10.0.0.1", None),
+        ("REDIAL_DATABASE_PORT_5432_TCP_ADDR", "10.0.0.1", None),
+    ];
+    for (name, value, meant) in table {
+        let warnings = told(name, value);
+        assert_eq!(warnings.len(), usize::from(meant.is_some()), "{name}={value}: {warnings:?}");
+        let text = warnings.concat();
+        assert!(text.contains(meant.unwrap_or_default()), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_address_to_listen_at_says_what_to_write() {
+    let table = [
+        ("localhost:1", "not a name; write 127.0.0.1:1 "),
+        ("127.0.0.1", "it has no port; write 127.0.0.1:8071"),
+        ("::1", "it has no port; write [::1]:8071"),
+        (":9000", "write 127.0.0.1:9000 "),
+        ("9000", "write 127.0.0.1:9000 "),
+        ("0.0.0.0:99999", "a port is at most 65535"),
+        ("http://127.0.0.1:8071", "leave out what is in front"),
+        ("nowhere", "0.0.0.0:8071 for every network"),
+    ];
+    for (text, advice) in table {
+        for name in ["listen", "metrics.listen"] {
+            let refusal = read("", &[], &[(name, text)]).unwrap_err();
+            assert!(refusal.contains(advice) && refusal.contains(text), "{name}: {refusal}");
+        }
+    }
+    assert_eq!(read("", &[], &[("listen", "[::1]:5")]).unwrap().listen.port(), 5);
+}
+
+#[test]
+fn a_policy_may_be_a_file() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let place = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::write(place("mine.toml"), "[policy]\nmax_attempts = 3\n").unwrap();
+    std::fs::write(place("mine.json"), "{\"policy\": {\"max_attempts\": 3}}").unwrap();
+    for name in ["mine.toml", "mine.json"] {
+        let policy = read("", &[], &[("policy", &place(name))]).unwrap().policy.policy;
+        assert_eq!(policy.limits.max_attempts().unwrap().get(), 3, "{name}");
+        let file = format!("policy = \"{}\"\n", place(name));
+        assert_eq!(read(&file, &[], &[]).unwrap().policy.policy, policy, "{name}");
+    }
+    let missing = read("", &[], &[("policy", &place("stripe.toml"))]).unwrap_err();
+    assert!(missing.contains("--policy: cannot read the policy file"), "{missing}");
+    assert!(missing.ends_with("did you mean the policy `stripe`?"), "{missing}");
 }
 
 #[test]

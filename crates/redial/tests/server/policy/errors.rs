@@ -122,7 +122,7 @@ fn what_a_file_says_cannot_command_the_terminal() {
     let told = file_refusal("mine.json", "{\"policy\": {\"a\\u001b[2J\\u009b\\u202e\": 1}}");
     assert!(told.contains("`policy.a\\u{1b}[2J\\u{9b}\\u{202e}` is not a key here"), "{told}");
     let told = file_refusal("mine.toml", &format!("{} = 1", "k".repeat(10_000)));
-    assert!(told.lines().all(|line| line.chars().count() <= 200), "{told}");
+    assert!(told.lines().all(|line| line.chars().count() <= 400), "{told}");
     assert!(told.contains('…'), "{told}");
 }
 

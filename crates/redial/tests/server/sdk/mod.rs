@@ -27,7 +27,7 @@ fn oracles() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/oracles")
 }
 
-fn script(name: &str) -> PathBuf {
+pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk").join(name)
 }
 
@@ -39,7 +39,7 @@ fn installed(path: &str) -> PathBuf {
 }
 
 /// Returns the Python of the oracles, with one version of the SDK.
-fn python(major: u8) -> Command {
+pub(crate) fn python(major: u8) -> Command {
     let mut command = Command::new(installed("venv/bin/python"));
     command
         .env("PYTHONPATH", installed(&format!("svix-{major}")))

@@ -187,7 +187,8 @@ pub(super) fn blank(application: ApplicationKey, id: EndpointId, at: Timestamp) 
 }
 
 impl App {
-    /// Checks what a draft names field by field, what it refers to, and where its URL leads.
+    /// Checks what a draft names field by field, what it refers to, and where its URL leads. Event types
+    /// that the endpoint has already are not hidden from its owner.
     pub(super) async fn vet(
         &self,
         scope: &Scope,
@@ -201,7 +202,8 @@ impl App {
         };
         if let Some(types) = draft.event_types.iter().flatten().next() {
             self.settings.caps.check_patterns(before, types.len())?;
-            self.exist(types).await?;
+            let known = before.map_or(&[][..], |endpoint| &endpoint.settings.event_types);
+            self.exist(scope.caller(), types, known).await?;
         }
         Ok(Vetted { draft, address })
     }

@@ -5,15 +5,15 @@
 mod list;
 mod show;
 mod simulate;
-mod source;
 
 use std::time::Duration;
 
 use clap::Subcommand;
-use domain::policy::Jitter;
+use domain::policy::{Jitter, Preset};
 use serde_json::{Number, Value, json};
 
 use super::{Failure, Streams};
+use crate::config::load_policy;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -33,6 +33,11 @@ impl Command {
             Self::Simulate(arguments) => simulate::run(arguments, streams),
         }
     }
+}
+
+/// Finds a policy by name, or reads it from a file.
+fn load(source: &str) -> Result<Preset, Failure> {
+    load_policy(source).map_err(Failure::Usage)
 }
 
 /// Writes a span in seconds: as a whole number where it is one.

@@ -13,7 +13,7 @@ use domain::policy::{
 use domain::span;
 use serde_json::{Value, json};
 
-use super::{jitter_word, seconds, source};
+use super::{jitter_word, load, seconds};
 use crate::cli::table::{Side, Table};
 use crate::cli::{Failure, Streams};
 use crate::words::{counted, grouped};
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
-    let preset = source::load(&arguments.policy)?;
+    let preset = load(&arguments.policy)?;
     if arguments.json {
         writeln!(streams.out, "{:#}", as_json(&preset))?;
         return Ok(());

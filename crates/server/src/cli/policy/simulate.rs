@@ -15,7 +15,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use domain::span::{self, BadSpan};
 
-use super::source;
+use super::load;
 use crate::cli::{Failure, Streams};
 use crate::lab::scenario::{Answer, Outage, Scenario};
 use crate::lab::{self, svg, variant};
@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<(), Failure> {
     let picture = arguments.picture()?;
-    let preset = source::load(&arguments.policy)?;
+    let preset = load(&arguments.policy)?;
     let experiment = lab::simulate(&preset, arguments.scenario())
         .map_err(|error| Failure::Other(error.into()))?;
     if let Picture::File(path) = picture {

@@ -5,6 +5,7 @@ use domain::delivery::Cause;
 use crate::Answer;
 use crate::catalog::{EventType, EventTypeSettings, Schemas, Scope, Token};
 use crate::conformance::scene::new_application;
+use crate::conformance::tokens::token;
 use crate::conformance::{Harness, NOW, Scene, later};
 use crate::ledger::{
     AttemptFilter, DeliveriesOf, DeliveryFilter, MOST_WALKED, MessageFilter, NewTask, TaskKind,
@@ -62,16 +63,7 @@ pub async fn tokens_are_listed_by_id(harness: Harness) {
     let mut ids = Vec::new();
     for id in ["t3", "t1", "t2", "Z", "t10"] {
         ids.push(id.to_owned());
-        let token = Token {
-            id: id.to_owned(),
-            hash: [1; 32],
-            name: String::new(),
-            scope: Scope::Admin,
-            read_only: false,
-            created_at: NOW,
-            expires_at: None,
-            revoked_at: (id == "t2").then_some(NOW),
-        };
+        let token = Token { revoked_at: (id == "t2").then_some(NOW), ..token(id, Scope::Admin) };
         catalog.create_token(token).await.unwrap();
     }
     ids.sort_unstable();

@@ -6,7 +6,7 @@ use domain::ids::{AttemptId, MessageId};
 
 use crate::Answer;
 use crate::catalog::{
-    Application, ApplicationSettings, Edit, EventType, EventTypeSettings, NewApplication,
+    Application, ApplicationSettings, Edit, EventType, EventTypeSettings, Granted, NewApplication,
     NewEndpoint, Schemas, Scope, Token,
 };
 use crate::conformance::{Harness, NOW, Scene, later};
@@ -73,6 +73,8 @@ fn token(id: String) -> Token {
         name: large(),
         scope: Scope::Admin,
         read_only: false,
+        granted: Granted::default(),
+        session: None,
         created_at: NOW,
         expires_at: None,
         revoked_at: None,

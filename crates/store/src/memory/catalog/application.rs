@@ -4,7 +4,7 @@ use domain::ids::ApplicationId;
 use domain::time::Timestamp;
 
 use crate::catalog::{
-    Application, Change, Changed, Changes, Check, Edit, Name, NewApplication, Touches, edit,
+    Application, Change, Changed, Changes, Check, Edit, Expiry, Name, NewApplication, Touches, edit,
 };
 use crate::keys::ApplicationKey;
 use crate::memory::State;
@@ -101,7 +101,7 @@ impl State {
         application.updated_at = at;
         let id = application.id;
         self.changed(key, Touches::FanOut, at);
-        self.expire_tokens(id, at);
+        self.expire_tokens(&Expiry::of_all(id, at));
         if let Some(row) = self.applications.get_mut(&key) {
             row.deleted = true;
         }

@@ -1,10 +1,9 @@
 //! API tokens.
 
-use domain::ids::ApplicationId;
 use domain::time::Timestamp;
 
 use crate::Error;
-use crate::catalog::{Name, Scope, Token};
+use crate::catalog::{Ends, Expiry, Name, Scope, Token};
 use crate::memory::State;
 use crate::memory::page;
 use crate::page::{Direction, Listed, Page};
@@ -25,6 +24,11 @@ impl State {
         Ok(())
     }
 
+    /// Keeps the hash of the configured admin token, and returns the one before.
+    pub fn keep_admin_token(&mut self, hash: Option<[u8; 32]>) -> Option<[u8; 32]> {
+        std::mem::replace(&mut self.admin_token, hash)
+    }
+
     /// Finds a token.
     ///
     /// # Errors
@@ -43,16 +47,26 @@ impl State {
         Ok(())
     }
 
-    /// Revokes all tokens of an application, and tells how many were not revoked before.
-    pub fn expire_tokens(&mut self, application: ApplicationId, at: Timestamp) -> u32 {
-        let mut revoked = 0;
+    /// Ends tokens of an application, and tells how many were not revoked before.
+    pub fn expire_tokens(&mut self, expiry: &Expiry) -> u32 {
+        let Expiry { application, sessions, ends } = expiry;
+        let mut ended = 0;
         for token in self.tokens.values_mut() {
-            if token.scope == Scope::Application(application) && token.revoked_at.is_none() {
-                token.revoked_at = Some(at);
-                revoked += 1;
+            let own = token.scope == Scope::Application(*application);
+            let meant = sessions.is_empty()
+                || token.session.as_ref().is_some_and(|session| sessions.contains(session));
+            if !own || !meant || token.revoked_at.is_some() {
+                continue;
             }
+            match *ends {
+                Ends::Now(at) => token.revoked_at = Some(at),
+                Ends::Later(at) => {
+                    token.expires_at = Some(token.expires_at.map_or(at, |known| known.min(at)));
+                }
+            }
+            ended += 1;
         }
-        revoked
+        ended
     }
 
     /// Lists tokens by id, ascending.

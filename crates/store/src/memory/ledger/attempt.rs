@@ -7,7 +7,7 @@ use domain::ids::AttemptId;
 
 use crate::Error;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
-use crate::ledger::{AttemptEntry, AttemptFilter, DeliveriesOf};
+use crate::ledger::{AttemptEntry, AttemptFilter, DeliveriesOf, EXPUNGED};
 use crate::memory::State;
 use crate::memory::page;
 use crate::memory::rows::AttemptRow;
@@ -82,7 +82,7 @@ impl State {
         let row = row.filter(|_| theirs).ok_or(missing)?;
         row.record.request_headers = crate::Headers::default();
         row.record.response_headers = crate::Headers::default();
-        row.record.response_body = Bytes::new();
+        row.record.response_body = Bytes::from_static(EXPUNGED.as_bytes());
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use domain::time::Timestamp;
 use crate::Answer;
 use crate::catalog::{
     Admission, Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
-    EventType, FanOut, Name, NewApplication, NewEndpoint, Renamed, Schemas, Secret, Token,
+    EventType, Expiry, FanOut, Name, NewApplication, NewEndpoint, Renamed, Schemas, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -167,6 +167,10 @@ impl Catalog for Postgres {
         self.answer(token::create(self, token))
     }
 
+    fn keep_admin_token(&self, hash: Option<[u8; 32]>) -> Answer<'_, Option<[u8; 32]>> {
+        self.answer(token::keep_admin(self, hash))
+    }
+
     fn token(&self, id: String) -> Answer<'_, Token> {
         self.answer(token::find(self, id))
     }
@@ -175,8 +179,8 @@ impl Catalog for Postgres {
         self.answer(token::revoke(self, id, at))
     }
 
-    fn expire_tokens(&self, application: ApplicationId, at: Timestamp) -> Answer<'_, u32> {
-        self.answer(token::expire(self, application, at))
+    fn expire_tokens(&self, expiry: Expiry) -> Answer<'_, u32> {
+        self.answer(token::expire(self, expiry))
     }
 
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>> {

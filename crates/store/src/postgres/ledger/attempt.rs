@@ -11,7 +11,7 @@ use crate::Error;
 use crate::codes::{self, OutcomeColumns};
 use crate::damage::Notes;
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
-use crate::ledger::{AttemptEntry, AttemptFilter, DeliveriesOf, MOST_WALKED};
+use crate::ledger::{AttemptEntry, AttemptFilter, DeliveriesOf, EXPUNGED, MOST_WALKED};
 use crate::page::{Direction, Listed, Page, of_rows};
 use crate::postgres::Postgres;
 use crate::postgres::failure::Failure;
@@ -208,13 +208,14 @@ pub(super) async fn expunge(
 ) -> Result<(), Failure> {
     let statement = "\
         update attempts \
-        set request_headers = '[]', response_headers = '[]', response_body = ''::bytea \
+        set request_headers = '[]', response_headers = '[]', response_body = $5 \
         where application = $1 and endpoint = $2 and id = $3 and message = $4";
     let columns = [
         int8(key.application.0),
         int8(key.endpoint.0),
         bytea(id.as_bytes().as_slice()),
         int8(key.message.0),
+        bytea(EXPUNGED.as_bytes()),
     ];
     match store.execute(statement, &parameters(&columns)).await? {
         0 => Err(Error::Missing("attempt").into()),

@@ -16,7 +16,7 @@ use domain::time::Timestamp;
 use crate::Answer;
 use crate::catalog::{
     Admission, Application, Catalog, Change, Changed, Changes, Check, Edit, Endpoint, EndpointEdit,
-    EventType, FanOut, Name, NewApplication, NewEndpoint, Renamed, Schemas, Secret, Token,
+    EventType, Expiry, FanOut, Name, NewApplication, NewEndpoint, Renamed, Schemas, Secret, Token,
 };
 use crate::keys::{ApplicationKey, EndpointKey};
 use crate::page::{Listed, Page};
@@ -176,6 +176,10 @@ impl Catalog for Sqlite {
         self.write(move |writing| token::create(writing.connection, &token))
     }
 
+    fn keep_admin_token(&self, hash: Option<[u8; 32]>) -> Answer<'_, Option<[u8; 32]>> {
+        self.write(move |writing| token::keep_admin(writing, hash))
+    }
+
     fn token(&self, id: String) -> Answer<'_, Token> {
         self.look_up(move |reading| token::find(reading.connection, &id))
     }
@@ -184,8 +188,8 @@ impl Catalog for Sqlite {
         self.write(move |writing| token::revoke(writing.connection, &id, at))
     }
 
-    fn expire_tokens(&self, application: ApplicationId, at: Timestamp) -> Answer<'_, u32> {
-        self.write(move |writing| token::expire(writing.connection, application, at))
+    fn expire_tokens(&self, expiry: Expiry) -> Answer<'_, u32> {
+        self.write(move |writing| token::expire(writing.connection, &expiry))
     }
 
     fn tokens(&self, page: Page<String>) -> Answer<'_, Listed<Token, String>> {

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use crate::Error;
 use crate::codes::{self, OutcomeColumns};
 use crate::keys::{ApplicationKey, DeliveryKey, EndpointKey, MessageKey};
-use crate::ledger::{AttemptEntry, AttemptFilter, DeliveriesOf, MOST_WALKED};
+use crate::ledger::{AttemptEntry, AttemptFilter, DeliveriesOf, EXPUNGED, MOST_WALKED};
 use crate::page::{Direction, Listed, Page, of_rows};
 use crate::queue::{AttemptRecord, Phases};
 use crate::sqlite::io::connection::erasing;
@@ -139,12 +139,13 @@ fn last(connection: &Connection, key: DeliveryKey) -> Result<Option<AttemptId>, 
 pub(super) fn expunge(writing: &Writing<'_>, key: DeliveryKey, id: AttemptId) -> Result<(), Error> {
     let connection = writing.connection;
     let sql = "UPDATE attempts SET request_headers = '[]', response_headers = '[]',
-            response_body = x''
+            response_body = ?5
         WHERE endpoint = ?1 AND id = ?2 AND message = ?3
             AND EXISTS (SELECT 1 FROM deliveries AS d
                 WHERE d.endpoint = ?1 AND d.message = ?3 AND d.application = ?4)";
     let DeliveryKey { application, endpoint, message } = key;
-    let parameters = params![endpoint.0, id.as_bytes(), message.0, application.0];
+    let text = EXPUNGED.as_bytes();
+    let parameters = params![endpoint.0, id.as_bytes(), message.0, application.0, text];
     let removed =
         erasing(connection, || Ok(connection.prepare_cached(sql)?.execute(parameters)?))?;
     writing.wal.empty_soon();

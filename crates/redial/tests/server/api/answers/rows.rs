@@ -285,6 +285,8 @@ async fn tokens(scene: &Scene) -> Vec<String> {
             name: large(),
             scope: Scope::Admin,
             read_only: false,
+            granted: store::catalog::Granted::default(),
+            session: None,
             created_at: NOW,
             expires_at: None,
             revoked_at: None,

@@ -7,7 +7,6 @@ use std::path::Path;
 use domain::nearest::nearest;
 use domain::policy::{Preset, ReadError, preset, preset_names, read_json, read_toml};
 
-use crate::cli::Failure;
 use crate::words::printable;
 
 /// The largest policy file that is read.
@@ -22,29 +21,30 @@ enum Format {
 
 /// Finds a policy by name, or reads it from a file. Whatever the file holds, its name and summary
 /// can be shown on a terminal afterwards.
-pub(super) fn load(source: &str) -> Result<Preset, Failure> {
+///
+/// # Errors
+/// Says what is wrong with the name or the file, and what to write instead.
+pub fn load_policy(source: &str) -> Result<Preset, String> {
     if !source.contains(['.', '/', '\\']) {
-        let found = preset(source).map_err(|unknown| Failure::Usage(unknown.to_string()))?;
-        return Ok(found.clone());
+        return preset(source).cloned().map_err(|unknown| unknown.to_string());
     }
     let path = Path::new(source);
     let format = Format::of(path).ok_or_else(|| {
         let text =
             "is neither a .toml nor a .json file, and no policy has a dot or a slash in its name";
-        Failure::Usage(format!("`{source}` {text}{}", hint(path)))
+        format!("`{source}` {text}{}", hint(path))
     })?;
-    let text = text_of(path).map_err(|why| {
-        Failure::Usage(format!("cannot read the policy file `{source}`: {why}{}", hint(path)))
-    })?;
+    let text = text_of(path)
+        .map_err(|why| format!("cannot read the policy file `{source}`: {why}{}", hint(path)))?;
     if format.is_empty(&text) {
         let example = format.example();
-        return Err(Failure::Usage(format!(
+        return Err(format!(
             "`{source}` is empty; write what differs from `redial`, for example {example}"
-        )));
+        ));
     }
     let read = format.read(&text).map_err(|error| {
         let told = error.to_string();
-        Failure::Usage(format!("in `{source}`: {}", told.trim_end()))
+        format!("in `{source}`: {}", told.trim_end())
     })?;
     Ok(Preset { name: printable(&read.name), summary: printable(&read.summary), ..read })
 }
@@ -114,15 +114,12 @@ mod tests {
     use super::*;
 
     fn refusal(source: &str) -> String {
-        match load(source).unwrap_err() {
-            Failure::Usage(text) => text,
-            Failure::Other(error) => panic!("{error}"),
-        }
+        load_policy(source).unwrap_err()
     }
 
     #[test]
     fn a_name_is_a_preset() {
-        assert_eq!(load("svix").unwrap().name, "svix");
+        assert_eq!(load_policy("svix").unwrap().name, "svix");
         assert!(refusal("svixx").ends_with("did you mean `svix`?"));
     }
 
