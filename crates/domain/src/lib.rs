@@ -11,7 +11,7 @@
 //! - [`breaker`], [`concurrency`], [`rate`], [`health`]: what keeps an endpoint from being hammered
 //! - [`partition`]: the share of endpoints that one node owns
 //! - [`filter`]: what an endpoint lists, [`index`]: which endpoints get a message; [`replay`]: which deliveries a replay means
-//! - [`address`]: where a request may go
+//! - [`address`]: where a request may go; [`signing`]: which profiles its attempts are signed in
 //! - [`ids`], [`names`], [`time`], [`span`], [`dice`], [`retry_after`], [`nearest`]: small values
 
 pub mod address;
@@ -33,6 +33,7 @@ pub mod policy;
 pub mod rate;
 pub mod replay;
 pub mod retry_after;
+pub mod signing;
 pub mod span;
 pub mod time;
 pub mod verdict;

@@ -36,7 +36,7 @@ pub use fields::{Problem, ReadError};
 pub use jitter::Jitter;
 pub use limits::Limits;
 pub use patience::Patience;
-pub use preset::{BodyLimit, EndpointDefaults, Part, Preset, Profile, ResponseKept};
+pub use preset::{BodyLimit, EndpointDefaults, Part, Preset, ResponseKept};
 pub use presets::{UnknownPreset, preset, preset_names};
 pub use read::{read_json, read_saved, read_toml, read_value};
 pub use redirects::Redirects;

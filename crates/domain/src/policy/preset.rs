@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
+use signature::Profiles;
+
 use super::Policy;
 use crate::breaker;
 use crate::health;
@@ -33,44 +35,10 @@ pub struct EndpointDefaults {
     pub breaker: Option<breaker::Settings>,
     /// When a failing endpoint is disabled.
     pub health: health::Rule,
-    /// Which headers attempts carry.
-    pub signatures: Vec<Profile>,
+    /// The profiles that attempts are signed in; the server's if there are none.
+    pub signatures: Option<Profiles>,
     /// What is kept of a response.
     pub response_kept: ResponseKept,
-}
-
-/// A set of headers that an attempt carries: its signature in one form, and what goes with it. The
-/// crate `signature` writes them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Profile {
-    /// `webhook-id`, `webhook-timestamp`, `webhook-signature`.
-    StandardWebhooks,
-    /// The same under `svix-` names.
-    Svix,
-    /// `X-<Brand>-Signature: t=…,v1=…` and `X-<Brand>-Delivery`.
-    Branded,
-    /// `X-Webhook-Signature: sha256=…`, `X-Webhook-ID`, `X-Webhook-Event`, `X-Webhook-Timestamp`.
-    WebhookDigest,
-    /// `X-Event-Id`, beside a signature.
-    EventId,
-}
-
-impl Profile {
-    /// All profiles.
-    pub const ALL: [Self; 5] =
-        [Self::StandardWebhooks, Self::Svix, Self::Branded, Self::WebhookDigest, Self::EventId];
-
-    /// Returns the word a preset uses for it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::StandardWebhooks => "standard-webhooks",
-            Self::Svix => "svix",
-            Self::Branded => "branded",
-            Self::WebhookDigest => "webhook-digest",
-            Self::EventId => "event-id",
-        }
-    }
 }
 
 /// What is kept of a response.

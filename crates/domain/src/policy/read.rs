@@ -7,17 +7,19 @@
 use std::num::NonZeroU32;
 
 use serde_json::{Map, Value};
+use signature::Profiles;
 
 use super::classification::Listed;
 use super::fields::{Fields, unknown_word};
 use super::{
     Backoff, BodyLimit, Class, Classification, EndpointDefaults, Jitter, Limits, Part, Patience,
-    Pattern, Policy, Preset, Problem, Profile, ReadError, Redirects, ResponseKept, Schedule,
-    Statuses, Timeouts, presets,
+    Pattern, Policy, Preset, Problem, ReadError, Redirects, ResponseKept, Schedule, Statuses,
+    Timeouts, presets,
 };
 use crate::breaker;
 use crate::health;
 use crate::rate::Rate;
+use crate::signing;
 
 /// The preset whose values stand where a document is silent.
 pub(super) const ROOT: &str = "redial";
@@ -245,20 +247,23 @@ fn endpoint(document: &Fields<'_>) -> Result<EndpointDefaults, Problem> {
     let in_flight = in_flight.ok_or_else(|| {
         fields.problem("in_flight", format!("must be between 1 and {MOST_IN_FLIGHT}"))
     })?;
-    let signatures = fields.choices("signatures", &Profile::ALL.map(|it| (it.word(), it)))?;
-    if signatures.iter().all(|profile| *profile == Profile::EventId) {
-        let text = "is empty; an attempt must be signed in at least one way";
-        return Err(fields.problem("signatures", text));
-    }
     let rate = Rate::per_second(fields.whole("rate")?);
     Ok(EndpointDefaults {
         in_flight,
         rate: rate.map_err(|problem| fields.within(problem))?,
         breaker: breaker(&fields)?,
         health: health(&fields)?,
-        signatures,
+        signatures: signatures(&fields)?,
         response_kept: response_kept(&fields)?,
     })
+}
+
+fn signatures(endpoint: &Fields<'_>) -> Result<Option<Profiles>, Problem> {
+    if endpoint.is_absent("signatures", "default")? {
+        return Ok(None);
+    }
+    let profiles = signing::read(endpoint.texts("signatures")?);
+    profiles.map(Some).map_err(|refusal| endpoint.problem("signatures", refusal.to_string()))
 }
 
 fn breaker(endpoint: &Fields<'_>) -> Result<Option<breaker::Settings>, Problem> {

@@ -99,7 +99,10 @@ fn classification(policy: &Policy) -> Value {
 }
 
 fn endpoint(endpoint: &EndpointDefaults) -> Value {
-    let signatures: Vec<&str> = endpoint.signatures.iter().map(|profile| profile.word()).collect();
+    let signatures = endpoint.signatures.as_ref().map_or(json!("default"), |profiles| {
+        let texts: Vec<String> = profiles.iter().map(ToString::to_string).collect();
+        json!(texts)
+    });
     let parts: Vec<&str> = endpoint.response_kept.parts.iter().map(|part| part.word()).collect();
     let streak = endpoint.health.permanent_streak();
     json!({

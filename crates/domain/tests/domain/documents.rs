@@ -35,6 +35,22 @@ fn a_document_says_only_what_differs() {
 }
 
 #[test]
+fn a_document_names_headers_of_its_own_and_can_go_back_to_the_servers() {
+    let texts = ["branded:Acme", "v0:X-Sig:X-At", "digest-base64:X-Hmac", "event-type:X-Event"];
+    let document = format!("[endpoint]\nsignatures = {texts:?}\n");
+    let own = read_toml(&document).unwrap();
+    let read: Vec<String> =
+        own.endpoint.signatures.as_ref().unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(read, texts);
+    assert_eq!(read_value(write_value(&own)).unwrap(), own);
+    for nothing in ["\"default\"", "null"] {
+        let json =
+            format!(r#"{{"extends": "formspring", "endpoint": {{"signatures": {nothing}}}}}"#);
+        assert_eq!(read_json(&json).unwrap().endpoint.signatures, None, "{nothing}");
+    }
+}
+
+#[test]
 fn a_document_may_take_the_name_of_the_default() {
     let own = read_json(r#"{"name": "redial", "policy": {"max_attempts": 5}}"#).unwrap();
     assert_eq!(own.name, "redial");
@@ -144,9 +160,20 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ("[endpoint]\nin_flight = 0", "endpoint.in_flight", "between 1 and 1024"),
     ("[endpoint]\nin_flight = 1025", "endpoint.in_flight", "between 1 and 1024"),
     ("[endpoint]\nrate = 0", "endpoint.rate", "between 1 and 1000000"),
-    ("[endpoint]\nsignatures = []", "endpoint.signatures", "at least one way"),
+    ("[endpoint]\nsignatures = []", "endpoint.signatures", "must hold one that signs"),
     ("[endpoint]\nsignatures = [\"svyx\"]", "endpoint.signatures", "did you mean `svix`?"),
     ("[endpoint]\nsignatures = [\"svix\", \"svix\"]", "endpoint.signatures", "lists `svix` twice"),
+    (
+        "[endpoint]\nsignatures = [\"digest:Cookie\"]",
+        "endpoint.signatures",
+        "Cookie has a meaning of its own",
+    ),
+    (
+        "[endpoint]\nsignatures = [\"branded:Webhook\", \"webhook-digest\"]",
+        "endpoint.signatures",
+        "both write the header X-Webhook-Signature",
+    ),
+    ("[endpoint]\nsignatures = \"svix\"", "endpoint.signatures", "list of texts"),
     ("[endpoint]\nbreaker = \"on\"", "endpoint.breaker", "must be a table with the keys threshold"),
     (
         "[endpoint]\nbreaker = { threshold = 0, cooldown = \"5m\", growth = 2, longest_cooldown = \"1h\", while_open = \"hold\" }",
@@ -158,7 +185,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "endpoint.disable.permanent_streak",
         "use 1 or more",
     ),
-    ("[endpoint]\nsignatures = [\"event-id\"]", "endpoint.signatures", "at least one way"),
+    ("[endpoint]\nsignatures = [\"event-id\"]", "endpoint.signatures", "must hold one that signs"),
     (
         "[endpoint.response_kept]\nbody_limit = \"16385 bytes\"",
         "endpoint.response_kept.body_limit",

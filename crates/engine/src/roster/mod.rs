@@ -304,8 +304,9 @@ impl Member {
         let secrets: usize = secrets.iter().map(|secret| secret.text.len() + ENTRY).sum();
         let uid = endpoint.uid.as_ref().map_or(0, String::len);
         let own = settings.policy.as_ref().map_or(0, weight);
+        let signatures: usize = settings.signatures.iter().map(|it| it.len() + ENTRY).sum();
         let texts = settings.origin.len() + confidential.path_and_query.len() + uid;
-        size_of::<Self>() + ENTRY + headers + secrets + own + texts
+        size_of::<Self>() + ENTRY + headers + secrets + signatures + own + texts
     }
 
     /// Returns its row.

@@ -74,8 +74,9 @@ struct EndpointIn {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<u32>)]
     in_flight: Option<Option<u32>>,
-    /// Its signing secret; one is made for a new endpoint if it is missing. In a PUT, another one than
-    /// the current one replaces that, which goes on signing for a day.
+    /// Its signing secret: `whsec_…`, `whsk_…`, or `plain:` and the text of one that receivers have
+    /// already. One is made for a new endpoint if it is missing. In a PUT, another one than the current
+    /// one replaces that, which goes on signing for a day.
     secret: Option<String>,
     /// Headers added to its attempts.
     headers: Option<BTreeMap<String, String>>,
@@ -83,7 +84,9 @@ struct EndpointIn {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Value>)]
     policy: Option<Option<Value>>,
-    /// Its signature profiles.
+    /// Its signature profiles, such as `standard-webhooks` or `timestamped:Acme-Signature`; empty for
+    /// those of its policy, or else the server's.
+    #[schema(max_items = 16)]
     signatures: Option<Vec<String>>,
     /// How attempts authenticate themselves. It is never shown again.
     #[serde(default, deserialize_with = "present_object")]
@@ -150,7 +153,9 @@ struct EndpointPatch {
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<Value>)]
     policy: Option<Option<Value>>,
-    /// Its signature profiles.
+    /// Its signature profiles, such as `standard-webhooks` or `timestamped:Acme-Signature`; empty for
+    /// those of its policy, or else the server's.
+    #[schema(max_items = 16)]
     signatures: Option<Vec<String>>,
     /// How attempts authenticate themselves.
     #[serde(default, deserialize_with = "present_object")]

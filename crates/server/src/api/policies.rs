@@ -7,6 +7,7 @@ use axum::extract::State;
 use domain::policy;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use signature::Profile;
 use utoipa::ToSchema;
 
 use super::extract::{Given, In, Named};
@@ -59,6 +60,25 @@ struct PolicyOut {
     span_seconds: f64,
     /// What is unwise about it.
     warnings: Vec<String>,
+    /// How attempts are signed: the endpoint's own profiles, those of the policy, or the server's. Empty
+    /// if they do not fit together; attempts fail then, and say why.
+    signatures: Vec<SignatureOut>,
+}
+
+/// A profile that attempts are signed in.
+#[derive(Debug, Serialize, ToSchema)]
+struct SignatureOut {
+    /// The profile, as `signatures` of an endpoint has it.
+    profile: String,
+    /// The headers that it writes.
+    headers: Vec<String>,
+}
+
+impl From<&Profile> for SignatureOut {
+    fn from(profile: &Profile) -> Self {
+        let headers = profile.header_names().into_iter().map(str::to_owned).collect();
+        Self { profile: profile.to_string(), headers }
+    }
 }
 
 /// One attempt of a schedule.
@@ -90,6 +110,7 @@ impl From<Shown> for PolicyOut {
             schedule: turns.collect(),
             span_seconds: shown.preset.policy.span().as_secs_f64(),
             warnings: shown.warnings.iter().map(ToString::to_string).collect(),
+            signatures: shown.signatures.iter().map(SignatureOut::from).collect(),
             document: policy::write_value(&shown.preset),
             name: shown.preset.name,
             origin: shown.origin,

@@ -15,7 +15,7 @@ use super::operation::{Operation, Routes};
 use super::values::Answer;
 use crate::app::condition::Tag;
 use crate::app::headers::{Edit, Shown};
-use crate::app::secrets::Rotated;
+use crate::app::secrets::{Key, Rotated};
 use crate::app::{App, Rollout};
 
 const SECRET: &str = "/app/{app_id}/endpoint/{endpoint_id}/secret";
@@ -38,9 +38,13 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 /// What a receiver verifies with.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 struct EndpointSecretOut {
-    /// `whsec_…`, or `whpk_…` for a public key.
+    /// `whsec_…`, `plain:…`, or `whpk_…` for a public key.
     key: String,
+    /// Of a `plain:…`: the same bytes as `whsec_…`, as libraries of Standard Webhooks take them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standard_webhooks_key: Option<String>,
     /// Whether some node may still sign with an old key that has no time of grace, for two seconds at
     /// the most. Left out if none does.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -48,11 +52,20 @@ struct EndpointSecretOut {
     pending: bool,
 }
 
+impl EndpointSecretOut {
+    fn of(key: Key, rollout: Rollout) -> Self {
+        let Key { text, standard_webhooks } = key;
+        let pending = rollout == Rollout::Pending;
+        Self { key: text, standard_webhooks_key: standard_webhooks, pending }
+    }
+}
+
 /// How a secret is to be replaced.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct EndpointSecretRotateIn {
-    /// The new secret; one is made if it is missing.
+    /// The new secret: `whsec_…`, `whsk_…`, or `plain:` and the text of one that receivers have already.
+    /// One is made if it is missing.
     key: Option<String>,
     /// For how many seconds the old one goes on signing; a day if it is missing.
     grace_period_seconds: Option<u64>,
@@ -90,8 +103,7 @@ async fn secret(
     In(scope): In,
     Named([endpoint]): Named<1>,
 ) -> Answer<Json<EndpointSecretOut>> {
-    let key = app.secret(&scope, &endpoint).await?;
-    Ok(Json(EndpointSecretOut { key, pending: false }))
+    Ok(Json(EndpointSecretOut::of(app.secret(&scope, &endpoint).await?, Rollout::Complete)))
 }
 
 async fn another(
@@ -102,7 +114,7 @@ async fn another(
 ) -> Answer<Json<EndpointSecretOut>> {
     let (key, grace) = (given.key.as_deref(), given.grace_period_seconds);
     let Rotated { key, rollout } = app.rotate_secret(&scope, &endpoint, key, grace).await?;
-    Ok(Json(EndpointSecretOut { key, pending: rollout == Rollout::Pending }))
+    Ok(Json(EndpointSecretOut::of(key, rollout)))
 }
 
 async fn shown(

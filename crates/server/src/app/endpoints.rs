@@ -4,12 +4,14 @@
 //! request names; `draft` says how.
 
 mod draft;
+mod signing;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::{EndpointId, Noun as _, noun};
 pub use draft::Draft;
+use signing::Named;
 use store::catalog::{Changed, EndpointEdit, Name, NewEndpoint, NewSecret};
 pub use store::catalog::{Credentials, Endpoint};
 pub use store::queue::{Order, RequestKind, Running};
@@ -71,7 +73,7 @@ impl App {
             return Err(Error::field("url", "is missing"));
         }
         let secret = secrets::make(draft.secret.as_deref(), "secret", caller.promise.as_ref(), at)?;
-        let vetted = self.vet(scope, draft).await?;
+        let vetted = self.vet(scope, draft).await?.signed_by(Some((secret.clone(), "secret")));
         let id = self.id_for(caller);
         if caller.promise.as_ref().is_some_and(Promise::again)
             && let Ok(made) = self.catalog.endpoint(application, Name::Id(id)).await
@@ -136,7 +138,7 @@ impl App {
         draft: Draft,
     ) -> Result<Endpoint, Error> {
         // What is not there is missing, whatever is wrong with the request.
-        self.endpoint(scope, named).await?;
+        let endpoint = self.endpoint(scope, named).await?;
         let at = self.clock.now();
         let secret = match draft.secret.as_deref() {
             Some(text) => Some(NewSecret {
@@ -146,7 +148,14 @@ impl App {
             None => None,
         };
         let resumes = draft.disabled == Some(false);
-        let vetted = self.vet(scope, draft).await?;
+        let signs = match (&secret, draft.names()) {
+            (Some(new), _) => Some((new.secret.clone(), "secret")),
+            (None, Some(Named::Profiles(field))) => {
+                self.newest_secret(&endpoint).await?.map(|secret| (secret, field))
+            }
+            (None, _) => None,
+        };
+        let vetted = self.vet(scope, draft).await?.signed_by(signs);
         let edit = Arc::new(move |row: &Endpoint| vetted.apply(row));
         self.edit_endpoint(scope, named, Change { edit, secret, resumes }).await
     }

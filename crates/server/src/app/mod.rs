@@ -54,6 +54,7 @@ use domain::address::Guard;
 use domain::ids::{Id, Noun, TaskId};
 use domain::partition::Partition;
 use domain::policy::Preset;
+use domain::signing::Signing;
 use domain::time::Timestamp;
 pub use error::{Error, Fault, FaultKind, RefusalKind};
 use store::keys::{ApplicationKey, EndpointKey};
@@ -149,6 +150,8 @@ pub struct App {
 pub struct Settings {
     /// The policy where nothing nearer sets one.
     pub policy: Preset,
+    /// How attempts are signed where nothing nearer says so.
+    pub signing: Signing,
     /// How long messages are kept.
     pub retention: Duration,
     /// SHA-256 of the admin token, if it is set from outside.

@@ -2,6 +2,7 @@
 
 use domain::policy::{self, Preset, Scopes, Timetable, Warning};
 use serde_json::Value;
+use signature::{Profile, Profiles};
 
 use super::{App, Error, Scope};
 
@@ -16,13 +17,20 @@ pub struct Shown {
     pub timetable: Timetable,
     /// What is unwise about it.
     pub warnings: Vec<Warning>,
+    /// The profiles that attempts under it are signed in; none if they do not fit together.
+    pub signatures: Vec<Profile>,
 }
 
 impl Shown {
-    fn of(preset: Preset, origin: &'static str) -> Self {
+    fn of(
+        preset: Preset,
+        origin: &'static str,
+        signatures: Result<Profiles, impl std::error::Error>,
+    ) -> Self {
         let timetable = preset.policy.timetable();
         let warnings = preset.policy.warnings();
-        Self { preset, origin, timetable, warnings }
+        let signatures = signatures.map_or_else(|_| Vec::new(), |profiles| profiles.to_vec());
+        Self { preset, origin, timetable, warnings, signatures }
     }
 }
 
@@ -36,7 +44,13 @@ impl App {
     #[must_use]
     pub fn presets(&self) -> Vec<Shown> {
         let presets = policy::preset_names().filter_map(|name| policy::preset(name).ok());
-        presets.map(|preset| Shown::of(preset.clone(), "preset")).collect()
+        presets.map(|preset| self.shown_policy(preset.clone(), "preset")).collect()
+    }
+
+    /// Shows a policy as it is for an endpoint that sets nothing itself.
+    fn shown_policy(&self, preset: Preset, origin: &'static str) -> Shown {
+        let signatures = self.settings.signing.applicable(&[], &preset.endpoint);
+        Shown::of(preset, origin, signatures)
     }
 
     /// Shows one preset.
@@ -45,7 +59,7 @@ impl App {
     /// If there is none of that name.
     pub fn preset(&self, name: &str) -> Result<Shown, Error> {
         let preset = policy::preset(name).map_err(|_| Error::Missing("policy"))?;
-        Ok(Shown::of(preset.clone(), "preset"))
+        Ok(self.shown_policy(preset.clone(), "preset"))
     }
 
     /// Shows what a policy would mean, without saving it.
@@ -53,7 +67,7 @@ impl App {
     /// # Errors
     /// If it cannot be read.
     pub fn preview(&self, saved: &Value) -> Result<Shown, Error> {
-        read(saved).map(|preset| Shown::of(preset, "preview"))
+        read(saved).map(|preset| self.shown_policy(preset, "preview"))
     }
 
     /// Shows the policy that applies to an endpoint, but for messages and event types with their
@@ -73,6 +87,7 @@ impl App {
             server: self.settings.policy.clone(),
         };
         let (origin, preset) = scopes.applicable();
-        Ok(Shown::of(preset, origin.word()))
+        let signatures = self.surroundings(scope).profiles(&endpoint.settings);
+        Ok(Shown::of(preset, origin.word(), signatures))
     }
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use domain::signing;
 use domain::time::Timestamp;
-use signature::{SharedSecret, SigningSecret};
-use store::catalog::Secret;
+use signature::{Profiles, SharedSecret, Signer, SigningSecret, VerifyingSecret};
+use store::catalog::{Endpoint, Secret};
 
 use super::idempotency::Promise;
 use super::{App, Error, RefusalKind, Rollout, Scope};
@@ -41,20 +42,47 @@ pub(super) fn make(
     Ok(Secret { text, created_at: at, expires_at: None })
 }
 
-/// Returns what the receiver is given: the secret itself, or the public key.
-fn for_receiver(secret: &Secret) -> Result<String, Error> {
-    let read: SigningSecret = secret
-        .text
-        .parse()
-        .map_err(|error: signature::Error| Error::Internal(error.to_string()))?;
-    Ok(read.for_receiver().reveal().to_string())
+/// What a receiver verifies with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// The secret as it was given, or the public key.
+    pub text: String,
+    /// Of a plain secret: what libraries of Standard Webhooks take for it.
+    pub standard_webhooks: Option<String>,
+}
+
+impl Key {
+    fn of(secret: &Secret) -> Result<Self, Error> {
+        let read: SigningSecret = secret
+            .text
+            .parse()
+            .map_err(|error: signature::Error| Error::Internal(error.to_string()))?;
+        let key = read.for_receiver();
+        let standard_webhooks = match &key {
+            VerifyingSecret::Shared(secret) if secret.is_plain() => {
+                Some(secret.reveal_encoded().to_string())
+            }
+            VerifyingSecret::Shared(_) | VerifyingSecret::Public(_) => None,
+        };
+        Ok(Self { text: key.reveal().to_string(), standard_webhooks })
+    }
+}
+
+/// Checks that a secret can sign in each of these profiles by itself: those before it end.
+pub(super) fn check(secret: &Secret, profiles: &Profiles, field: &str) -> Result<(), Error> {
+    // One that does not read is refused where it is given, and not here.
+    let Ok(read) = secret.text.parse::<SigningSecret>() else { return Ok(()) };
+    let signer = Signer::new(&[read], profiles);
+    signer
+        .map(drop)
+        .map_err(|error| Error::field(field, signing::Unusable::from(error).to_string()))
 }
 
 /// What became of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotated {
     /// What the receiver verifies with from now on.
-    pub key: String,
+    pub key: Key,
     /// Whether every node has stopped to sign with what has no time of grace.
     pub rollout: Rollout,
 }
@@ -64,18 +92,23 @@ impl App {
     ///
     /// # Errors
     /// If there is no such endpoint.
-    pub async fn secret(&self, scope: &Scope, endpoint: &str) -> Result<String, Error> {
+    pub async fn secret(&self, scope: &Scope, endpoint: &str) -> Result<Key, Error> {
         let endpoint = self.endpoint(scope, endpoint).await?;
+        let newest = self.newest_secret(&endpoint).await?;
+        Key::of(&newest.ok_or(Error::Missing("secret"))?)
+    }
+
+    pub(super) async fn newest_secret(&self, endpoint: &Endpoint) -> Result<Option<Secret>, Error> {
         let now = self.clock.now();
         let secrets = self.catalog.secrets(endpoint.application, endpoint.key, now).await?;
-        let newest = secrets.first().ok_or(Error::Missing("secret"))?;
-        for_receiver(newest)
+        Ok(secrets.into_iter().next())
     }
 
     /// Makes another secret the current one. The old one goes on signing for a while.
     ///
     /// # Errors
-    /// If the given one cannot sign, the time of grace is too long, or too many old ones are live.
+    /// If the given one cannot sign in the endpoint's profiles, the time of grace is too long, or too many
+    /// old ones are live.
     pub async fn rotate_secret(
         &self,
         scope: &Scope,
@@ -92,7 +125,10 @@ impl App {
         let now = self.clock.now();
         let promise = scope.caller().promise.as_ref();
         let secret = make(key, "key", promise, now)?;
-        let shown = for_receiver(&secret)?;
+        if let Ok(profiles) = self.surroundings(scope).profiles(&endpoint.settings) {
+            check(&secret, &profiles, "key")?;
+        }
+        let shown = Key::of(&secret)?;
         if promise.is_some_and(Promise::again) {
             let live = self.catalog.secrets(endpoint.application, endpoint.key, now).await?;
             if live.iter().any(|known| known.text == secret.text) {

@@ -231,7 +231,8 @@ impl Server {
         let metrics = Metrics::new();
         let guard = Guard::new(configuration.egress.clone());
         let resolver = Resolver::system().context("the system's name servers cannot be read")?;
-        let transport = TransportSettings::new(guard.clone(), resolver);
+        let mut transport = TransportSettings::new(guard.clone(), resolver);
+        transport.signing = configuration.signing.clone();
         let transport = Arc::new(Transport::new(transport));
         let parts = node::Parts {
             queue: Arc::new(Measured {
@@ -501,6 +502,7 @@ fn settings(configuration: &Configuration, address: SocketAddr) -> Settings {
     let public_url = public_url.unwrap_or_else(|| format!("http://{address}"));
     Settings {
         policy: configuration.policy.clone(),
+        signing: configuration.signing.clone(),
         retention: configuration.retention.messages,
         admin_token: token.map(|Hidden(token)| Sha256::digest(token.as_bytes()).into()),
         public_url: public_url.trim_end_matches('/').to_owned(),

@@ -29,7 +29,7 @@ const fn key(
 }
 
 /// All settings, in the order in which they are listed to people.
-pub(super) const KEYS: [Key; 52] = [
+pub(super) const KEYS: [Key; 54] = [
     key("listen", "address", "127.0.0.1:8071", "Where the API and the dashboard listen."),
     key("tls.listen", "address", "", "Where the API listens for HTTPS, besides `listen`."),
     key("tls.certificate", "path", "", "The certificate and those that vouch for it, as PEM."),
@@ -50,6 +50,18 @@ pub(super) const KEYS: [Key; 52] = [
     key("admin_token", "secret", "", "The admin token; without it the first start makes one."),
     key("encryption_key", "secret", "", "32 bytes in base64; needed with `database`."),
     key("policy", "preset or document", "redial", "The policy where nothing nearer sets one."),
+    key(
+        "signatures",
+        "list of profiles",
+        "standard-webhooks,svix",
+        "How attempts are signed where neither the endpoint nor its policy says so.",
+    ),
+    key(
+        "brand",
+        "word",
+        "Redial",
+        "The brand of the profile `branded`, as in `X-Redial-Signature`.",
+    ),
     key("allow_egress", "list of ranges", "", "Private ranges that endpoints may be in."),
     key("egress.plain_http", "yes or no", "no", "Whether endpoints may have `http` URLs."),
     key("egress.proxy", "host:port", "", "An HTTP proxy that all deliveries go through."),

@@ -20,8 +20,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::address::{Host, PlainHttp, Proxy, Proxying, Settings as Egress, UsablePort};
 use domain::policy::{self, Preset};
+use domain::signing::{Signing, Unusable};
 use gather::Gathered;
 pub use keys::table;
+use signature::Brand;
 use store::catalog::Size;
 
 /// All that an operator can set.
@@ -49,6 +51,8 @@ pub struct Configuration {
     pub encryption_key: Option<Hidden<[u8; 32]>>,
     /// The policy where nothing nearer sets one, with what endpoints start with under it.
     pub policy: Preset,
+    /// How attempts are signed where nothing nearer says so.
+    pub signing: Signing,
     /// Where deliveries may go.
     pub egress: Egress,
     /// How much of everything there may be.
@@ -271,6 +275,7 @@ impl Configuration {
             admin_token: admin_token(&gathered)?,
             encryption_key: encryption_key(&gathered)?,
             policy: server_policy(&gathered)?,
+            signing: signing(&gathered)?,
             egress: egress(&gathered)?,
             limits: limits(&gathered)?,
             retention: retention(&gathered)?,
@@ -293,6 +298,8 @@ impl Configuration {
                         head -c 32 /dev/urandom | base64";
             return Err(gathered.wrong("encryption_key", text));
         }
+        let signed = self.signing.applicable(&[], &self.policy.endpoint).map_err(Unusable::from);
+        signed.map_err(|refusal| gathered.wrong("policy", &refusal.to_string()))?;
         Ok(self)
     }
 }
@@ -357,6 +364,15 @@ fn server_policy(gathered: &Gathered) -> Result<Preset, Problem> {
         None => policy::read_toml(&document),
     };
     read.map_err(|error| Problem::new(entry.origin, error.to_string()))
+}
+
+fn signing(gathered: &Gathered) -> Result<Signing, Problem> {
+    let brand: Brand = required(gathered, "brand")?;
+    let texts: Vec<String> = gathered.list("signatures")?;
+    let read = domain::signing::read(texts.iter().map(String::as_str));
+    let branded = read.and_then(|profiles| Ok(profiles.with_brand(&brand)?));
+    let profiles = branded.map_err(|refusal| gathered.wrong("signatures", &refusal.to_string()))?;
+    Ok(Signing { brand, profiles })
 }
 
 fn egress(gathered: &Gathered) -> Result<Egress, Problem> {

@@ -42,11 +42,11 @@ use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::policy::Part;
 use domain::rate::ON_THE_WAY;
+use domain::signing::Signing;
 use domain::time::Timestamp;
 use engine::protocol::effect::Sending;
 use engine::roster::Member;
 use rustls::pki_types::CertificateDer;
-use signature::Brand;
 use store::Headers;
 use store::queue::{AttemptRecord, Phases};
 
@@ -76,8 +76,8 @@ pub struct TransportSettings {
     pub guard: Guard,
     /// Looks names up.
     pub resolver: Resolver,
-    /// The brand of the signatures that have one.
-    pub brand: Brand,
+    /// How attempts are signed where nothing nearer says so.
+    pub signing: Signing,
     /// How many connections wait to be used again.
     pub pool: PoolLimits,
     /// For how many endpoints requests are kept prepared.
@@ -90,7 +90,7 @@ pub struct TransportSettings {
 pub struct Transport {
     guard: RwLock<Arc<Guard>>,
     own: Mutex<Own>,
-    brand: Brand,
+    signing: Signing,
     dialler: Dialler,
     pool: Pool,
     gates: Gates,
@@ -110,12 +110,11 @@ struct Own {
 impl TransportSettings {
     /// Makes settings with every limit at its default.
     #[must_use]
-    #[expect(clippy::expect_used, reason = "the brand is a word")]
     pub fn new(guard: Guard, resolver: Resolver) -> Self {
         Self {
             guard,
             resolver,
-            brand: "Redial".parse().expect("a word is a brand"),
+            signing: Signing::default(),
             pool: PoolLimits::default(),
             prepared: 4_096,
             extra_roots: Vec::new(),
@@ -162,7 +161,7 @@ impl Transport {
         let transport = Self {
             guard: RwLock::new(Arc::new(settings.guard)),
             own: Mutex::default(),
-            brand: settings.brand,
+            signing: settings.signing,
             dialler: Dialler { resolver: settings.resolver, tls },
             pool: Pool::new(settings.pool),
             gates: Gates::default(),
@@ -322,8 +321,8 @@ impl Transport {
         if let Some(found) = found.filter(|found| found.is_good(member, guard, rows)) {
             return Ok(found);
         }
-        let (pool, gates, brand) = (&self.pool, &self.gates, &self.brand);
-        let with = Preparing { pool, gates, guard, brand, rows, now };
+        let (pool, gates, signing) = (&self.pool, &self.gates, &self.signing);
+        let with = Preparing { pool, gates, guard, signing, rows, now };
         let prepared = Arc::new(Prepared::new(member, &with)?);
         self.told.tell_left_out(&prepared.left_out, member, now);
         self.prepared.put(member.key(), Arc::clone(&prepared));

@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use domain::address::{Guard, Scheme};
 use domain::ids::DeliveryId;
-use domain::policy;
 use domain::rate::FarEnd;
+use domain::signing::Signing;
 use domain::time::Timestamp;
 use engine::protocol::effect::Sending;
 use engine::roster::Member;
@@ -22,7 +22,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::Full;
-use signature::{Attempt, Brand, Profile, SetupFault, Signer, SigningSecret, comparable};
+use signature::{Attempt, Profiles, SetupFault, Signer, SigningSecret, comparable};
 use store::Headers;
 use store::catalog::{Credentials, Endpoint, Secret};
 
@@ -71,8 +71,8 @@ pub(super) struct Preparing<'a> {
     pub(super) gates: &'a Gates,
     /// Decides where requests may go.
     pub(super) guard: &'a Arc<Guard>,
-    /// The brand of the signatures that have one.
-    pub(super) brand: &'a Brand,
+    /// How attempts are signed where nothing nearer says so.
+    pub(super) signing: &'a Signing,
     /// The time on the rows' timeline: secrets expire on it.
     pub(super) rows: Timestamp,
     /// The time on the process's own clock: the gates count on it.
@@ -93,7 +93,8 @@ impl Prepared {
         let unusable = |_| Failure::blocked_url();
         let uri = Uri::try_from(url.expose_path_and_query()).map_err(unusable)?;
         let authority = HeaderValue::try_from(url.authority()).map_err(unusable_value)?;
-        let profiles = profiles(member, with.brand)?;
+        let own = &endpoint.settings.signatures;
+        let profiles = with.signing.applicable(own, &member.defaults).map_err(unsigned)?;
         let signer = signer(member, &profiles, with.rows)?;
         let signed = signed_names(&signer)?;
         let mut head = Head::begin(authority);
@@ -268,7 +269,7 @@ fn set(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue) {
     }
 }
 
-fn signer(member: &Member, profiles: &[Profile], now: Timestamp) -> Result<Signer, Failure> {
+fn signer(member: &Member, profiles: &Profiles, now: Timestamp) -> Result<Signer, Failure> {
     let read = |secret: &Secret| secret.text.parse::<SigningSecret>();
     let secrets: Result<Vec<_>, _> = live(&member.view.secrets, now).map(read).collect();
     Signer::new(&secrets.map_err(unsigned)?, profiles).map_err(unsigned)
@@ -276,23 +277,6 @@ fn signer(member: &Member, profiles: &[Profile], now: Timestamp) -> Result<Signe
 
 fn live(secrets: &[Secret], now: Timestamp) -> impl Iterator<Item = &Secret> {
     secrets.iter().filter(move |secret| secret.expires_at.is_none_or(|until| now < until))
-}
-
-fn profiles(member: &Member, brand: &Brand) -> Result<Vec<Profile>, Failure> {
-    let own = &member.view.endpoint.settings.signatures;
-    if !own.is_empty() {
-        let read =
-            |word: &String| word.parse().map(|it: Profile| it.with_brand(brand)).map_err(unsigned);
-        return own.iter().map(read).collect();
-    }
-    let standing = member.defaults.signatures.iter().map(|profile| match profile {
-        policy::Profile::StandardWebhooks => Profile::StandardWebhooks,
-        policy::Profile::Svix => Profile::Svix,
-        policy::Profile::Branded => Profile::Branded(Some(brand.clone())),
-        policy::Profile::WebhookDigest => Profile::WebhookDigest,
-        policy::Profile::EventId => Profile::EventId,
-    });
-    Ok(standing.collect())
 }
 
 /// Asks the signer itself for the names, because only their order matters later.
@@ -306,8 +290,9 @@ fn signed_names(signer: &Signer) -> Result<Vec<HeaderName>, Failure> {
     headers.iter().map(name).collect()
 }
 
-/// Tells what we cannot use from what an owner may choose: the secrets and the profiles are each
-/// looked at when they are saved, and not whether they fit together.
+/// Tells what we cannot use from what an owner may choose. Whether profiles and secrets fit together is
+/// looked at when they are saved, but two changes at the same moment, another policy of the application
+/// or another brand of the server can part them.
 fn unsigned(error: signature::Error) -> Failure {
     let text = error.to_string();
     let chosen = matches!(

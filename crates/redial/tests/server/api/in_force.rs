@@ -166,6 +166,52 @@ async fn another_url_counts_on_every_node() {
 }
 
 #[tokio::test]
+async fn other_profiles_count_on_every_node() {
+    for [here, there] in sites("profiles").await {
+        let receiver = Receiver::start().await;
+        let app = here.application().await;
+        let path = endpoint(&here, &app, &receiver, "signed").await;
+        delivered(&there, &app, &receiver, "signed").await;
+        let header =
+            |arrival: &Arrival, round: usize| !arrival.header(&format!("x-sig-{round}")).is_empty();
+        for round in 0..ROUNDS {
+            let profile = format!("timestamped:X-Sig-{round}");
+            let patch = json!({ "signatures": ["standard-webhooks", profile] });
+            here.patch(&path, patch).await.expect(200);
+            let arrives = async || {
+                let arrived = delivered(&there, &app, &receiver, "signed").await;
+                header(&arrived, round).then_some(())
+            };
+            eventually("one is signed so", arrives).await;
+            for _ in 0..10 {
+                let arrived = delivered(&there, &app, &receiver, "signed").await;
+                assert!(header(&arrived, round), "{:?}", arrived.headers);
+                let old = round.checked_sub(1).is_some_and(|before| header(&arrived, before));
+                assert!(!old, "{:?}", arrived.headers);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_a_header_and_a_profile_of_one_name_at_the_same_moment_one_is_taken() {
+    for [here, there] in sites("collisions").await {
+        let app = here.application().await;
+        for _ in 0..ROUNDS * 3 {
+            let path = format!("/app/{app}/endpoint/{}", here.endpoint(&app).await);
+            let own = format!("{path}/headers");
+            let headers = json!({ "headers": { "X-Acme-Delivery": "1" } });
+            let (profile, header) = tokio::join!(
+                here.patch(&path, json!({ "signatures": ["branded:Acme"] })),
+                there.put(&own, headers),
+            );
+            let answers = (profile.status.as_u16(), header.status.as_u16());
+            assert!([(200, 422), (422, 204)].contains(&answers), "{answers:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn another_rate_of_an_application_counts_on_every_node() {
     let receiver = Receiver::start().await;
     for (number, [here, there]) in sites("rates").await.into_iter().enumerate() {

@@ -27,6 +27,7 @@ mod races;
 mod renaming;
 mod replays;
 mod sending;
+mod signatures;
 mod specification;
 mod waiting;
 mod wire;

@@ -81,6 +81,7 @@ where
             batch_concurrency: 1,
             shared,
             token_age: Duration::from_secs(1),
+            signing: Default::default(),
             configuration_rate: 10,
             caps: Configuration::read(Sources::default()).unwrap().limits.caps,
             cached_tokens: 1,

@@ -53,6 +53,13 @@ fn a_value_that_makes_no_sense_is_refused_with_its_place() {
         ("admin_token", "short"),
         ("encryption_key", "c2hvcnQ="),
         ("policy", "stripy"),
+        ("brand", "A B"),
+        ("brand", "Forwarded"),
+        ("signatures", "svix,rot13"),
+        ("signatures", "event-id"),
+        ("signatures", ""),
+        ("signatures", "digest:Host"),
+        ("signatures", "branded,digest:X-Redial-Signature"),
         ("policy", "{\"policy\": {\"max_attempts\": 0}}"),
         ("allow_egress", "10.0.0.1/8"),
         ("egress.extra_ports", "25"),
@@ -96,6 +103,23 @@ fn a_policy_may_be_a_document_in_the_file() {
     let file = "[policy]\nextends = \"redial\"\n[policy.policy]\nmax_attempts = 3\n";
     let policy = read(file, &[], &[]).unwrap().policy.policy;
     assert_eq!(policy.limits.max_attempts().unwrap().get(), 3);
+}
+
+#[test]
+fn attempts_are_signed_as_the_operator_says_where_nobody_else_does() {
+    let usual = read("", &[], &[]).unwrap().signing;
+    assert_eq!(usual, domain::signing::Signing::default());
+    let file = "brand = \"Acme\"\nsignatures = [\"branded\", \"v0:X-Sig:X-At\"]\n";
+    let signing = read(file, &[], &[]).unwrap().signing;
+    let profiles: Vec<String> = signing.profiles.iter().map(ToString::to_string).collect();
+    assert_eq!(profiles, ["branded:Acme", "v0:X-Sig:X-At"]);
+    let variable = [("REDIAL_SIGNATURES", "svix, digest:Acme-Signature")];
+    assert_eq!(read(file, &variable, &[]).unwrap().signing.profiles.len(), 2);
+    // The server's policy can collide with its brand.
+    let policy = "[policy.endpoint]\nsignatures = [\"branded\", \"digest:X-Acme-Signature\"]\n";
+    let refusal = read(&format!("brand = \"Acme\"\n{policy}"), &[], &[]).unwrap_err();
+    assert!(refusal.contains("both write the header X-Acme-Signature"), "{refusal}");
+    assert!(read(policy, &[], &[]).is_ok());
 }
 
 #[test]

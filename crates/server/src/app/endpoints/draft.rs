@@ -9,13 +9,14 @@ use domain::endpoint::{Reason, State};
 use domain::filter::EventTypePattern;
 use domain::ids::{EndpointId, Noun as _, noun};
 use domain::partition::Partition;
-use domain::policy::Profile;
+use domain::signing;
 use domain::time::Timestamp;
 use serde_json::Value;
-use store::catalog::{Confidential, Credentials, Endpoint, EndpointSettings};
+use store::catalog::{Confidential, Credentials, Endpoint, EndpointSettings, Secret};
 use store::keys::{ApplicationKey, EndpointKey};
 use store::queue::Order;
 
+use super::signing::{Named, Surroundings};
 use crate::app::fields::{Checks, LONGEST_DESCRIPTION, set};
 use crate::app::{App, Error, Scope, headers};
 
@@ -65,6 +66,11 @@ pub(super) struct Vetted {
     draft: Draft,
     /// Origin, and path with query, of its URL.
     address: Option<(String, String)>,
+    /// The secret that signs from then on, if profiles or the secret itself are named. Of two changes at the
+    /// same moment, one of profiles and one of the secret, neither may see the other: attempts then fail,
+    /// and say why.
+    secret: Option<(Secret, &'static str)>,
+    surroundings: Surroundings,
 }
 
 impl Draft {
@@ -98,22 +104,31 @@ impl Draft {
                 checks.value("eventTypes", EventTypePattern::parse(text));
             }
         }
-        check_signatures(&mut checks, self.signatures.as_deref().unwrap_or_default());
+        // An empty list takes its own profiles off it.
+        if let Some(texts) = self.signatures.as_ref().filter(|texts| !texts.is_empty()) {
+            checks.value("signatures", signing::read(texts.iter().map(String::as_str)));
+        }
         checks.finish()
     }
-}
 
-fn check_signatures(checks: &mut Checks, signatures: &[String]) {
-    let words = Profile::ALL.map(Profile::word);
-    for profile in signatures {
-        let text = format!("knows no `{profile}`; choose from {}", words.join(", "));
-        checks.holds("signatures", words.contains(&profile.as_str()), &text);
+    /// Tells which part of it decides how attempts are signed, or what goes with their signatures.
+    pub(super) fn names(&self) -> Option<Named> {
+        match self {
+            Self { signatures: Some(_), .. } => Some(Named::Profiles("signatures")),
+            Self { policy: Some(_), .. } => Some(Named::Profiles("policy")),
+            Self { headers: Some(_), .. } => Some(Named::Headers),
+            Self { secret: Some(_), .. } => Some(Named::Secret),
+            _ => None,
+        }
     }
-    let signs = signatures.iter().any(|word| word != Profile::EventId.word());
-    checks.holds("signatures", signs || signatures.is_empty(), "must hold one that signs");
 }
 
 impl Vetted {
+    /// Says which secret signs from then on, and which field is told if it cannot.
+    pub(super) fn signed_by(self, secret: Option<(Secret, &'static str)>) -> Self {
+        Self { secret, ..self }
+    }
+
     /// Makes the change on an endpoint's row as it is.
     ///
     /// # Errors
@@ -131,6 +146,9 @@ impl Vetted {
         set(&mut after.uid, self.draft.uid.as_ref());
         self.set_plain(&mut after.settings);
         self.set_confidential(&mut after)?;
+        if let Some(named) = self.draft.names() {
+            self.surroundings.check(&after, self.secret.as_ref(), named)?;
+        }
         Ok(after)
     }
 
@@ -197,7 +215,7 @@ impl App {
         if let Some(types) = draft.event_types.iter().flatten().next() {
             self.exist(types).await?;
         }
-        Ok(Vetted { draft, address })
+        Ok(Vetted { draft, address, secret: None, surroundings: self.surroundings(scope) })
     }
 
     fn vet_url(&self, scope: &Scope, url: &str) -> Result<(String, String), Error> {
