@@ -11,7 +11,7 @@ pub const KEPT_OF_FAILURE: usize = 16 * 1_024;
 /// How one attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The receiver answered with a complete response head.
+    /// The receiver answered, and its answer came to its end, or as far as it is kept.
     Answered {
         /// The HTTP status, 100 to 999.
         status: u16,
@@ -24,7 +24,8 @@ pub enum Outcome {
     Unreachable(Unreachable),
     /// The TLS handshake failed: certificate, name, or no common version.
     TlsFailed,
-    /// Bytes came that are no HTTP answer, or more head than we read.
+    /// Bytes came that are no HTTP answer, more head than we read, or a body that broke off before as much
+    /// of it came as is kept.
     BrokenAnswer,
     /// The address guard refused the destination. Nothing was sent.
     Blocked,

@@ -1,5 +1,6 @@
 //! A preset: a policy by name, and the endpoint settings that its source goes with it.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
@@ -156,6 +157,29 @@ impl BodyLimit {
         };
         &body[..end.min(body.len())]
     }
+
+    /// Tells whether the beginning of a body holds all that this limit would keep of the whole.
+    #[must_use]
+    pub fn is_met_by(self, beginning: &[u8]) -> bool {
+        match self {
+            Self::Bytes(most) => u32::try_from(beginning.len()).is_ok_and(|length| length >= most),
+            Self::Characters(most) => {
+                let follows = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
+                let starts = beginning.len() - beginning.iter().filter(follows).count();
+                let last = beginning.iter().rev().take_while(follows).count();
+                let first = beginning.iter().rev().nth(last).copied();
+                let is_whole = first.is_none_or(|first| {
+                    // As many ones at the front as the character has bytes; none if it is one alone.
+                    first.leading_ones().saturating_sub(1) as usize <= last
+                });
+                match u32::try_from(starts).unwrap_or(u32::MAX).cmp(&most) {
+                    Ordering::Less => false,
+                    Ordering::Equal => is_whole,
+                    Ordering::Greater => true,
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -172,5 +196,18 @@ mod tests {
         assert_eq!(BodyLimit::Characters(9).keep(body), body);
         assert_eq!(BodyLimit::Characters(0).keep(body), b"");
         assert_eq!(BodyLimit::Characters(2).keep(&[0xff, 0xfe, 0xfd]), &[0xff, 0xfe]);
+    }
+
+    #[test]
+    fn a_limit_is_met_when_more_would_change_nothing() {
+        let body = "aäöü€ and more".as_bytes();
+        for most in 0..12 {
+            for limit in [BodyLimit::Bytes(most), BodyLimit::Characters(most)] {
+                for end in 0..=body.len() {
+                    let met = end >= limit.keep(body).len();
+                    assert_eq!(limit.is_met_by(&body[..end]), met, "{limit:?} of {end} bytes");
+                }
+            }
+        }
     }
 }

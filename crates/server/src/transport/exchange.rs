@@ -20,7 +20,7 @@ use hyper_util::rt::TokioIo;
 use store::queue::Phases;
 use tokio::time::Sleep;
 
-use super::answer::{self, Answer};
+use super::answer::{self, Answer, Read};
 use super::outcome::{Failure, Stage};
 use super::stream::{Mark, Stream, Traffic};
 use crate::clock::Clock;
@@ -29,6 +29,8 @@ use crate::clock::Clock;
 const BUFFER_BYTES: usize = 32 * 1024;
 /// How many headers an answer may have.
 const ANSWER_HEADERS: usize = 64;
+/// How long a body may go on of which enough has come: less than another connection would take.
+const DRAINED_FOR: Duration = Duration::from_millis(250);
 
 /// A request with the payload as it was accepted.
 pub(super) type Outgoing = Request<Full<Bytes>>;
@@ -137,6 +139,13 @@ impl Wire {
         }
     }
 
+    /// Returns the connection for another request, if it is fit for one: after an answer was read to its
+    /// end, and not while the request is still being written.
+    fn kept_after(mut self, read: Read, mark: Mark) -> Option<Self> {
+        let whole = read == Read::Whole && self.traffic.flushed_since(mark);
+        (whole && self.is_reusable()).then_some(self)
+    }
+
     /// Tells, after an answer was read to its end, whether another request may follow.
     fn is_reusable(&mut self) -> bool {
         // Nobody is to be woken by a waiting connection: the next request looks at it anyway.
@@ -154,18 +163,18 @@ pub(super) async fn exchange(
 ) -> Ended {
     progress.stage = Stage::Exchange;
     let mark = wire.traffic.mark();
-    let mut reading = Reading { limit: terms.read, sleep: None };
+    let mut reading = Reading { limit: terms.read, sleep: None, hurried: None };
     let response = match head(&mut wire, request, (terms, mark), (&mut reading, progress)).await {
         Ok(response) => response,
         Err(ended) => return ended,
     };
     let (parts, body) = response.into_parts();
     let answer = progress.answer.insert(Answer::begin(&parts, terms.kept));
-    let whole = answer::read(&mut wire, body, answer, &mut reading).await;
-    // An answer to a request that is still being written is final, and its connection is not fit
-    // for another one.
-    let reusable = whole && wire.traffic.flushed_since(mark) && wire.is_reusable();
-    Ended::Answered(reusable.then_some(wire))
+    match answer::read(&mut wire, body, answer, &mut reading).await {
+        Read::Cut => Ended::Failed(answer.cut()),
+        Read::Stalled => Ended::Failed(answer.stalled()),
+        read @ (Read::Whole | Read::Enough) => Ended::Answered(wire.kept_after(read, mark)),
+    }
 }
 
 async fn head(
@@ -209,15 +218,26 @@ pub(super) struct Reading {
     limit: Option<Duration>,
     /// Boxed, because few policies have such a limit and every attempt has room for it.
     sleep: Option<Pin<Box<Sleep>>>,
+    /// What is left once the answer can only save its connection.
+    hurried: Option<Pin<Box<Sleep>>>,
 }
 
 impl Reading {
+    /// Lets what follows take only a moment more.
+    pub(super) fn hurry(&mut self) {
+        self.hurried.get_or_insert_with(|| Box::pin(tokio::time::sleep(DRAINED_FOR)));
+    }
+
     /// Tells whether it has passed; it begins when `written` first says so.
     pub(super) fn poll_passed(
         &mut self,
         context: &mut Context<'_>,
         written: impl FnOnce() -> bool,
     ) -> bool {
+        let passed = |sleep: &mut Pin<Box<Sleep>>| sleep.as_mut().poll(context).is_ready();
+        if self.hurried.as_mut().is_some_and(passed) {
+            return true;
+        }
         let Some(limit) = self.limit else { return false };
         if self.sleep.is_none() && written() {
             self.sleep = Some(Box::pin(tokio::time::sleep(limit)));

@@ -199,18 +199,16 @@ impl Transport {
         let clocks = Clocks { own: clock, wall, rows };
         let ended = self.attempt(sending, clocks, (&mut record, &mut progress)).await;
         record.phases = progress.phases;
-        match (progress.answer, ended) {
-            // An answer whose body was cut off by the deadline is an answer.
-            (Some(answer), Ok(()) | Err(_)) => {
-                (record.outcome, record.response_headers, record.response_body) = answer.finish();
-            }
-            (None, Err(failure)) => {
-                self.told.tell(&failure, &sending.member, &self.guard(), clock.now());
-                record.outcome = failure.outcome;
-                let kept = sending.member.defaults.response_kept.parts.contains(&Part::Error);
-                record.error = kept.then(|| failure.text.into_owned());
-            }
-            (None, Ok(())) => {}
+        if let Err(failure) = ended {
+            self.told.tell(&failure, &sending.member, &self.guard(), clock.now());
+            record.outcome = failure.outcome;
+            let kept = sending.member.defaults.response_kept.parts.contains(&Part::Error);
+            record.error = kept.then(|| failure.text.into_owned());
+        } else if let Some(answer) = &progress.answer {
+            record.outcome = answer.outcome();
+        }
+        if let Some(answer) = progress.answer {
+            (record.response_headers, record.response_body) = answer.finish();
         }
         record.ended_at = clock.now();
         record
@@ -297,7 +295,13 @@ impl Transport {
             let exchanging = exchange(wire, request, terms, progress);
             let exchanged = tokio::time::timeout(deadline.left(), exchanging).await;
             drop(passage);
-            match exchanged.map_err(|_| Failure::timed_out(progress.stage))? {
+            let ended = match (exchanged, &progress.answer) {
+                (Ok(ended), _) => ended,
+                (Err(_), Some(answer)) if answer.has_enough() => Ended::Answered(None),
+                (Err(_), Some(answer)) => Ended::Failed(answer.stalled()),
+                (Err(_), None) => Ended::Failed(Failure::timed_out(progress.stage)),
+            };
+            match ended {
                 Ended::Answered(wire) => {
                     if let Some(wire) = wire {
                         self.pool.keep(&prepared.site, wire, clock.now());

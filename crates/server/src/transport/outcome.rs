@@ -143,6 +143,20 @@ impl Failure {
         Self::new(Outcome::BrokenAnswer, text)
     }
 
+    /// Makes an answer whose body broke off before its end, and before as much of it came as is kept.
+    pub(super) fn body_cut(status: u16) -> Self {
+        let status = status.to_string();
+        let text = ["the receiver answered ", &status, ", and its body broke off before its end"];
+        Self::new(Outcome::BrokenAnswer, text.concat())
+    }
+
+    /// Makes an answer whose body did not come to its end in time, nor as much of it as is kept.
+    pub(super) fn body_stalled(status: u16) -> Self {
+        let status = status.to_string();
+        let text = ["the receiver answered ", &status, ", and its body did not end in time"];
+        Self::new(Outcome::TimedOut, text.concat())
+    }
+
     /// Makes a host that no certificate can be for.
     pub(super) fn no_name_for_tls() -> Self {
         Self::tls("no certificate can be for this host; use a name of letters, digits and hyphens")

@@ -104,7 +104,7 @@ async fn an_answer_without_a_body_is_complete_with_its_head() {
 #[tokio::test]
 async fn a_status_that_means_nothing_is_still_an_answer() {
     for status in [101, 299, 304, 599, 999] {
-        let receiver = Receiver::saying(format!("HTTP/1.1 {status} Odd\r\n\r\n")).await;
+        let receiver = Receiver::saying(answer(status, "", "")).await;
         let scene = Scene::new(&receiver.url()).within(SHORT, SHORT);
         let record = scene.send().await;
         assert_eq!(record.outcome, Outcome::answered(status), "{:?}", record.error);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::outcome::{KEPT_OF_FAILURE, KEPT_OF_SUCCESS, Outcome, Unreachable};
+use domain::policy::Part;
 use store::queue::AttemptRecord;
 
 use super::receiver::{Receiver, Talk};
@@ -73,16 +74,21 @@ async fn a_head_that_dribbles_in_times_out() {
 }
 
 #[tokio::test]
-async fn a_body_that_dribbles_in_is_cut_off_and_its_answer_counts() {
-    let record = scripted(|mut talk| async move {
-        talk.request().await;
-        talk.say("HTTP/1.1 500 Slow\r\ncontent-length: 100000\r\n\r\n").await;
-        talk.dribble(&"x".repeat(100_000)).await;
-    })
-    .await;
-    assert_eq!(record.outcome, Outcome::answered(500));
-    assert!((1..1_000).contains(&record.response_body.len()), "{}", record.response_body.len());
-    assert_in_time(&record);
+async fn a_body_that_dribbles_in_times_out_whatever_its_status() {
+    for status in [200, 410, 500] {
+        let record = scripted(move |mut talk| async move {
+            talk.request().await;
+            talk.say(format!("HTTP/1.1 {status} Slow\r\ncontent-length: 100000\r\n\r\n")).await;
+            talk.dribble(&"x".repeat(100_000)).await;
+        })
+        .await;
+        assert_eq!(record.outcome, Outcome::TimedOut, "{status}");
+        let text = format!("the receiver answered {status}, and its body did not end in time");
+        assert_eq!(record.error, Some(text));
+        assert!((1..1_000).contains(&record.response_body.len()), "{}", record.response_body.len());
+        assert!(!record.response_headers.is_empty());
+        assert_in_time(&record);
+    }
 }
 
 #[tokio::test]
@@ -140,17 +146,91 @@ async fn a_head_that_breaks_off_is_a_broken_answer() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_leaves_the_answer_standing() {
+async fn a_body_that_breaks_off_is_a_broken_answer_whatever_its_status() {
+    let bodies = [
+        "content-length: 100\r\n\r\nhalf",
+        "transfer-encoding: chunked\r\n\r\n4\r\nhalf",
+        "transfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+        "transfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\n",
+    ];
+    let of = |status| bodies.map(|rest| (status, rest));
+    for (status, rest) in [of(200), of(302), of(410), of(503)].concat() {
+        let receiver = Receiver::start(move |mut talk| async move {
+            talk.request().await;
+            talk.say(format!("HTTP/1.1 {status} Whatever\r\n{rest}")).await;
+        })
+        .await;
+        let scene = Scene::new(&receiver.url());
+        let record = scene.send().await;
+        assert_eq!(record.outcome, Outcome::BrokenAnswer, "{status} {rest:?}");
+        let text = format!("the receiver answered {status}, and its body broke off before its end");
+        assert_eq!(record.error, Some(text));
+        assert_eq!(record.response_body, "half");
+        assert_eq!(scene.transport.idle_connections(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_reset_in_the_middle_of_a_body_is_a_broken_answer_also_where_the_body_has_no_length() {
+    let receiver = Receiver::start(|mut talk| async move {
+        talk.request().await;
+        talk.say("HTTP/1.1 200 OK\r\n\r\nhalf").await;
+        talk.tcp.set_zero_linger().unwrap();
+    })
+    .await;
+    let record = Scene::new(&receiver.url()).send().await;
+    assert_eq!(record.outcome, Outcome::BrokenAnswer, "{:?}", record.error);
+}
+
+#[tokio::test]
+async fn a_body_without_a_length_ends_with_its_connection() {
+    let receiver = Receiver::start(|mut talk| async move {
+        talk.request().await;
+        talk.say("HTTP/1.1 200 OK\r\n\r\nall of it").await;
+    })
+    .await;
+    let record = Scene::new(&receiver.url()).send().await;
+    assert_eq!(record.outcome, Outcome::answered(200));
+    assert_eq!(record.response_body, "all of it");
+}
+
+#[tokio::test]
+async fn once_as_much_of_a_body_has_come_as_is_kept_its_end_does_not_matter() {
+    let lengths = [(200, KEPT_OF_SUCCESS), (500, KEPT_OF_FAILURE)];
+    for (status, kept) in lengths {
+        for stalls in [false, true] {
+            let receiver = Receiver::start(move |mut talk| async move {
+                talk.request().await;
+                let head = format!("HTTP/1.1 {status} Whatever\r\ncontent-length: 60000\r\n\r\n");
+                talk.say(head + &"x".repeat(kept)).await;
+                if stalls {
+                    talk.until_closed().await;
+                }
+            })
+            .await;
+            let whole = Duration::from_secs(60);
+            let scene = Scene::new(&receiver.url()).within(whole, whole);
+            let record = scene.send().await;
+            assert_eq!(record.outcome, Outcome::answered(status), "stalls: {stalls}");
+            assert_eq!(record.response_body.len(), kept);
+            assert_eq!(scene.transport.idle_connections(), 0);
+            assert!(took(&record) < whole / 2, "{:?}", took(&record));
+        }
+    }
+}
+
+#[tokio::test]
+async fn where_no_body_is_kept_the_head_is_all_of_the_answer() {
     let receiver = Receiver::start(|mut talk| async move {
         talk.request().await;
         talk.say("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf").await;
     })
     .await;
-    let scene = Scene::new(&receiver.url());
+    let mut scene = Scene::new(&receiver.url());
+    scene.defaults.response_kept.parts.remove(&Part::Body);
     let record = scene.send().await;
     assert_eq!(record.outcome, Outcome::answered(200));
-    assert_eq!(record.response_body, "half");
-    assert_eq!(scene.transport.idle_connections(), 0);
+    assert!(record.response_body.is_empty());
 }
 
 #[tokio::test]

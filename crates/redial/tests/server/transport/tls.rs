@@ -223,6 +223,36 @@ async fn a_receiver_that_does_not_speak_tls_is_told_from_one_that_does() {
 }
 
 #[tokio::test]
+async fn a_body_that_ends_with_a_connection_may_end_without_a_word_of_tls_and_one_with_a_length_may_not()
+ {
+    let authority = Authority::new();
+    let cases = [
+        ("", Outcome::answered(200)),
+        ("content-length: 9\r\n", Outcome::answered(200)),
+        ("content-length: 10\r\n", Outcome::BrokenAnswer),
+        ("transfer-encoding: chunked\r\n", Outcome::BrokenAnswer),
+    ];
+    for (header, outcome) in cases {
+        let acceptor = authority.acceptor(named(NAME));
+        let receiver = Receiver::start(move |talk| {
+            let acceptor = acceptor.clone();
+            async move {
+                let Ok(mut stream) = acceptor.accept(talk.tcp).await else { return };
+                read_request(&mut stream, 0).await;
+                let body = if header.starts_with('t') { "9\r\nall of it" } else { "all of it" };
+                let answer = format!("HTTP/1.1 200 OK\r\n{header}\r\n{body}");
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                // Dropped without a shutdown: TLS is not told.
+            }
+        })
+        .await;
+        let record = scene(&receiver, vec![authority.root()]).send().await;
+        assert_eq!(record.outcome, outcome, "{header:?}: {:?}", record.error);
+        assert_eq!(record.response_body, "all of it", "{header:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_handshake_that_stalls_times_out() {
     let receiver = Receiver::start(|mut talk| async move {
         talk.until_closed().await;
