@@ -147,6 +147,8 @@ fn settle(target: Target, key: DeliveryKey, number: u64, now: Timestamp) -> Sett
             response_headers: headers(&["content-type", "date"]),
             response_body: Bytes::from_static(b"{\"received\":true}"),
             error: None,
+            refusal: None,
+            hops: Vec::new(),
         },
         running: None,
     }

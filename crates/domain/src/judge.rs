@@ -62,7 +62,7 @@ fn weigh(
     now: Timestamp,
     dice: Dice,
 ) -> Verdict {
-    let class = policy.classification.class_of(outcome);
+    let class = policy.class_of(outcome);
     let mut budget = counted(delivery.budget, class);
     let asked = asked(policy, class, outcome, now);
     let honoured = asked.map(|asked| asked.honoured);

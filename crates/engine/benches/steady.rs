@@ -184,6 +184,8 @@ fn record(now: Timestamp, number: u64) -> AttemptRecord {
         response_headers: store::Headers::default(),
         response_body: Bytes::new(),
         error: None,
+        refusal: None,
+        hops: Vec::new(),
     }
 }
 

@@ -260,6 +260,8 @@ impl World {
                     response_headers: store::Headers::default(),
                     response_body: bytes::Bytes::new(),
                     error: None,
+                    refusal: None,
+                    hops: Vec::new(),
                 }))
             }
         };

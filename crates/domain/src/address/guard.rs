@@ -108,7 +108,15 @@ impl Guard {
         text: &str,
         application: ApplicationId,
     ) -> Result<DeliverableUrl, Refusal> {
-        let url = DeliverableUrl::parse(text)?;
+        self.vet_read(DeliverableUrl::parse(text)?, application)
+    }
+
+    /// Vets a URL that was read.
+    pub(super) fn vet_read(
+        &self,
+        url: DeliverableUrl,
+        application: ApplicationId,
+    ) -> Result<DeliverableUrl, Refusal> {
         self.listing_needed(&url, application)?;
         Ok(url)
     }

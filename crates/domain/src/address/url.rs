@@ -49,6 +49,13 @@ impl DeliverableUrl {
         Ok(Self { url, scheme, host, port })
     }
 
+    /// Writes out what a path or a query means that is relative to this URL.
+    pub(super) fn resolve(&self, reference: &str) -> Result<String, Malformed> {
+        check_spelling(reference)?;
+        let resolved = self.url.join(reference).map_err(Malformed::Unreadable)?;
+        Ok(resolved.into())
+    }
+
     /// How the destination is spoken to.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
@@ -118,18 +125,7 @@ impl Scheme {
 
 /// Refuses what `url` would silently repair, before it gets the chance.
 fn check_text(text: &str) -> Result<Scheme, Malformed> {
-    if text.len() > MAX_URL_BYTES {
-        return Err(Malformed::TooLong);
-    }
-    if text.contains(|character: char| character.is_control() || character.is_whitespace()) {
-        return Err(Malformed::Control);
-    }
-    if text.contains('\\') {
-        return Err(Malformed::Backslash);
-    }
-    if text.contains('#') {
-        return Err(Malformed::Fragment);
-    }
+    check_spelling(text)?;
     let (scheme, rest) = text.split_once("://").ok_or(Malformed::Scheme)?;
     let authority = rest.split(['/', '?']).next().unwrap_or(rest);
     if authority.is_empty() {
@@ -142,6 +138,23 @@ fn check_text(text: &str) -> Result<Scheme, Malformed> {
         .into_iter()
         .find(|known| scheme.eq_ignore_ascii_case(known.as_str()))
         .ok_or(Malformed::Scheme)
+}
+
+/// Refuses what no part of a URL may have.
+fn check_spelling(text: &str) -> Result<(), Malformed> {
+    if text.len() > MAX_URL_BYTES {
+        return Err(Malformed::TooLong);
+    }
+    if text.contains(|character: char| character.is_control() || character.is_whitespace()) {
+        return Err(Malformed::Control);
+    }
+    if text.contains('\\') {
+        return Err(Malformed::Backslash);
+    }
+    if text.contains('#') {
+        return Err(Malformed::Fragment);
+    }
+    Ok(())
 }
 
 /// Writes the host back as it will be resolved and dialled, so that the `Host` header, the name in

@@ -149,6 +149,31 @@ fn gone_disables_where_the_policy_says_so_and_is_told_everywhere() {
 }
 
 #[test]
+fn a_redirect_that_could_not_be_followed_is_permanent_and_others_are_what_the_policy_says() {
+    let following = |lists: &str| {
+        let own = format!("extends = \"delivery-guarantee\"\n[policy]\nredirects = 3\n{lists}");
+        crate::policy::read_toml(&own).unwrap().policy
+    };
+    let decided = |policy: &Policy, status| {
+        judge(policy, &tried(policy, 0, 0), Outcome::answered(status), NOW, LOW)
+    };
+    // By its lists all of these would be retried.
+    let own = following("");
+    for status in [301, 302, 303, 307, 308] {
+        let verdict = decided(&own, status);
+        assert_eq!(verdict.next, NextState::Dead(Cause::Permanent), "{status}");
+        assert_eq!(verdict.endpoint.signal, Signal::Permanent, "{status}");
+        let retried = decide("delivery-guarantee", 0, Outcome::answered(status));
+        assert!(wait(&retried).is_some(), "{status}");
+    }
+    for status in [300, 304, 305, 306, 399] {
+        assert!(wait(&decided(&own, status)).is_some(), "{status}");
+    }
+    let recuro = decide("recuro", 0, Outcome::answered(307));
+    assert_eq!(recuro.next, NextState::Dead(Cause::Permanent));
+}
+
+#[test]
 fn the_longer_of_retry_after_and_backoff_is_waited() {
     // The least wait before the first retry of `redial` is 4 s.
     assert_eq!(wait(&decide("redial", 0, asking(503, 3))), Some(seconds(4)));

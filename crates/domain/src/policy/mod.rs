@@ -39,7 +39,7 @@ pub use patience::Patience;
 pub use preset::{BodyLimit, EndpointDefaults, Part, Preset, Profile, ResponseKept};
 pub use presets::{UnknownPreset, preset, preset_names};
 pub use read::{read_json, read_saved, read_toml, read_value};
-pub use redirects::Redirects;
+pub use redirects::{HopHeaders, Redirects};
 pub use schedule::Schedule;
 pub use scope::{Scope, Scopes};
 pub use status::{Pattern, Statuses};
@@ -47,6 +47,8 @@ pub use timeouts::Timeouts;
 pub use timetable::{Timetable, Turn};
 pub use warnings::Warning;
 pub use write::write_value;
+
+use crate::outcome::Outcome;
 
 /// How a delivery is tried: schedule, jitter, limits, classification, Retry-After, timeouts.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,8 +61,20 @@ pub struct Policy {
     pub classification: Classification,
     /// What a receiver's Retry-After changes.
     pub patience: Patience,
-    /// How many redirects one attempt follows.
+    /// How many redirects one attempt follows, and with which headers.
     pub redirects: Redirects,
     /// How long one attempt may take.
     pub timeouts: Timeouts,
+}
+
+impl Policy {
+    /// Returns what an outcome means. A redirect that is still the answer where redirects are followed
+    /// could not be: to try again would lead to the same place.
+    #[must_use]
+    pub fn class_of(&self, outcome: Outcome) -> Class {
+        match outcome.status() {
+            Some(status) if self.redirects.follows(status) => Class::Permanent,
+            Some(_) | None => self.classification.class_of(outcome),
+        }
+    }
 }

@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 use super::classification::Listed;
 use super::fields::{Fields, unknown_word};
 use super::{
-    Backoff, BodyLimit, Class, Classification, EndpointDefaults, Jitter, Limits, Part, Patience,
-    Pattern, Policy, Preset, Problem, Profile, ReadError, Redirects, ResponseKept, Schedule,
-    Statuses, Timeouts, presets,
+    Backoff, BodyLimit, Class, Classification, EndpointDefaults, HopHeaders, Jitter, Limits, Part,
+    Patience, Pattern, Policy, Preset, Problem, Profile, ReadError, Redirects, ResponseKept,
+    Schedule, Statuses, Timeouts, presets,
 };
 use crate::breaker;
 use crate::health;
@@ -120,6 +120,7 @@ fn policy(document: &Fields<'_>) -> Result<Policy, Problem> {
         "classification",
         "retry_after",
         "redirects",
+        "redirect_headers",
         "timeouts",
     ];
     let fields = document.table("policy", &keys)?;
@@ -127,7 +128,9 @@ fn policy(document: &Fields<'_>) -> Result<Policy, Problem> {
         fields.optional_count("max_attempts", "unlimited")?,
         fields.optional_span("give_up_after", "never")?,
     );
-    let redirects = Redirects::new(fields.whole("redirects")?);
+    let hop_headers = HopHeaders::ALL.map(|it| (it.word(), it));
+    let hop_headers = fields.choice("redirect_headers", &hop_headers)?;
+    let redirects = Redirects::new(fields.whole("redirects")?, hop_headers);
     Ok(Policy {
         backoff: backoff(&fields)?,
         limits: limits.map_err(|problem| fields.within(problem))?,

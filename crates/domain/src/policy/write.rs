@@ -27,6 +27,7 @@ fn policy(policy: &Policy) -> Value {
         "give_up_after": span_or(limits.give_up_after(), "never"),
         "longest_drawn": span_or(policy.backoff.longest_drawn(), "none"),
         "redirects": policy.redirects.most_hops(),
+        "redirect_headers": policy.redirects.headers().word(),
         "schedule": schedule(policy.backoff.schedule()),
         "jitter": jitter(policy.backoff.jitter()),
         "timeouts": {

@@ -17,7 +17,7 @@ use super::operation::{Operation, Routes};
 use super::pauses::RetryAfterOut;
 use super::values::{Answer, Moment, PageOut, PageQuery, commas, unknown_number};
 use crate::app::attempts::{
-    Attempt, AttemptFilter, DeliveryEntry, DeliveryFilter, MessagesWish, Status, Trigger, Wish,
+    Attempt, AttemptFilter, DeliveryEntry, DeliveryFilter, Hop, MessagesWish, Status, Trigger, Wish,
 };
 use crate::app::replays::read_class;
 use crate::app::{App, Error};
@@ -136,6 +136,9 @@ pub(super) struct AttemptOut {
     /// What went wrong, if nothing came back.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// The redirects that were followed. The response is the last one's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    redirects: Vec<RedirectOut>,
     /// When the next one was due after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_attempt: Option<Moment>,
@@ -145,6 +148,21 @@ pub(super) struct AttemptOut {
     /// Its message, if it was asked for.
     #[serde(rename = "msg", skip_serializing_if = "Option::is_none")]
     message: Option<MessageOut>,
+}
+
+/// A redirect that was followed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RedirectOut {
+    /// The status of the answer that led there.
+    status: u16,
+    /// Where it led: scheme, host and port. Paths are secrets.
+    to: String,
+}
+
+impl From<Hop> for RedirectOut {
+    fn from(Hop { status, to }: Hop) -> Self {
+        Self { status, to }
+    }
 }
 
 /// A message that goes to an endpoint.
@@ -243,6 +261,7 @@ impl AttemptOut {
             timestamp: Moment(record.began_at),
             retry_after: RetryAfterOut::of(&record),
             error: record.error,
+            redirects: record.hops.into_iter().map(RedirectOut::from).collect(),
             next_attempt: entry.next_due.map(Moment),
             message: message.map(|message| MessageOut::of(message, with_content)),
         }

@@ -11,7 +11,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::attempts::EmptyResponse;
+use super::attempts::{EmptyResponse, RedirectOut};
 use super::extract::{Asked, In, Named};
 use super::operation::{Operation, Routes};
 use super::pauses::{PauseOut, RetryAfterOut};
@@ -162,6 +162,9 @@ struct TimelineOut {
     status: Option<u16>,
     /// What went wrong, if nothing came back.
     error: Option<String>,
+    /// The redirects that were followed. The response is the last one's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    redirects: Vec<RedirectOut>,
     /// When it began.
     began_at: Moment,
     /// When it ended.
@@ -238,6 +241,7 @@ impl From<AttemptEntry> for TimelineOut {
             outcome: outcome_word(outcome),
             status,
             error: entry.record.error,
+            redirects: entry.record.hops.into_iter().map(RedirectOut::from).collect(),
             began_at: Moment(entry.record.began_at),
             ended_at: Moment(entry.record.ended_at),
             next_attempt: entry.next_due.map(Moment),

@@ -9,7 +9,7 @@ use store::keys::{ApplicationKey, EndpointKey, MessageKey};
 use store::ledger::MessageEntry;
 pub use store::ledger::{AttemptEntry, AttemptFilter, DeliveryEntry, DeliveryFilter};
 use store::page::{From, Listed, Page};
-pub use store::queue::{AttemptRecord, Phases, Trigger};
+pub use store::queue::{AttemptRecord, Hop, Phases, Trigger};
 
 use super::messages::{self, Message, Payload};
 use super::pages::{Filling, Slice, Wanted};

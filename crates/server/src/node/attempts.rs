@@ -143,6 +143,8 @@ impl Promise {
             response_headers: store::Headers::default(),
             response_body: bytes::Bytes::new(),
             error: None,
+            refusal: None,
+            hops: Vec::new(),
         }
     }
 }

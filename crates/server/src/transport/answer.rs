@@ -5,6 +5,7 @@
 //! before that is a failure, whatever the status: nobody knows what the receiver has done. Nothing is ever
 //! unpacked.
 
+use std::collections::BTreeSet;
 use std::error::Error as _;
 use std::future::poll_fn;
 use std::io;
@@ -43,6 +44,8 @@ pub(super) struct Answer {
     most: usize,
     /// Whether the head says where the body ends. Otherwise it ends with the connection.
     has_end: bool,
+    /// What is to be said about it.
+    pub(super) complaint: Option<String>,
 }
 
 /// How the reading of a body has ended.
@@ -59,6 +62,12 @@ pub(super) enum Read {
 }
 
 impl Answer {
+    /// Begins with the head of one that leads elsewhere: nothing of it is kept.
+    pub(super) fn passing(head: &response::Parts) -> Self {
+        let kept = ResponseKept { parts: BTreeSet::new(), body_limit: BodyLimit::Bytes(0) };
+        Self::begin(head, &kept)
+    }
+
     /// Begins with a head.
     pub(super) fn begin(head: &response::Parts, kept: &ResponseKept) -> Self {
         let asked = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
@@ -75,6 +84,7 @@ impl Answer {
             has_end: [CONTENT_LENGTH, TRANSFER_ENCODING]
                 .iter()
                 .any(|name| head.headers.contains_key(name)),
+            complaint: None,
         }
     }
 
@@ -210,8 +220,6 @@ fn keep_headers(headers: &HeaderMap) -> Headers {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use domain::outcome::{KEPT_OF_FAILURE, KEPT_OF_SUCCESS};
 
     use super::*;

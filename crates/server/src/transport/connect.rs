@@ -10,6 +10,7 @@ use std::time::Duration;
 use domain::address::{DeliverableUrl, Guard, Host, Proxy, Route, Scheme, VettedAddress};
 use domain::ids::ApplicationId;
 use domain::outcome::Outcome;
+use domain::rate::FarEnd;
 use domain::time::Timestamp;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -35,6 +36,18 @@ pub(super) struct Target {
     pub(super) application: ApplicationId,
     /// The name in the certificate; none without TLS.
     pub(super) server_name: Option<ServerName<'static>>,
+}
+
+impl Target {
+    /// Tells whom a connection has been heard from. To open one, and to take a request in, needs
+    /// nobody but the receiver's system: its program may come for it much later.
+    pub(super) fn far_end(&self, used_before: bool) -> FarEnd {
+        match self.url.scheme() {
+            Scheme::Https => FarEnd::Program,
+            Scheme::Http if used_before => FarEnd::Program,
+            Scheme::Http => FarEnd::System,
+        }
+    }
 }
 
 /// Makes connections.

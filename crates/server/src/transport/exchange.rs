@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use domain::address::NotFollowed;
 use domain::policy::ResponseKept;
 use domain::time::Timestamp;
 use http::{Request, Response};
@@ -21,6 +22,7 @@ use store::queue::Phases;
 use tokio::time::Sleep;
 
 use super::answer::{self, Answer, Read};
+use super::hops::{Redirect, Trip};
 use super::outcome::{Failure, Stage};
 use super::stream::{Mark, Stream, Traffic};
 use crate::clock::Clock;
@@ -66,14 +68,15 @@ impl Progress {
     /// Takes the time of the stage that has ended, be it that it failed or was cut off.
     pub(super) fn end(&mut self, clock: &dyn Clock) {
         let Some(since) = self.since.take() else { return };
-        let took = Some(clock.now().since(since));
-        match self.stage {
-            Stage::LookUp => self.phases.dns = took,
-            Stage::Proxy | Stage::Connect => self.phases.connect = took,
-            Stage::Handshake => self.phases.tls = took,
+        let phase = match self.stage {
+            Stage::LookUp => &mut self.phases.dns,
+            Stage::Proxy | Stage::Connect => &mut self.phases.connect,
+            Stage::Handshake => &mut self.phases.tls,
             // How long it took beyond the first byte is in the attempt's own times.
-            Stage::Exchange => {}
-        }
+            Stage::Exchange => return,
+        };
+        // An attempt that is redirected connects more than once.
+        *phase = Some(phase.unwrap_or_default() + clock.now().since(since));
     }
 }
 
@@ -86,12 +89,16 @@ pub(super) struct Terms<'a> {
     pub(super) kept: &'a ResponseKept,
     /// Tells the time.
     pub(super) clock: &'a dyn Clock,
+    /// The way of the attempt, if its policy follows redirects.
+    pub(super) trip: Option<&'a Trip<'a>>,
 }
 
 /// How an exchange ended.
 pub(super) enum Ended {
     /// With an answer; the connection can be used again if it is there.
     Answered(Option<Wire>),
+    /// With a redirect that is to be followed, and the connection like above.
+    Redirected(Redirect, Option<Wire>),
     /// Before any byte of the request had left; here it is again.
     Unsent(Box<Outgoing>),
     /// Otherwise.
@@ -169,7 +176,20 @@ pub(super) async fn exchange(
         Err(ended) => return ended,
     };
     let (parts, body) = response.into_parts();
+    let complaint = match terms.trip.and_then(|trip| trip.next(&parts)) {
+        Some(Ok(redirect)) => {
+            let mut passing = Answer::passing(&parts);
+            let read = answer::read(&mut wire, body, &mut passing, &mut reading).await;
+            return Ended::Redirected(redirect, wire.kept_after(read, mark));
+        }
+        Some(Err(NotFollowed::Blocked(refusal))) => {
+            return Ended::Failed(Failure::redirect_blocked(&refusal));
+        }
+        Some(Err(why)) => Some(format!("the redirect cannot be followed: {why}")),
+        None => None,
+    };
     let answer = progress.answer.insert(Answer::begin(&parts, terms.kept));
+    answer.complaint = complaint;
     match answer::read(&mut wire, body, answer, &mut reading).await {
         Read::Cut => Ended::Failed(answer.cut()),
         Read::Stalled => Ended::Failed(answer.stalled()),

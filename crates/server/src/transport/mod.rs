@@ -7,19 +7,22 @@
 //! # Layout
 //! - `prepared`, `cache`: what stays the same between attempts; `headers`: which ones may be added
 //! - `connect`, `resolve`, `tls`, `proxy`, `interfaces`: from a URL to a connection
+//! - `attempting`: the requests of an attempt; `hops`: where redirects lead, and with which headers
 //! - `exchange`, `answer`, `stream`: one request and its answer; `pool`: connections in waiting
 //! - `gates`: where a request waits, connection in hand, until its endpoint's rate lets it be written
 //! - `outcome`: from errors to outcomes and words; `told`: what the operator has to know of them;
 //!   [`prospect`]: a look at the way out
 //!
-//! Redirects are not followed yet: they are answers. The environment's proxies are never used.
+//! Redirects are answers, unless the policy follows them. The environment's proxies are never used.
 
 mod answer;
+mod attempting;
 mod cache;
 mod connect;
 mod exchange;
 mod gates;
 pub mod headers;
+mod hops;
 mod interfaces;
 mod outcome;
 mod pool;
@@ -41,7 +44,6 @@ use domain::address::Guard;
 use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::policy::Part;
-use domain::rate::ON_THE_WAY;
 use domain::time::Timestamp;
 use engine::protocol::effect::Sending;
 use engine::roster::Member;
@@ -55,10 +57,12 @@ pub use resolve::{LookUp, NoAddress, NoNameServers, Resolver};
 
 use crate::clock::Clock;
 use crate::dice;
+use attempting::{Attempting, Deadline};
 use cache::Cache;
-use connect::{Dialler, Leave};
-use exchange::{Ended, Progress, Terms, exchange};
-use gates::{Closed, Gates};
+use connect::Dialler;
+use exchange::Progress;
+use gates::Gates;
+use hops::Trip;
 use outcome::Failure;
 use pool::Pool;
 use prepared::{Prepared, Preparing};
@@ -123,26 +127,6 @@ impl TransportSettings {
     }
 }
 
-/// When an attempt must have ended. What it waits for at the gate is our own doing, and comes on
-/// top: the receiver has the same time as if it had been sent to at once.
-struct Deadline<'a> {
-    at: Timestamp,
-    clock: &'a dyn Clock,
-}
-
-impl Deadline<'_> {
-    fn left(&self) -> Duration {
-        self.at.since(self.clock.now())
-    }
-
-    /// Adds what has passed since then, and returns it.
-    fn pause(&mut self, since: Timestamp) -> Duration {
-        let paused = self.clock.now().since(since);
-        self.at = self.at.after(paused);
-        paused
-    }
-}
-
 /// The clocks of an attempt.
 #[derive(Clone, Copy)]
 struct Clocks<'a> {
@@ -194,19 +178,24 @@ impl Transport {
             response_headers: Headers::default(),
             response_body: Bytes::new(),
             error: None,
+            refusal: None,
+            hops: Vec::new(),
         };
         let mut progress = Progress::default();
         let clocks = Clocks { own: clock, wall, rows };
         let ended = self.attempt(sending, clocks, (&mut record, &mut progress)).await;
         record.phases = progress.phases;
+        let mut error = None;
         if let Err(failure) = ended {
             self.told.tell(&failure, &sending.member, &self.guard(), clock.now());
-            record.outcome = failure.outcome;
-            let kept = sending.member.defaults.response_kept.parts.contains(&Part::Error);
-            record.error = kept.then(|| failure.text.into_owned());
-        } else if let Some(answer) = &progress.answer {
+            (record.outcome, record.refusal) = (failure.outcome, failure.refusal);
+            error = Some(failure.text.into_owned());
+        } else if let Some(answer) = &mut progress.answer {
             record.outcome = answer.outcome();
+            error = answer.complaint.take();
         }
+        let kept = sending.member.defaults.response_kept.parts.contains(&Part::Error);
+        record.error = error.filter(|_| kept);
         if let Some(answer) = progress.answer {
             (record.response_headers, record.response_body) = answer.finish();
         }
@@ -259,60 +248,26 @@ impl Transport {
         let payload = payload.ok_or_else(|| Failure::interrupted("the payload was not loaded"))?;
         let guard = self.guard();
         let prepared = self.prepared(&sending.member, &guard, (clocks.rows, record.began_at))?;
-        let (mut request, recorded) = prepared.request(sending, payload, clocks.wall)?;
-        let clock = clocks.own;
+        let (request, recorded) = prepared.request(sending, payload.clone(), clocks.wall)?;
         record.request_headers = recorded;
-        let timeouts = &sending.policy.timeouts;
-        let kept = &sending.member.defaults.response_kept;
-        let terms = Terms { read: timeouts.read(), kept, clock };
-        let mut deadline = Deadline { at: record.began_at.after(timeouts.whole()), clock };
-        let mut waiting = self.pool.take(&prepared.site, record.began_at);
-        loop {
-            let used_before = waiting.is_some();
-            let far_end = prepared.far_end(used_before);
-            let wire = match waiting.take() {
-                Some(wire) => wire,
-                None => {
-                    // What came on a connection that was of no use is no part of an answer.
-                    (progress.phases.reused, progress.phases.first_byte) = (None, None);
-                    let leave = Leave { guard: &guard, limit: timeouts.connect(), clock };
-                    // Boxed, because most attempts find a connection and need no room for this.
-                    let dialling = Box::pin(self.dialler.open(&prepared.target, leave, progress));
-                    let opened = tokio::time::timeout(deadline.left(), dialling).await;
-                    progress.end(clock);
-                    opened.map_err(|_| Failure::timed_out(progress.stage))??
-                }
-            };
-            let came_at = clock.now();
-            let passing = prepared.gate.pass(sending.member.rate(), far_end, clock);
-            let passed = tokio::time::timeout(timeouts.whole(), passing).await;
-            let passage = passed.map_err(|_| Failure::turn_did_not_come())?;
-            let passage = passage.map_err(|Closed| Failure::stopped_waiting())?;
-            let waited = deadline.pause(came_at);
-            // Like the deadline, the time on record is the receiver's: as if it had begun later.
-            record.began_at = record.began_at.after(waited);
-            progress.phases.reused = Some(used_before);
-            let exchanging = exchange(wire, request, terms, progress);
-            let exchanged = tokio::time::timeout(deadline.left(), exchanging).await;
-            drop(passage);
-            let ended = match (exchanged, &progress.answer) {
-                (Ok(ended), _) => ended,
-                (Err(_), Some(answer)) if answer.has_enough() => Ended::Answered(None),
-                (Err(_), Some(answer)) => Ended::Failed(answer.stalled()),
-                (Err(_), None) => Ended::Failed(Failure::timed_out(progress.stage)),
-            };
-            match ended {
-                Ended::Answered(wire) => {
-                    if let Some(wire) = wire {
-                        self.pool.keep(&prepared.site, wire, clock.now());
-                    }
-                    return Ok(());
-                }
-                Ended::Unsent(unsent) if used_before => request = *unsent,
-                Ended::Unsent(_) if waited > ON_THE_WAY => return Err(Failure::closed_meanwhile()),
-                Ended::Unsent(_) => return Err(Failure::closed_at_once()),
-                Ended::Failed(failure) => return Err(failure),
-            }
+        let policy = &sending.policy;
+        let at = record.began_at.after(policy.timeouts.whole());
+        let mut attempting = Attempting {
+            transport: self,
+            sending,
+            guard: &guard,
+            gate: &prepared.gate,
+            deadline: Deadline { at, clock: clocks.own },
+            record,
+            progress,
+        };
+        let home = &prepared.target;
+        let trip = Trip::begin((&guard, home), policy.redirects, (&request, &payload));
+        let asked = attempting.ask((home, &prepared.site), request, trip.as_ref()).await?;
+        match (asked, trip) {
+            // Boxed, because hardly any attempt is redirected and every one would have room for it.
+            (Some(redirect), Some(trip)) => Box::pin(attempting.follow(redirect, trip)).await,
+            (Some(_) | None, _) => Ok(()),
         }
     }
 

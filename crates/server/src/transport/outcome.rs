@@ -22,6 +22,8 @@ pub(super) struct Failure {
     pub(super) text: Cow<'static, str>,
     /// What the operator is to be told, if only the operator can mend it.
     pub(super) trouble: Option<Trouble>,
+    /// Why the address guard refused, in words that only the operator may read.
+    pub(super) refusal: Option<String>,
 }
 
 /// What keeps us from sending, and is no receiver's fault.
@@ -68,7 +70,19 @@ impl Failure {
     /// Makes what the address guard's refusal is.
     pub(super) fn blocked(refusal: &Refusal) -> Self {
         let text = [refusal.code(), ": ", &refusal.to_string()].concat();
-        Self::new(Outcome::Blocked, text)
+        Self { refusal: Some(refusal.for_operator()), ..Self::new(Outcome::Blocked, text) }
+    }
+
+    /// Makes what the address guard's refusal of a redirect is.
+    pub(super) fn redirect_blocked(refusal: &Refusal) -> Self {
+        let text =
+            [refusal.code(), ": the receiver redirects to where deliveries may not go"].concat();
+        Self { text: text.into(), ..Self::blocked(refusal) }
+    }
+
+    /// Says of a failure that it was not at the endpoint's own URL.
+    pub(super) fn at_hop(self, origin: &str) -> Self {
+        Self { text: [&*self.text, " (after a redirect to ", origin, ")"].concat().into(), ..self }
     }
 
     /// Makes a URL that was vetted once and cannot be written into a request.
@@ -167,7 +181,7 @@ impl Failure {
     }
 
     fn new(outcome: Outcome, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { outcome, text: text.into(), trouble: None }
+        Self { outcome, text: text.into(), trouble: None, refusal: None }
     }
 
     /// Reads why a connection could not be made.

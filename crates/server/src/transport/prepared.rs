@@ -13,7 +13,6 @@ use bytes::Bytes;
 use domain::address::{Guard, Scheme};
 use domain::ids::DeliveryId;
 use domain::policy;
-use domain::rate::FarEnd;
 use domain::time::Timestamp;
 use engine::protocol::effect::Sending;
 use engine::roster::Member;
@@ -135,16 +134,6 @@ impl Prepared {
         Arc::ptr_eq(&self.member, member)
             && Arc::ptr_eq(&self.guard, guard)
             && rows < self.good_until
-    }
-
-    /// Tells whom a connection has been heard from. To open one, and to take a request in, needs
-    /// nobody but the receiver's system: its program may come for it much later.
-    pub(super) fn far_end(&self, used_before: bool) -> FarEnd {
-        match self.target.url.scheme() {
-            Scheme::Https => FarEnd::Program,
-            Scheme::Http if used_before => FarEnd::Program,
-            Scheme::Http => FarEnd::System,
-        }
     }
 
     /// Makes the request of one attempt, and the record of its headers.

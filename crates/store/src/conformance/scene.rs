@@ -373,6 +373,8 @@ pub fn success(id: AttemptId) -> AttemptRecord {
         response_headers: Headers::default(),
         response_body: Bytes::from_static(b"ok"),
         error: None,
+        refusal: None,
+        hops: Vec::new(),
     }
 }
 

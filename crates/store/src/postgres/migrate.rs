@@ -32,7 +32,7 @@ struct Migration {
 }
 
 /// All steps, in their order.
-const MIGRATIONS: [Migration; 10] = [
+const MIGRATIONS: [Migration; 11] = [
     Migration {
         version: 1,
         name: "first",
@@ -82,6 +82,11 @@ const MIGRATIONS: [Migration; 10] = [
         version: 10,
         name: "sizes",
         statements: include_str!("../../migrations/postgres/0010_sizes.sql"),
+    },
+    Migration {
+        version: 11,
+        name: "hops",
+        statements: include_str!("../../migrations/postgres/0011_hops.sql"),
     },
 ];
 
@@ -346,9 +351,9 @@ mod tests {
     #[test]
     fn the_next_schema_version_is_accepted_and_the_one_after_refused_by_name() {
         assert!(refuse_strangers(&[]).is_ok());
-        assert!(refuse_strangers(&applied(11)).is_ok());
-        let refusal = refuse_strangers(&applied(12)).unwrap_err().to_string();
-        assert!(refusal.contains("schema version 12 (`later`)"), "{refusal}");
+        assert!(refuse_strangers(&applied(12)).is_ok());
+        let refusal = refuse_strangers(&applied(13)).unwrap_err().to_string();
+        assert!(refusal.contains("schema version 13 (`later`)"), "{refusal}");
     }
 
     #[test]

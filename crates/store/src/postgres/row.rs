@@ -67,6 +67,15 @@ pub(crate) fn document<T: serde::de::DeserializeOwned>(row: &Row, name: &str) ->
     serde_json::from_str(field(row, name)?).map_err(|error| damaged(name, error))
 }
 
+/// Reads a document that may be missing.
+pub(crate) fn optional_document<T: serde::de::DeserializeOwned>(
+    row: &Row,
+    name: &str,
+) -> Result<Option<T>, Error> {
+    let text = field::<Option<&str>>(row, name)?;
+    text.map(serde_json::from_str).transpose().map_err(|error| damaged(name, error))
+}
+
 /// Reads headers.
 pub(crate) fn headers(row: &Row, name: &str) -> Result<Headers, Error> {
     Headers::from_stored(field(row, name)?).map_err(|error| damaged(name, error))

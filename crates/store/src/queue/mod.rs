@@ -17,7 +17,7 @@ use domain::time::Timestamp;
 pub use accept::{Accept, Accepted, FirstState, NewDelivery, NewMessage, Order};
 pub use domain::verdict::NextState;
 pub use load::{Backlog, Load, Loaded, PendingDelivery, Waiting};
-pub use settle::{AttemptRecord, Phases, Running, Settle, Settled, Trigger};
+pub use settle::{AttemptRecord, Hop, Phases, Running, Settle, Settled, Trigger};
 pub use upkeep::{
     Bury, Chosen, Done, Doomed, Ending, Minute, Missing, Number, Once, Replay, Request,
     RequestKind, Rollup, Subject, Upkeep,

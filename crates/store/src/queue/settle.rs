@@ -10,6 +10,7 @@ use domain::ids::AttemptId;
 use domain::outcome::Outcome;
 use domain::time::Timestamp;
 use domain::verdict::NextState;
+use serde::{Deserialize, Serialize};
 
 use crate::Headers;
 use crate::keys::{DeliveryKey, Lease};
@@ -60,8 +61,21 @@ pub struct AttemptRecord {
     pub response_headers: Headers,
     /// The beginning of the response's body, as far as it is kept.
     pub response_body: Bytes,
-    /// What went wrong, in words, if there was no answer.
+    /// What went wrong, in words, if the answer was none, or led nowhere.
     pub error: Option<String>,
+    /// Why the address guard refused, in words that only the operator may read.
+    pub refusal: Option<String>,
+    /// The redirects that were followed.
+    pub hops: Vec<Hop>,
+}
+
+/// A redirect that an attempt has followed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hop {
+    /// The status of the answer that led there.
+    pub status: u16,
+    /// Where it led: scheme, host and port. Path and query are secrets.
+    pub to: String,
 }
 
 impl AttemptRecord {

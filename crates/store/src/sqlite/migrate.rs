@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::Error;
 use crate::migrate::{self, Applied, Step};
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     Step { version: 1, name: "first", sql: include_str!("../../migrations/sqlite/0001_first.sql") },
     Step {
         version: 2,
@@ -44,6 +44,7 @@ const STEPS: [Step; 10] = [
         name: "sizes",
         sql: include_str!("../../migrations/sqlite/0010_sizes.sql"),
     },
+    Step { version: 11, name: "hops", sql: include_str!("../../migrations/sqlite/0011_hops.sql") },
 ];
 
 /// Names all steps, for who compares them with another backend's.
@@ -124,7 +125,7 @@ mod tests {
         migrate(&mut connection).unwrap();
         connection.execute("INSERT INTO meta VALUES ('canary', x'01')", []).unwrap();
         migrate(&mut connection).unwrap();
-        assert_eq!(versions(&connection), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(versions(&connection), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
         let canary: Vec<u8> =
             connection.query_row("SELECT value FROM meta", [], |row| row.get(0)).unwrap();
         assert_eq!(canary, [1]);
@@ -170,9 +171,9 @@ mod tests {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();
         let later =
-            "INSERT INTO schema_versions VALUES (11, 'eleventh', x''), (12, 'twelfth', x'')";
+            "INSERT INTO schema_versions VALUES (12, 'twelfth', x''), (13, 'thirteenth', x'')";
         connection.execute(later, []).unwrap();
         let text = migrate(&mut connection).unwrap_err().to_string();
-        assert!(text.contains("version 12 (`twelfth`)"), "{text}");
+        assert!(text.contains("version 13 (`thirteenth`)"), "{text}");
     }
 }

@@ -101,6 +101,15 @@ pub(crate) fn document<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &s
     serde_json::from_str(text).map_err(|error| odd(column, error))
 }
 
+/// Reads a column that may hold a document.
+pub(crate) fn document_if_any<T: serde::de::DeserializeOwned>(
+    row: &Row<'_>,
+    column: &str,
+) -> Result<Option<T>> {
+    let text = row.get_ref(column)?.as_str_or_null()?;
+    text.map(serde_json::from_str).transpose().map_err(|error| odd(column, error))
+}
+
 /// Reads headers.
 pub(crate) fn headers(row: &Row<'_>, column: &str) -> Result<Headers> {
     Headers::from_stored(row.get(column)?).map_err(|error| odd(column, error))

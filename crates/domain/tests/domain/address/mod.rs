@@ -8,6 +8,7 @@ use domain::ids::ApplicationId;
 mod forms;
 mod opening;
 mod oracle;
+mod redirecting;
 mod routing;
 mod sweep;
 

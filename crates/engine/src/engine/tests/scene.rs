@@ -326,6 +326,8 @@ impl Scene {
             response_headers: store::Headers::default(),
             response_body: Bytes::new(),
             error: None,
+            refusal: None,
+            hops: Vec::new(),
         }
     }
 

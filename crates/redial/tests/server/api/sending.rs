@@ -130,6 +130,30 @@ async fn an_address_that_is_opened_for_one_application_is_reached_by_that_one_al
 }
 
 #[tokio::test]
+async fn a_redirect_that_is_followed_is_shown_with_where_it_led_and_without_its_path() {
+    let receiver = Receiver::start().await;
+    let server = Running::sending(&OPEN).await;
+    let app = server.application().await;
+    let policy = json!({ "policy": { "redirects": 1 } });
+    endpoint(&server, &app, json!({ "url": receiver.url("start"), "policy": policy })).await;
+    receiver.answer("start", &[307]);
+    let there = receiver.url("end?token=s3cret");
+    receiver.leads("start", &there);
+    let message = server.message(&app).await;
+    let arrived = receiver.wait("end", &message, 1).await;
+    assert_eq!(arrived[0].body, receiver.at("start")[0].body);
+    let origin = there.split("/end").next().unwrap();
+    let redirects = json!([{ "status": 307, "to": origin }]);
+    let shown = attempt(&server, &app, &message).await;
+    assert_eq!((&shown["redirects"], &shown["responseStatusCode"]), (&redirects, &json!(204)));
+    let page = server.get(&format!("/app/{app}/delivery?state=delivered")).await.expect(200);
+    let path = format!("/app/{app}/delivery/{}", page["data"][0]["id"].as_str().unwrap());
+    let delivery = server.get(&path).await.expect(200);
+    assert_eq!(delivery["timeline"][0]["redirects"], redirects);
+    assert_eq!(delivery["attempts"], 1);
+}
+
+#[tokio::test]
 async fn a_customers_endpoint_that_keeps_the_order_leaves_messages_of_later_to_all() {
     let receiver = Receiver::start().await;
     let server = Running::sending(&OPEN).await;

@@ -101,5 +101,7 @@ fn record(sending: &Sending, status: u16) -> AttemptRecord {
         response_headers: store::Headers::default(),
         response_body: Bytes::new(),
         error: None,
+        refusal: None,
+        hops: Vec::new(),
     }
 }

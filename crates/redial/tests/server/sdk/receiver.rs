@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::RETRY_AFTER;
+use http::header::{LOCATION, RETRY_AFTER};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -44,6 +44,8 @@ struct Path {
     answers: VecDeque<u16>,
     /// What failing answers say in Retry-After.
     retry_after: Option<String>,
+    /// Where redirects lead.
+    location: Option<String>,
     /// How many failing answers wait for each other.
     together: usize,
 }
@@ -74,6 +76,12 @@ impl Receiver {
     pub(crate) fn retry_after(&self, name: &str, wish: &str) {
         let mut paths = self.paths.lock().unwrap();
         paths.entry(format!("/{name}")).or_default().retry_after = Some(wish.to_owned());
+    }
+
+    /// Has the redirects for a name lead somewhere.
+    pub(crate) fn leads(&self, name: &str, location: &str) {
+        let mut paths = self.paths.lock().unwrap();
+        paths.entry(format!("/{name}")).or_default().location = Some(location.to_owned());
     }
 
     /// Has so many failing answers for a name wait for each other.
@@ -125,6 +133,9 @@ fn take_in(paths: &Paths, name: &str, arrival: Arrival) -> (Response<Full<Bytes>
     let mut response = receiver::status(StatusCode::from_u16(status).unwrap());
     if let Some(wish) = path.retry_after.as_ref().filter(|_| status >= 400) {
         response.headers_mut().insert(RETRY_AFTER, wish.parse().unwrap());
+    }
+    if let Some(location) = path.location.as_ref().filter(|_| (300..400).contains(&status)) {
+        response.headers_mut().insert(LOCATION, location.parse().unwrap());
     }
     (response, if status >= 400 { path.together } else { 0 })
 }

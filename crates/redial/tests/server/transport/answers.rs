@@ -42,12 +42,13 @@ async fn every_attempt_has_an_id_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_an_answer_and_is_not_followed() {
+async fn a_redirect_is_an_answer_where_the_policy_does_not_follow_it() {
     let elsewhere = Receiver::saying(OK).await;
     let location = format!("location: {}\r\n", elsewhere.url());
     let receiver = Receiver::saying(answer(307, &location, "")).await;
     let record = Scene::new(&receiver.url()).send().await;
     assert_eq!(record.outcome, Outcome::answered(307));
+    assert_eq!((record.error, record.hops), (None, Vec::new()));
     assert_eq!(elsewhere.connections(), 0);
 }
 

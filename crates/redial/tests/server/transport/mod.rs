@@ -11,6 +11,7 @@ mod names;
 mod proxies;
 mod rates;
 mod receiver;
+mod redirects;
 mod requests;
 mod reuse;
 mod scene;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::Args;
 use domain::breaker;
 use domain::policy::{
-    Class, Classification, EndpointDefaults, Patience, Policy, Preset, Redirects, write_value,
+    Class, Classification, EndpointDefaults, HopHeaders, Patience, Policy, Preset, Redirects,
+    write_value,
 };
 use domain::span;
 use serde_json::{Value, json};
@@ -194,11 +195,16 @@ fn patience(patience: &Patience) -> String {
 }
 
 fn redirects(redirects: Redirects) -> String {
-    match redirects.most_hops() {
-        0 => "not followed".to_owned(),
+    let followed = match redirects.most_hops() {
+        0 => return "not followed".to_owned(),
         1 => "followed once".to_owned(),
         most => format!("followed up to {most} times"),
-    }
+    };
+    let headers = match redirects.headers() {
+        HopHeaders::SameOrigin => "signature and own headers to the same origin only",
+        HopHeaders::Everywhere => "signature and own headers wherever they lead",
+    };
+    format!("{followed}; {headers}")
 }
 
 fn breaker(settings: &breaker::Settings) -> String {
@@ -270,7 +276,10 @@ mod tests {
         assert_eq!(breaker(&redial), told);
         let formspring = preset("formspring").unwrap();
         assert_eq!(timeout(&formspring.policy), "1m in all, of it 30s to connect, 30s to read");
-        assert_eq!(redirects(recuro.policy.redirects), "followed up to 5 times");
-        assert_eq!(redirects(Redirects::new(0).unwrap()), "not followed");
+        let told = "followed up to 5 times; signature and own headers to the same origin only";
+        assert_eq!(redirects(recuro.policy.redirects), told);
+        let everywhere = |hops| redirects(Redirects::new(hops, HopHeaders::Everywhere).unwrap());
+        assert_eq!(everywhere(0), "not followed");
+        assert_eq!(everywhere(1), "followed once; signature and own headers wherever they lead");
     }
 }

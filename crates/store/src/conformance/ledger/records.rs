@@ -14,7 +14,9 @@ use crate::conformance::{Harness, NOW, Scene, fresh, later};
 use crate::keys::{DeliveryKey, MessageKey};
 use crate::ledger::{AttemptEntry, Payload};
 use crate::page::{From, Page};
-use crate::queue::{AttemptRecord, FirstState, NextState, Phases, RequestKind, Settle, Trigger};
+use crate::queue::{
+    AttemptRecord, FirstState, Hop, NextState, Phases, RequestKind, Settle, Trigger,
+};
 
 pub async fn an_attempt_is_read_as_it_was_written(harness: Harness) {
     let scene = Scene::new(harness).await;
@@ -57,6 +59,13 @@ fn full(attempt: &AttemptRecord, reused: Option<bool>) -> AttemptRecord {
         response_headers: [("set-cookie", "x"), ("set-cookie", "y")].into_iter().collect(),
         response_body: Bytes::from_static(b"\x00\xffnot text"),
         error: Some("it said no".to_owned()),
+        refusal: reused.map(|_| "10.0.0.7 is in 10.0.0.0/8 private use".to_owned()),
+        hops: match reused {
+            None => Vec::new(),
+            Some(_) => [(302, "http://hooks.example.com"), (308, "https://hooks.example.com:8443")]
+                .map(|(status, to)| Hop { status, to: to.to_owned() })
+                .to_vec(),
+        },
     }
 }
 

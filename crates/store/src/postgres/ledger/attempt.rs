@@ -161,5 +161,7 @@ fn record(row: &Row) -> Result<AttemptRecord, Error> {
         response_headers: headers(row, "response_headers")?,
         response_body: Bytes::from(field::<Vec<u8>>(row, "response_body")?),
         error: field(row, "error")?,
+        refusal: field(row, "refusal")?,
+        hops: row::optional_document(row, "hops")?.unwrap_or_default(),
     })
 }

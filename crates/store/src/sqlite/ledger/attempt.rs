@@ -126,7 +126,7 @@ fn entry(
     let sql = "SELECT a.id, a.message, a.number, a.previous, a.began_at, a.ended_at, a.trigger,
             a.outcome, a.status, a.retry_after, a.retry_after_at, a.next_due, a.dns, a.connect,
             a.tls, a.first_byte, a.error, a.request_headers, a.response_headers, a.response_body,
-            a.reused, a.retry_after_kept, m.id AS message_id, m.event_type, m.application
+            a.reused, a.retry_after_kept, a.hops, a.refusal, m.id AS message_id, m.event_type, m.application
         FROM attempts AS a CROSS JOIN messages AS m ON m.key = a.message
         WHERE a.endpoint = ?1 AND a.id = ?2";
     let mut statement = connection.prepare_cached(sql)?;
@@ -181,5 +181,7 @@ fn record_of(row: &Row<'_>) -> Result<AttemptRecord> {
         response_headers: row::headers(row, "response_headers")?,
         response_body: Bytes::from(row.get::<_, Vec<u8>>("response_body")?),
         error: row.get("error")?,
+        refusal: row.get("refusal")?,
+        hops: row::document_if_any(row, "hops")?.unwrap_or_default(),
     })
 }

@@ -21,7 +21,7 @@ async fn nodes_that_start_together_make_one_schema() {
     let schema = Schema::create().await;
     let stores = tokio::join!(schema.open(), schema.open(), schema.open());
     assert!(stores.0.tokens(all()).await.unwrap().done);
-    assert_eq!(schema.number("select count(*) from schema_versions").await, 10);
+    assert_eq!(schema.number("select count(*) from schema_versions").await, 11);
     assert_eq!(schema.number("select count(*) from partitions").await, 64);
 }
 
@@ -57,11 +57,11 @@ async fn another_key_is_refused() {
 async fn the_next_schema_version_is_worked_with_and_the_one_after_refused_by_name() {
     let schema = Schema::create().await;
     drop(schema.open().await);
-    schema.run("insert into schema_versions values (11, 'next', '')").await;
+    schema.run("insert into schema_versions values (12, 'next', '')").await;
     drop(schema.open().await);
-    schema.run("insert into schema_versions values (12, 'the one after', '')").await;
+    schema.run("insert into schema_versions values (13, 'the one after', '')").await;
     let text = refusal(schema.settings(&url())).await;
-    assert!(text.contains("12 (`the one after`)"), "{text}");
+    assert!(text.contains("13 (`the one after`)"), "{text}");
 }
 
 #[tokio::test]

@@ -150,11 +150,11 @@ fn a_store_of_a_later_version_is_refused_by_name_and_left_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     drop(Sqlite::open(settings(directory.path())).unwrap());
     let file = directory.path().join("redial.db");
-    let insert = "INSERT INTO schema_versions VALUES (11, 'eleventh', x''), (12, 'twelfth', x'')";
+    let insert = "INSERT INTO schema_versions VALUES (12, 'twelfth', x''), (13, 'thirteenth', x'')";
     rusqlite::Connection::open(&file).unwrap().execute(insert, []).unwrap();
     let text = refusal(settings(directory.path()));
-    assert!(text.contains("schema version 12 (`twelfth`)"), "{text}");
-    let remove = "DELETE FROM schema_versions WHERE version = 12";
+    assert!(text.contains("schema version 13 (`thirteenth`)"), "{text}");
+    let remove = "DELETE FROM schema_versions WHERE version = 13";
     rusqlite::Connection::open(&file).unwrap().execute(remove, []).unwrap();
     drop(Sqlite::open(settings(directory.path())).unwrap());
 }

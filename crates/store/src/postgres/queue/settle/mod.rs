@@ -15,7 +15,7 @@ use crate::postgres::io::link::{Pool, Transaction};
 use crate::postgres::io::partitions::number;
 use crate::postgres::queue::batch::{Again, Parts};
 use crate::postgres::queue::settle::write::{
-    STATEMENT, attempts, ended_before, retry_after_kept, reused, running, verdicts,
+    STATEMENT, attempts, ended_before, hops, refusal, retry_after_kept, reused, running, verdicts,
 };
 use crate::postgres::row::field;
 use crate::queue::{AttemptRecord, Settle, Settled};
@@ -48,6 +48,8 @@ async fn without_record(pool: &Pool, settle: &Settle, said: &str) -> Result<Sett
         response_headers: Headers::default(),
         response_body: Bytes::new(),
         error: Some(format!("the record of this attempt could not be kept: {said}")),
+        refusal: None,
+        hops: Vec::new(),
         ..settle.attempt.clone()
     };
     let settle = Settle { attempt, ..settle.clone() };
@@ -137,6 +139,8 @@ async fn settle(
     columns.push(ended_before(settles));
     columns.push(reused(settles));
     columns.push(retry_after_kept(settles));
+    columns.push(hops(settles));
+    columns.push(refusal(settles));
     let rows = transaction.query(STATEMENT, &parameters(&columns)).await?;
     let (mut found, mut current) = (BTreeMap::new(), BTreeSet::new());
     for row in &rows {

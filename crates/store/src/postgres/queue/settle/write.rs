@@ -35,14 +35,14 @@ pub(crate) const STATEMENT: &str = "\
             $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[], $26::text[], $27::text[], \
             $28::text[], $29::bytea[], $30::smallint[], $31::bigint[], $32::bigint[], \
             $33::bigint[], $34::bigint[], $35::bigint[], $36::smallint[], $37::bigint[], \
-            $38::bigint[], $39::boolean[], $40::bigint[]) \
+            $38::bigint[], $39::boolean[], $40::bigint[], $41::text[], $42::text[]) \
         with ordinality as i ( \
             partition, epoch, application, endpoint, message, loaded, \
             next_state, cause, due, attempts, ambiguous, last_wait, expires_at, \
             id, began_at, ended_at, trigger, outcome, status, retry_after_seconds, retry_after_at, \
             dns, connect, tls, first_byte, error, request_headers, response_headers, response_body, \
             breaker, failures, open_until, cooldown, permanent_streak, failing_since, warned, \
-            paused_until, ended_before, reused, retry_after_kept, position)), \
+            paused_until, ended_before, reused, retry_after_kept, hops, refusal, position)), \
     fence as materialized ( \
         select p.number, p.epoch from partitions p \
         where (p.number, p.epoch) in (select * from unnest($1::smallint[], $2::bigint[])) \
@@ -83,11 +83,12 @@ pub(crate) const STATEMENT: &str = "\
         insert into attempts (application, endpoint, id, message, number, previous, applied, \
             next_due, began_at, ended_at, trigger, outcome, status, retry_after_seconds, \
             retry_after_at, dns, connect, tls, first_byte, error, request_headers, \
-            response_headers, response_body, reused, retry_after_kept) \
+            response_headers, response_body, reused, retry_after_kept, hops, refusal) \
         select application, endpoint, id, message, recorded + 1, last_attempt, applies, \
             case when applies then due end, began_at, ended_at, trigger, outcome, status, \
             retry_after_seconds, retry_after_at, dns, connect, tls, first_byte, error, \
-            request_headers, response_headers, response_body, reused, retry_after_kept \
+            request_headers, response_headers, response_body, reused, retry_after_kept, hops, \
+            refusal \
         from decided where records), \
     standing as materialized ( \
         select x.* from owned x \
@@ -195,6 +196,19 @@ pub(crate) fn reused(settles: &[Settle]) -> Column<'_> {
 /// How long those of their Retry-Afters count that asked for more.
 pub(crate) fn retry_after_kept(settles: &[Settle]) -> Column<'_> {
     column(settles, Type::INT8_ARRAY, |settle| settle.attempt.retry_after_kept.map(codes::micros))
+}
+
+/// The redirects that were followed.
+pub(crate) fn hops(settles: &[Settle]) -> Column<'_> {
+    column(settles, Type::TEXT_ARRAY, |settle| {
+        let hops = Some(&settle.attempt.hops).filter(|hops| !hops.is_empty());
+        hops.and_then(|hops| serde_json::to_string(hops).ok())
+    })
+}
+
+/// Why the address guard refused, for the operator.
+pub(crate) fn refusal(settles: &[Settle]) -> Column<'_> {
+    column(settles, Type::TEXT_ARRAY, |settle| settle.attempt.refusal.as_deref().map(keepable))
 }
 
 /// The running states; without one, all of them are missing.

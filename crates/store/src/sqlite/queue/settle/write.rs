@@ -14,9 +14,10 @@ use crate::{Error, codes};
 pub(crate) const INSERT: &str = "INSERT OR FAIL INTO attempts (
         endpoint, id, message, number, previous, applied, began_at, ended_at, trigger,
         outcome, status, retry_after, retry_after_at, next_due, dns, connect, tls, first_byte,
-        error, request_headers, response_headers, response_body, reused, retry_after_kept
+        error, request_headers, response_headers, response_body, reused, retry_after_kept,
+        hops, refusal
     ) SELECT endpoint, ?1, message, recorded + 1, last_attempt, ?2, ?3, ?4, ?5,
-        ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?24, ?25
+        ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?24, ?25, ?26, ?27
     FROM deliveries
     WHERE endpoint = ?19 AND message = ?20 AND application = ?21
         AND (NOT ?2 OR (state = 0 AND recorded = ?22 AND settled_at IS ?23))
@@ -64,6 +65,8 @@ pub(crate) fn insert(
         row::micros_if_any(settle.ended_before),
         attempt.phases.reused,
         span(attempt.retry_after_kept),
+        (!attempt.hops.is_empty()).then(|| row::text_of(&attempt.hops)).transpose()?,
+        attempt.refusal,
     ])
 }
 
