@@ -3,6 +3,8 @@
 //! This is the whole retry table of the product. The server, the policy lab, the dashboard's
 //! schedule and the simulator call it; nothing else decides, least of all SQL.
 
+mod explanation;
+
 use std::time::Duration;
 
 use crate::delivery::{Budget, Cause, Pending};
@@ -12,6 +14,8 @@ use crate::outcome::Outcome;
 use crate::policy::{Class, Policy};
 use crate::time::Timestamp;
 use crate::verdict::{EndpointEffect, NextState, Notice, Pressure, Signal, Verdict};
+
+pub use explanation::explain;
 
 /// Decides what an attempt's outcome means for its delivery and its endpoint.
 #[must_use]

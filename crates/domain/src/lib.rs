@@ -37,4 +37,4 @@ pub mod span;
 pub mod time;
 pub mod verdict;
 
-pub use judge::judge;
+pub use judge::{explain, judge};

@@ -77,6 +77,18 @@ impl NetworkFailure {
         Self::Broken,
     ];
 
+    /// Returns the one that an outcome is, if it is one.
+    #[must_use]
+    pub fn of(outcome: Outcome) -> Option<Self> {
+        match outcome {
+            Outcome::TimedOut => Some(Self::Timeout),
+            Outcome::Unreachable(unreachable) => Some(unreachable.into()),
+            Outcome::TlsFailed => Some(Self::Tls),
+            Outcome::BrokenAnswer => Some(Self::Broken),
+            Outcome::Answered { .. } | Outcome::Blocked | Outcome::Interrupted => None,
+        }
+    }
+
     /// Returns the word a policy uses for it.
     #[must_use]
     pub const fn word(self) -> &'static str {

@@ -174,6 +174,94 @@ fn a_redirect_that_could_not_be_followed_is_permanent_and_others_are_what_the_po
 }
 
 #[test]
+fn what_was_final_is_explained_by_its_rule() {
+    let told = |name: &str, tried_before: (u32, u32), outcome| {
+        let policy = policy(name);
+        let (attempts, ambiguous) = tried_before;
+        let verdict = judge(policy, &tried(policy, attempts, ambiguous), outcome, NOW, LOW);
+        explain(policy, outcome, &verdict)
+    };
+    let table = [
+        (
+            "redial",
+            302,
+            "302: the policy `redial` does not follow redirects; update the endpoint's URL",
+        ),
+        (
+            "recuro",
+            302,
+            "302: the policy `recuro` counts a redirect that it cannot follow as permanent; update \
+             the endpoint's URL",
+        ),
+        (
+            "redial",
+            401,
+            "401: the policy `redial` lists `401` as permanent; see whether the endpoint's \
+             credentials and secret are what its receiver expects",
+        ),
+        (
+            "redial",
+            413,
+            "413: the policy `redial` lists `411-417` as permanent; replay the delivery once its \
+             receiver takes it",
+        ),
+        (
+            "redial",
+            304,
+            "304: the policy `redial` lists `3xx` as permanent; replay the delivery once its \
+             receiver takes it",
+        ),
+        (
+            "redial",
+            410,
+            "410: the policy `redial` lists `410` as disable; the endpoint is disabled until \
+             somebody enables it",
+        ),
+        (
+            "formspring",
+            429,
+            "429: the policy `formspring` lists `4xx` as permanent; replay the delivery once its \
+             receiver takes it",
+        ),
+    ];
+    for (name, status, text) in table {
+        let said = told(name, (0, 0), Outcome::answered(status));
+        assert_eq!(said.as_deref(), Some(text));
+    }
+    let ambiguous = "404: the policy `redial` gives up at ambiguous answer number 5; see whether the \
+                     endpoint's URL is right";
+    assert_eq!(told("redial", (6, 4), Outcome::answered(404)).as_deref(), Some(ambiguous));
+    // Retried, delivered, used up and blocked say enough.
+    let silent = [
+        (0, Outcome::answered(503)),
+        (0, Outcome::answered(200)),
+        (9, Outcome::answered(503)),
+        (0, Outcome::Blocked),
+        (0, Outcome::Interrupted),
+    ];
+    for (attempts, outcome) in silent {
+        assert_eq!(told("redial", (attempts, 0), outcome), None, "{outcome:?}");
+    }
+}
+
+#[test]
+fn what_no_list_names_and_what_is_no_answer_are_explained_too_and_a_long_name_is_cut() {
+    let lists = "[policy.classification]\nsuccess = [\"2xx\"]\nretry = [\"network\"]\nambiguous = []\n\
+                 permanent = [\"tls\"]\ndisable = []\notherwise = \"permanent\"\nambiguous_limit = 5\n";
+    let name = "n".repeat(1_000);
+    let own = crate::policy::read_toml(&format!("name = \"{name}\"\n{lists}")).unwrap().policy;
+    let table = [
+        (Outcome::TlsFailed, "` lists `tls` as permanent; "),
+        (Outcome::answered(418), "` counts whatever it does not list as permanent; "),
+    ];
+    for (outcome, rule) in table {
+        let verdict = judge(&own, &tried(&own, 0, 0), outcome, NOW, LOW);
+        let told = explain(&own, outcome, &verdict).unwrap();
+        assert!(told.contains(rule) && told.len() < 250, "{told}");
+    }
+}
+
+#[test]
 fn the_longer_of_retry_after_and_backoff_is_waited() {
     // The least wait before the first retry of `redial` is 4 s.
     assert_eq!(wait(&decide("redial", 0, asking(503, 3))), Some(seconds(4)));

@@ -121,16 +121,26 @@ impl Classification {
     /// Returns what an outcome means. Only a status outside of HTTP has no entry of its own.
     #[must_use]
     pub fn class_of(&self, outcome: Outcome) -> Class {
-        let failure = match outcome {
-            Outcome::Answered { status, .. } => return self.status(status),
-            Outcome::TimedOut => NetworkFailure::Timeout,
-            Outcome::Unreachable(unreachable) => unreachable.into(),
-            Outcome::TlsFailed => NetworkFailure::Tls,
-            Outcome::BrokenAnswer => NetworkFailure::Broken,
-            Outcome::Blocked => return Class::Permanent,
-            Outcome::Interrupted => return Class::Retry,
+        match (outcome, NetworkFailure::of(outcome)) {
+            (_, Some(failure)) => self.failures[position(failure)],
+            (Outcome::Answered { status, .. }, None) => self.status(status),
+            (Outcome::Blocked, None) => Class::Permanent,
+            (_, None) => Class::Retry,
+        }
+    }
+
+    /// Returns the entry by which an outcome has its class, and that class; none if no list names it.
+    #[must_use]
+    pub fn entry_of(&self, outcome: Outcome) -> Option<(Class, Listed)> {
+        let names = |listed: Listed| match (listed, outcome) {
+            (Listed::Status(pattern), Outcome::Answered { status, .. }) => pattern.covers(status),
+            (Listed::Failure(failure), _) => NetworkFailure::of(outcome) == Some(failure),
+            (Listed::Network, _) => NetworkFailure::of(outcome).is_some(),
+            (Listed::Status(_), _) => false,
         };
-        self.failures[position(failure)]
+        let entries = in_order_of_weight(&self.lists).into_iter();
+        let found = entries.rev().find(|entry| names(entry.listed));
+        found.map(|entry| (entry.class, entry.listed))
     }
 
     /// Returns how many ambiguous answers bury a delivery.

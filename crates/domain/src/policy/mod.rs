@@ -39,7 +39,7 @@ pub use patience::Patience;
 pub use preset::{BodyLimit, EndpointDefaults, Part, Preset, Profile, ResponseKept};
 pub use presets::{UnknownPreset, preset, preset_names};
 pub use read::{read_json, read_saved, read_toml, read_value};
-pub use redirects::{HopHeaders, Redirects};
+pub use redirects::{HopHeaders, Redirects, is_redirect};
 pub use schedule::Schedule;
 pub use scope::{Scope, Scopes};
 pub use status::{Pattern, Statuses};
@@ -53,6 +53,8 @@ use crate::outcome::Outcome;
 /// How a delivery is tried: schedule, jitter, limits, classification, Retry-After, timeouts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Policy {
+    /// Its name, such as `redial`, by which people are told of it.
+    pub name: String,
     /// The wait before each retry.
     pub backoff: Backoff,
     /// How many attempts, and for how long.

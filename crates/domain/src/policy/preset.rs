@@ -13,11 +13,9 @@ use crate::rate::Rate;
 /// A named policy with endpoint defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preset {
-    /// Its name, such as `redial`.
-    pub name: String,
     /// One line about it.
     pub summary: String,
-    /// The policy.
+    /// The policy, which has the name.
     pub policy: Policy,
     /// What its endpoints start with.
     pub endpoint: EndpointDefaults,

@@ -69,7 +69,6 @@ pub fn read_value(value: Value) -> Result<Preset, ReadError> {
     let keys = ["name", "summary", "extends", "policy", "endpoint"];
     let document = Fields::of(&whole, "", &keys)?;
     Ok(Preset {
-        name: document.text("name")?.to_owned(),
         summary: document.text("summary")?.to_owned(),
         policy: policy(&document)?,
         endpoint: endpoint(&document)?,
@@ -132,6 +131,7 @@ fn policy(document: &Fields<'_>) -> Result<Policy, Problem> {
     let hop_headers = fields.choice("redirect_headers", &hop_headers)?;
     let redirects = Redirects::new(fields.whole("redirects")?, hop_headers);
     Ok(Policy {
+        name: document.text("name")?.to_owned(),
         backoff: backoff(&fields)?,
         limits: limits.map_err(|problem| fields.within(problem))?,
         classification: classification(&fields)?,

@@ -73,7 +73,8 @@ impl Redirects {
 
 /// Tells whether a status says that the request is to be made elsewhere. The others of 3xx say something
 /// else, or nothing any more.
-const fn is_redirect(status: u16) -> bool {
+#[must_use]
+pub const fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }
 

@@ -21,6 +21,9 @@ pub enum Warning {
     NoJitter,
     /// Deliveries arrive that nobody expects any more.
     LongSpan(Duration),
+    /// The last attempt is lost if those before it take as long as they may: the waits leave so much too
+    /// little of the give-up time.
+    TightEnd(Duration),
 }
 
 impl Policy {
@@ -42,7 +45,18 @@ impl Policy {
         if span > LONG_SPAN {
             warnings.push(Warning::LongSpan(span));
         }
+        warnings.extend(self.missing_time().map(Warning::TightEnd));
         warnings
+    }
+
+    /// Returns by how much the give-up time is too short for all attempts of a policy whose waits fit.
+    fn missing_time(&self) -> Option<Duration> {
+        let (most, end) = (self.limits.max_attempts()?.get(), self.limits.give_up_after()?);
+        let table = self.timetable();
+        let fits = table.turns.last().is_some_and(|last| last.attempt == most);
+        let attempting = self.timeouts.whole().saturating_mul(most - 1);
+        let missing = table.span().saturating_add(attempting).saturating_sub(end);
+        (fits && !missing.is_zero()).then_some(missing)
     }
 }
 
@@ -69,6 +83,12 @@ impl fmt::Display for Warning {
                 f,
                 "attempts go on for {}; after 30d nobody expects the message any more",
                 span::format(*is)
+            ),
+            Self::TightEnd(missing) => write!(
+                f,
+                "the last attempt is lost if those before it take as long as they may; give up {} \
+                 later, or more",
+                span::format(*missing)
             ),
         }
     }

@@ -13,7 +13,7 @@ use crate::span;
 #[must_use]
 pub fn write_value(preset: &Preset) -> Value {
     json!({
-        "name": preset.name,
+        "name": preset.policy.name,
         "summary": preset.summary,
         "policy": policy(&preset.policy),
         "endpoint": endpoint(&preset.endpoint),

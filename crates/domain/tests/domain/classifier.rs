@@ -49,6 +49,9 @@ fn every_status_under_every_preset_has_the_published_class() {
         for status in 100..600 {
             let class = classification.class_of(Outcome::answered(status));
             assert_eq!(class, expected(name, status), "{name}, {status}");
+            let entry = classification.entry_of(Outcome::answered(status));
+            let explained = entry.map_or(classification.otherwise(), |(class, _)| class);
+            assert_eq!(explained, class, "{name}, {status}");
         }
         assert_eq!(classification.ambiguous_limit(), 5, "{name}");
     }

@@ -22,12 +22,12 @@ fn a_document_says_only_what_differs() {
     assert_eq!(own.policy.limits.max_attempts().unwrap().get(), 3);
     assert_eq!(own.policy.backoff, redial.policy.backoff);
     assert_eq!(own.endpoint, redial.endpoint);
-    assert_eq!(own.name, "custom");
+    assert_eq!(own.policy.name, "custom");
 
     let own =
         read_toml("name = \"mine\"\nextends = \"recuro\"\n[policy.timeouts]\nwhole = \"12s\"\n");
     let own = own.unwrap();
-    assert_eq!(own.name, "mine");
+    assert_eq!(own.policy.name, "mine");
     assert_eq!(own.policy.timeouts.whole().as_secs(), 12);
     assert_eq!(own.policy.timeouts.connect().as_secs(), 5);
     assert_eq!(own.policy.backoff.jitter(), Jitter::Full);
@@ -37,7 +37,7 @@ fn a_document_says_only_what_differs() {
 #[test]
 fn a_document_may_take_the_name_of_the_default() {
     let own = read_json(r#"{"name": "redial", "policy": {"max_attempts": 5}}"#).unwrap();
-    assert_eq!(own.name, "redial");
+    assert_eq!(own.policy.name, "redial");
     assert_eq!(own.policy.limits.max_attempts().unwrap().get(), 5);
 }
 

@@ -129,6 +129,27 @@ fn the_edges_of_a_warning_are_wise() {
     assert_eq!(own("10s", "31d").len(), 1);
 }
 
+#[test]
+fn waits_that_leave_no_time_for_the_attempts_themselves_are_unwise() {
+    let own = |attempts: u32, end: &str| {
+        let text = format!(
+            "[policy]\nmax_attempts = {attempts}\ngive_up_after = \"{end}\"\n\
+             schedule = {{ kind = \"fixed\", waits = [\"1h\"] }}\ntimeouts = {{ whole = \"10s\" }}\n"
+        );
+        read_toml(&text).unwrap().policy.warnings()
+    };
+    let missing = |seconds| vec![Warning::TightEnd(Duration::from_secs(seconds))];
+    assert_eq!(own(4, "3h"), missing(30));
+    assert_eq!(own(4, "10829s"), missing(1));
+    assert_eq!(own(4, "10830s"), []);
+    // The give-up time is what ends these.
+    assert_eq!(own(5, "3h"), []);
+    for name in preset_names() {
+        let warnings = policy(name).warnings();
+        assert!(!warnings.iter().any(|it| matches!(it, Warning::TightEnd(_))), "{name}");
+    }
+}
+
 fn outcomes() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         4 => (100_u16..600).prop_map(Outcome::answered),

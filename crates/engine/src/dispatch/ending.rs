@@ -11,7 +11,7 @@ use domain::health::Finding;
 use domain::outcome::Outcome;
 use domain::rate::ON_THE_WAY;
 use domain::verdict::{EndpointEffect, Signal};
-use domain::{concurrency::Concurrency, judge};
+use domain::{concurrency::Concurrency, explain, judge};
 use store::keys::{DeliveryKey, EndpointKey, Lease};
 use store::queue::{AttemptRecord, Ending, NextState, Phases, Settle};
 
@@ -129,6 +129,10 @@ impl Engine {
         let pending = &attempt.delivery.pending;
         let verdict = judge(&attempt.policy, pending, record.outcome, act.now.rows, dice);
         let next = verdict.next;
+        if let Some(why) = explain(&attempt.policy, record.outcome, &verdict) {
+            record.error =
+                Some(record.error.map_or(why.clone(), |error| [&error, "; ", &why].concat()));
+        }
         let took = act.now.elapsed.saturating_sub(attempt.began);
         let answered = was_answered(record.outcome);
         let lively = answered || took < self.settings.hanging_after;

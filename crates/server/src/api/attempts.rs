@@ -133,7 +133,7 @@ pub(super) struct AttemptOut {
     trigger_type: u8,
     /// When it began.
     timestamp: Moment,
-    /// What went wrong, if nothing came back.
+    /// What went wrong, or by which rule of which policy the answer was final.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// The redirects that were followed. The response is the last one's.

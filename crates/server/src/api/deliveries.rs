@@ -160,7 +160,7 @@ struct TimelineOut {
     outcome: &'static str,
     /// The status that came back.
     status: Option<u16>,
-    /// What went wrong, if nothing came back.
+    /// What went wrong, or by which rule of which policy the answer was final.
     error: Option<String>,
     /// The redirects that were followed. The response is the last one's.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -91,7 +91,7 @@ impl From<Shown> for PolicyOut {
             span_seconds: shown.preset.policy.span().as_secs_f64(),
             warnings: shown.warnings.iter().map(ToString::to_string).collect(),
             document: policy::write_value(&shown.preset),
-            name: shown.preset.name,
+            name: shown.preset.policy.name,
             origin: shown.origin,
         }
     }

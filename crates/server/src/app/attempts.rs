@@ -13,7 +13,8 @@ pub use store::queue::{AttemptRecord, Hop, Phases, Trigger};
 
 use super::messages::{self, Message, Payload};
 use super::pages::{Filling, Slice, Wanted};
-use super::{App, Error, Scope, endpoints};
+use super::tokens::Reach;
+use super::{App, Caller, Error, Scope, endpoints};
 
 /// An attempt with what an answer shows besides its record.
 #[derive(Debug, Clone)]
@@ -129,6 +130,17 @@ fn fits(entry: &AttemptEntry, wish: &Wish) -> bool {
         && filter.wants(record.outcome.status(), &entry.event_type, record.began_at)
 }
 
+/// Has an operator read why the address guard refused; for everybody else it is one and the same text,
+/// because the reason tells what is behind the server.
+pub(super) fn told_to(caller: &Caller, mut entry: AttemptEntry) -> AttemptEntry {
+    let record = &mut entry.record;
+    if let (Some(refusal), Reach::Everything) = (record.refusal.take(), caller.reach) {
+        let told = record.error.take().map(|error| format!("{error} ({refusal})"));
+        record.error = Some(told.unwrap_or(refusal));
+    }
+    entry
+}
+
 fn is_named(endpoint: &Endpoint, named: &str) -> bool {
     endpoint.uid.as_deref() == Some(named) || endpoint.id.to_string() == named
 }
@@ -164,7 +176,7 @@ impl App {
         let filling = Filling::of(&page);
         let Listed { entries, reached, done } =
             self.ledger.attempts(application, key, filter, page).await?;
-        let shown = |entry| Attempt::new(&endpoint, entry, None);
+        let shown = |entry| Attempt::new(&endpoint, told_to(scope.caller(), entry));
         let entries = entries.into_iter().map(shown).collect();
         let listed = Listed { entries, reached, done };
         let listed = self.complete(application, listed, filling, &wish).await?;
@@ -198,7 +210,8 @@ impl App {
             }
             let entries = self.ledger.attempts_of(delivery.key).await?;
             let entries = entries.into_iter().filter(|entry| fits(entry, &wish));
-            attempts.extend(entries.map(|entry| Attempt::new(endpoint, entry, None)));
+            let entries = entries.map(|entry| told_to(scope.caller(), entry));
+            attempts.extend(entries.map(|entry| Attempt::new(endpoint, entry)));
         }
         attempts.sort_by_key(|attempt| std::cmp::Reverse(attempt.entry.record.id));
         let listed = cut(attempts, &page, |attempt| attempt.entry.record.id);
@@ -224,7 +237,7 @@ impl App {
             let entries = self.ledger.attempts_of(delivery.key).await?;
             let found = entries.into_iter().find(|entry| entry.record.id == id);
             if let (Some(entry), Some(endpoint)) = (found, endpoints.get(&delivery.key.endpoint)) {
-                return Ok(Attempt::new(endpoint, entry, None));
+                return Ok(Attempt::new(endpoint, told_to(scope.caller(), entry)));
             }
         }
         Err(Error::Missing("attempt"))
@@ -367,7 +380,7 @@ impl App {
 }
 
 impl Attempt {
-    fn new(endpoint: &Endpoint, entry: AttemptEntry, message: Option<Message>) -> Self {
-        Self { endpoint: endpoint.id, url: endpoints::url(endpoint), entry, message }
+    fn new(endpoint: &Endpoint, entry: AttemptEntry) -> Self {
+        Self { endpoint: endpoint.id, url: endpoints::url(endpoint), entry, message: None }
     }
 }

@@ -7,6 +7,7 @@ use store::keys::MessageKey;
 pub use store::ledger::{AttemptEntry, DeliveryEntry, DeliveryFilter};
 use store::page::Listed;
 
+use super::attempts::told_to;
 use super::pages::{Slice, Wanted};
 use super::pauses::Pause;
 use super::{App, Error, Nudge, Scope};
@@ -37,6 +38,7 @@ impl App {
     ) -> Result<(Shown, Vec<AttemptEntry>), Error> {
         let entry = self.delivery_entry(scope, id).await?;
         let attempts = self.ledger.attempts_of(entry.key).await?;
+        let attempts = attempts.into_iter().map(|entry| told_to(scope.caller(), entry)).collect();
         Ok((self.shown(scope, entry).await?, attempts))
     }
 

@@ -6,7 +6,9 @@
 
 use domain::address::{Reason, Refusal};
 
+use super::access::Caller;
 use super::condition::Tag;
+use super::tokens::Reach;
 
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
@@ -128,10 +130,13 @@ impl Error {
     }
 
     /// Refuses an endpoint's URL: its owner is told what is wrong with its spelling, and nothing
-    /// about the network.
+    /// about the network. An operator is told which rule refused it.
     #[must_use]
-    pub fn url(refusal: &Refusal) -> Self {
-        let text = refusal.for_application();
+    pub fn url(refusal: &Refusal, caller: &Caller) -> Self {
+        let text = match caller.reach {
+            Reach::Everything => refusal.for_operator(),
+            Reach::Application(_) => refusal.for_application(),
+        };
         match refusal.reason() {
             Reason::Malformed(_) | Reason::InvalidName(_) => Self::field("url", text),
             Reason::Name(..)

@@ -156,7 +156,7 @@ fn files(configuration: &Configuration) -> Finding {
 
 fn warnings(configuration: &Configuration) -> Finding {
     let warnings = configuration.policy.policy.warnings();
-    let name = &configuration.policy.name;
+    let name = &configuration.policy.policy.name;
     match warnings.first() {
         None => found("policy", State::Good, format!("{name}, nothing unwise about it")),
         Some(first) => found("policy", State::Doubtful, format!("{name}: {first}")),

@@ -53,7 +53,7 @@ pub(crate) fn variants(preset: &Preset) -> [Variant; 4] {
 /// Returns what has to be said about a comparison with something lent.
 pub(crate) fn notes(preset: &Preset) -> Vec<String> {
     let mut notes = Vec::new();
-    let name = &preset.name;
+    let name = &preset.policy.name;
     if let (false, Some(jitter)) = (has_jitter(preset), lent_jitter()) {
         notes.push(format!(
             "{name} has no jitter of its own; the variants with jitter have that of {LENDER}: {jitter}"

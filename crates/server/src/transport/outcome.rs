@@ -11,7 +11,9 @@ use std::net::SocketAddr;
 use domain::address::Refusal;
 use domain::outcome::{Outcome, Unreachable};
 use rustix::io::Errno;
-use rustls::{AlertDescription, CertificateError};
+use rustls::{AlertDescription, CertificateError, OtherError};
+
+use super::tls::SelfSigned;
 
 /// How an attempt ended without an answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -300,6 +302,9 @@ fn certificate_text(fault: &CertificateError) -> &'static str {
             "the receiver's certificate comes from an unknown authority, or its chain is incomplete"
         }
         CertificateError::Revoked => "the receiver's certificate was revoked",
+        CertificateError::Other(OtherError(reason)) if reason.is::<SelfSigned>() => {
+            "the receiver's certificate is self-signed; it needs one of an authority that is trusted"
+        }
         _ => "the receiver's certificate cannot be trusted",
     }
 }

@@ -61,7 +61,7 @@ pub struct AttemptRecord {
     pub response_headers: Headers,
     /// The beginning of the response's body, as far as it is kept.
     pub response_body: Bytes,
-    /// What went wrong, in words, if the answer was none, or led nowhere.
+    /// What went wrong, in words, or why the answer was final.
     pub error: Option<String>,
     /// Why the address guard refused, in words that only the operator may read.
     pub refusal: Option<String>,

@@ -386,6 +386,21 @@ fn a_lost_hand_over_does_not_change_the_order_of_a_sequence() {
 }
 
 #[test]
+fn the_record_of_a_final_attempt_says_by_which_rule_of_which_policy_it_was() {
+    let mut scene = Scene::new();
+    let endpoint = scene.endpoint();
+    let mut delivery = scene.accept(&endpoint);
+    delivery.policy = Some("{\"name\":\"own\",\"extends\":\"redial\"}".into());
+    scene.hand_over(delivery);
+    scene.end(Outcome::answered(401));
+    let told = scene.settles[0].attempt.error.as_deref().unwrap();
+    assert!(told.starts_with("401: the policy `own` lists `401` as permanent; "), "{told}");
+    scene.send(&endpoint);
+    scene.end(FAILED);
+    assert_eq!(scene.settles[1].attempt.error, None, "it is tried again");
+}
+
+#[test]
 fn a_message_has_its_own_policy_before_all_others() {
     let mut scene = Scene::new();
     let endpoint = scene.endpoint();

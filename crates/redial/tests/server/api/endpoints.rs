@@ -1,5 +1,6 @@
 //! `/app/{app_id}/endpoint`
 
+use http::Method;
 use serde_json::{Value, json};
 
 use super::Running;
@@ -57,6 +58,28 @@ async fn a_url_must_be_one_that_deliveries_may_go_to() {
         "https://10.0.0.1/",
     ] {
         server.post(&path, json!({ "url": url })).await.refused(400, "destination_not_allowed");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_learns_why_a_url_is_refused_and_a_customer_does_not() {
+    let server = Running::start().await;
+    let app = server.application().await;
+    let path = format!("/app/{app}/endpoint");
+    let portal = server.token(&app, false).await;
+    let table = [
+        ("https://127.0.0.1/", "127.0.0.1 is in 127.0.0.0/8 loopback"),
+        ("http://receiver.example/", "http is refused unless"),
+        ("https://receiver.example:22/", "port 22 belongs to another protocol"),
+    ];
+    let told = "this destination is not allowed; use a public https address";
+    for (url, why) in table {
+        let body = json!({ "url": url });
+        let to_customer = server.ask(&portal, Method::POST, &path, &body).await.json();
+        assert_eq!(to_customer, json!({ "code": "destination_not_allowed", "detail": told }));
+        let to_operator = server.post(&path, body).await.json();
+        assert_eq!(to_operator["code"], "destination_not_allowed");
+        assert!(to_operator["detail"].as_str().unwrap().contains(why), "{to_operator}");
     }
 }
 

@@ -122,6 +122,24 @@ async fn an_address_that_is_opened_for_one_application_is_reached_by_that_one_al
     let refused = server.message(&foreign).await;
     let shown = attempt(&server, &foreign, &refused).await;
     assert_eq!(shown["responseStatusCode"], 0, "{shown}");
+    // The operator learns why; the customer learns nothing about the network.
+    let told =
+        "destination_not_allowed: this destination is not allowed; use a public https address";
+    let reason = shown["error"].as_str().unwrap().strip_prefix(told);
+    assert!(
+        reason.is_some_and(|reason| reason.contains("127.0.0.1 belongs to this server")),
+        "{shown}"
+    );
+    let portal = server.token(&foreign, false).await;
+    let path = format!("/app/{foreign}/msg/{refused}/attempt/{}", shown["id"].as_str().unwrap());
+    let attempt = server.ask(&portal, Method::GET, &path, &Value::Null).await.expect(200);
+    assert_eq!(attempt["error"], told);
+    let page = server.get(&format!("/app/{foreign}/dead-letter")).await.expect(200);
+    let path = format!("/app/{foreign}/delivery/{}", page["data"][0]["id"].as_str().unwrap());
+    let delivery = server.ask(&portal, Method::GET, &path, &Value::Null).await.expect(200);
+    assert_eq!(delivery["timeline"][0]["error"], told);
+    let delivery = server.get(&path).await.expect(200);
+    assert_eq!(delivery["timeline"][0]["error"], shown["error"]);
     assert!(receiver.at(&foreign).is_empty());
     let body = json!({ "url": receiver.url("new") });
     let path = format!("/app/{foreign}/endpoint");
@@ -151,6 +169,42 @@ async fn a_redirect_that_is_followed_is_shown_with_where_it_led_and_without_its_
     let delivery = server.get(&path).await.expect(200);
     assert_eq!(delivery["timeline"][0]["redirects"], redirects);
     assert_eq!(delivery["attempts"], 1);
+}
+
+#[tokio::test]
+async fn what_made_a_dead_letter_of_a_delivery_is_told_with_its_rule() {
+    let receiver = Receiver::start().await;
+    let server = Running::sending(&OPEN).await;
+    let app = server.application().await;
+    let own = json!({ "name": "own", "policy": { "redirects": 2 } });
+    let table = [
+        ("moved", 302, Value::Null, "302: the policy `redial` does not follow redirects; "),
+        ("closed", 401, Value::Null, "401: the policy `redial` lists `401` as permanent; "),
+        (
+            "lost",
+            302,
+            own,
+            "the redirect cannot be followed: the answer has no Location; 302: the policy `own` ",
+        ),
+    ];
+    for (name, status, policy, _) in &table {
+        receiver.answer(name, &[*status]);
+        let url = receiver.url(name);
+        endpoint(&server, &app, json!({ "url": url, "uid": name, "policy": policy })).await;
+    }
+    let message = server.message(&app).await;
+    for (name, status, _, told) in &table {
+        receiver.wait(name, &message, 1).await;
+        let path = format!("/app/{app}/attempt/msg/{message}?endpoint_id={name}");
+        let shown = eventually("an attempt is shown", async || {
+            let page = server.get(&path).await.expect(200);
+            page["data"].as_array().unwrap().first().cloned()
+        })
+        .await;
+        assert_eq!(shown["responseStatusCode"], *status);
+        let error = shown["error"].as_str().unwrap();
+        assert!(error.starts_with(told), "{error}");
+    }
 }
 
 #[tokio::test]

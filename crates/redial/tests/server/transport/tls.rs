@@ -6,7 +6,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use domain::outcome::Outcome;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
 use redial::transport::Transport;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -26,6 +28,7 @@ impl Authority {
     fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "an authority of the tests");
         let key = KeyPair::generate().unwrap();
         Self(CertifiedIssuer::self_signed(params, key).unwrap())
     }
@@ -42,16 +45,20 @@ impl Authority {
     fn config(&self, params: CertificateParams) -> Arc<ServerConfig> {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
-        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .unwrap();
-        Arc::new(config)
+        config(certificate.der(), &key)
     }
+}
+
+fn config(certificate: &CertificateDer<'static>, key: &KeyPair) -> Arc<ServerConfig> {
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key)
+        .unwrap();
+    Arc::new(config)
 }
 
 fn named(name: &str) -> CertificateParams {
@@ -207,6 +214,32 @@ async fn an_unknown_authority_is_refused() {
     let record = refused(named(NAME), false).await;
     assert_eq!(record.outcome, Outcome::TlsFailed);
     assert!(record.error.unwrap().contains("unknown authority"));
+}
+
+#[tokio::test]
+async fn a_self_signed_certificate_is_called_that_unless_something_else_is_wrong_with_it_first() {
+    let (expired, ordinary) = (true, false);
+    // `openssl req -x509` makes one that is an authority's as well.
+    let cases = [
+        (IsCa::NoCa, ordinary, "is self-signed"),
+        (IsCa::ExplicitNoCa, ordinary, "is self-signed"),
+        (IsCa::Ca(BasicConstraints::Unconstrained), ordinary, "is self-signed"),
+        (IsCa::NoCa, expired, "has expired"),
+    ];
+    for (is_ca, is_expired, told) in cases {
+        let (mut params, key) = (named(NAME), KeyPair::generate().unwrap());
+        params.is_ca = is_ca;
+        if is_expired {
+            params.not_before = date_time_ymd(2001, 1, 1);
+            params.not_after = date_time_ymd(2002, 1, 1);
+        }
+        let certificate = params.self_signed(&key).unwrap();
+        let receiver = receiver(TlsAcceptor::from(config(certificate.der(), &key))).await;
+        let record = scene(&receiver, Vec::new()).send().await;
+        assert_eq!(record.outcome, Outcome::TlsFailed);
+        let text = record.error.unwrap();
+        assert!(text.contains(told), "{text}");
+    }
 }
 
 #[tokio::test]

@@ -208,7 +208,7 @@ impl App {
         };
         let url = url.map_err(|refusal| {
             tracing::info!(%application, "an endpoint's URL was refused: {}", refusal.for_operator());
-            Error::url(&refusal)
+            Error::url(&refusal, scope.caller())
         })?;
         Ok((url.origin().to_owned(), url.expose_path_and_query().to_owned()))
     }

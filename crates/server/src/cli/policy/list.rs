@@ -43,7 +43,7 @@ fn row(preset: &Preset) -> [String; 7] {
     let policy = &preset.policy;
     let breaker = preset.endpoint.breaker;
     [
-        preset.name.clone(),
+        preset.policy.name.clone(),
         policy.limits.max_attempts().map_or("unlimited".to_owned(), |most| most.to_string()),
         span::format(policy.timetable().span()),
         policy.limits.give_up_after().map_or("never".to_owned(), span::format),
@@ -56,7 +56,7 @@ fn row(preset: &Preset) -> [String; 7] {
 fn as_json(preset: &Preset) -> Value {
     let limits = &preset.policy.limits;
     json!({
-        "name": preset.name,
+        "name": preset.policy.name,
         "summary": preset.summary,
         "max_attempts": limits.max_attempts(),
         "give_up_after_s": limits.give_up_after().map(seconds),

@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<()
         return Ok(());
     }
     let policy = &preset.policy;
-    writeln!(streams.out, "{}: {}\n", preset.name, preset.summary)?;
+    writeln!(streams.out, "{}: {}\n", preset.policy.name, preset.summary)?;
     writeln!(streams.out, "Schedule, jitter {}", policy.backoff.jitter())?;
     write!(streams.out, "{}", schedule(policy))?;
     if let Some(text) = beyond(policy) {
@@ -61,7 +61,7 @@ fn as_json(preset: &Preset) -> Value {
     let warnings: Vec<String> = policy.warnings().iter().map(ToString::to_string).collect();
     let document = write_value(preset);
     json!({
-        "name": preset.name,
+        "name": preset.policy.name,
         "summary": preset.summary,
         "max_attempts": policy.limits.max_attempts(),
         "give_up_after_s": policy.limits.give_up_after().map(seconds),

@@ -76,14 +76,14 @@ pub(super) fn run(arguments: &Arguments, streams: &mut Streams<'_>) -> Result<()
     let experiment = lab::simulate(&preset, arguments.scenario())
         .map_err(|error| Failure::Other(error.into()))?;
     if let Picture::File(path) = picture {
-        std::fs::write(path, svg::draw(&preset.name, &experiment))
+        std::fs::write(path, svg::draw(&preset.policy.name, &experiment))
             .with_context(|| format!("cannot write the picture to `{}`", path.display()))
             .map_err(Failure::Other)?;
     }
     let notes = variant::notes(&preset);
     match picture {
         Picture::Stdout => {
-            write!(streams.out, "{}", svg::draw(&preset.name, &experiment))?;
+            write!(streams.out, "{}", svg::draw(&preset.policy.name, &experiment))?;
             text::write(streams.err, &preset, &experiment, &notes)?;
         }
         Picture::None | Picture::File(_) if arguments.json => {

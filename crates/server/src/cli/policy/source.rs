@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use domain::nearest::nearest;
-use domain::policy::{Preset, ReadError, preset, preset_names, read_json, read_toml};
+use domain::policy::{Policy, Preset, ReadError, preset, preset_names, read_json, read_toml};
 
 use crate::cli::Failure;
 use crate::words::printable;
@@ -46,7 +46,8 @@ pub(super) fn load(source: &str) -> Result<Preset, Failure> {
         let told = error.to_string();
         Failure::Usage(format!("in `{source}`: {}", told.trim_end()))
     })?;
-    Ok(Preset { name: printable(&read.name), summary: printable(&read.summary), ..read })
+    let policy = Policy { name: printable(&read.policy.name), ..read.policy };
+    Ok(Preset { policy, summary: printable(&read.summary), ..read })
 }
 
 impl Format {
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_name_is_a_preset() {
-        assert_eq!(load("svix").unwrap().name, "svix");
+        assert_eq!(load("svix").unwrap().policy.name, "svix");
         assert!(refusal("svixx").ends_with("did you mean `svix`?"));
     }
 

@@ -12,7 +12,7 @@ use crate::lab::{Experiment, Observed};
 pub(super) fn written(preset: &Preset, experiment: &Experiment, notes: &[String]) -> Value {
     let Experiment { scenario, results } = experiment;
     let mut top = Map::new();
-    top.insert("policy".to_owned(), json!(preset.name));
+    top.insert("policy".to_owned(), json!(preset.policy.name));
     top.insert("events".to_owned(), json!(scenario.events));
     top.insert("over_s".to_owned(), seconds(scenario.over));
     let outage = scenario.outage;

@@ -20,7 +20,7 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let Experiment { scenario, results } = experiment;
     let Scenario { events, over, outage, seed } = scenario;
-    let (name, over) = (&preset.name, span::format(*over));
+    let (name, over) = (&preset.policy.name, span::format(*over));
     let events = counted((*events).into(), "event");
     writeln!(out, "{name}: {events} over {over}; {outage}; seed {seed}\n")?;
     write!(out, "{}", figures_table(results))?;
