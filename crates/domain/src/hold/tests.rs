@@ -52,7 +52,7 @@ fn what_holds_longest_is_named_with_its_end() {
         (5, open(60), Hold::Breaker, Some(60)),
         (90, open(60), Hold::Schedule, Some(90)),
         (-5, without_breaker, Hold::Queued, Some(0)),
-        // The cooldown is over: one of those that are due is the probe.
+        // The cooldown is over: one of the due deliveries is the probe.
         (-5, open(-1), Hold::Breaker, Some(0)),
         (5, open(-1), Hold::Schedule, Some(5)),
         (-5, half_open, Hold::Breaker, None),

@@ -46,7 +46,7 @@ async fn feature_flags_say_which_event_types_a_token_sees_and_uses() {
     let text = refused.invalid("body.eventTypes");
     assert_eq!(text, "The following event types don't exist: beta");
     let made = server.ask(&with, Method::POST, &list, &wants(&["open", "beta"])).await.expect(201);
-    // What the endpoint has already stays, whoever changes it.
+    // What the endpoint has already stays, also when another token changes it.
     let path = format!("{list}/{}", made["id"].as_str().unwrap());
     server.ask(&without, Method::PATCH, &path, &wants(&["beta"])).await.expect(200);
     let more = server.ask(&without, Method::PATCH, &path, &wants(&["beta", "early"])).await;

@@ -23,7 +23,7 @@ use crate::sdk::database::Database;
 const FLOOD: usize = 40;
 /// Longer than a list waits for its turn in these tests.
 const BRIEF: (&str, &str) = ("limits.lane_wait", "300ms");
-/// Nobody is refused for waiting too long.
+/// No request is refused for waiting too long.
 const PATIENT: (&str, &str) = ("limits.lane_wait", "60s");
 
 /// Where lists of messages wait until it is opened.

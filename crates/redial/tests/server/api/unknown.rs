@@ -1,4 +1,4 @@
-//! Fields and parameters that nobody knows: refused everywhere, with the nearest name; and what the
+//! Fields and parameters that no operation knows: refused everywhere, with the nearest name; and what the
 //! published SDKs can send is known everywhere.
 
 use std::process::Command;

@@ -161,7 +161,7 @@ async fn garbage(server: &Running, list: &List) {
     }
 }
 
-/// Asks every operation that reads, and returns those that answer with a page of a list.
+/// Asks every operation that reads, and returns the ones that answer with a page of a list.
 async fn all_operations(server: &Running, rows: &Rows) -> BTreeSet<String> {
     let document = server.get("/openapi.json").await.expect(200);
     let mut lists = BTreeSet::new();
